@@ -1,0 +1,133 @@
+"""Trace: what a job did. Per rank, in order: compute spans, collectives, point-to-point sends.
+
+A trace is built by an importer (one file per format: ``kineto.py``, ``taskgraph.py``, ...) or by the
+recorder (``recorder.py``), and is valid once built. Times are seconds since the start of the trace, bytes
+are bytes, ranks are global ranks of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topoflow.units import DTYPE_BYTES
+
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+)
+POINT_TO_POINT = ("send", "recv")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A span in which a rank computed. ``after`` names events of the same rank by position, where known."""
+
+    name: str
+    start: float | None  # s
+    end: float | None  # s
+    seconds: float  # s, the time the device was busy; end - start where both are known
+    iteration: int = 0  # -1: before the first iteration (set-up)
+    after: tuple[int, ...] | None = None  # None: not recorded, order is all we know
+
+
+@dataclass(frozen=True)
+class Communication:
+    """One collective or one send/recv as one rank saw it.
+
+    ``bytes_in`` is the rank's input tensor, ``bytes_out`` its output tensor: an all-gather of n ranks has
+    ``bytes_out = n * bytes_in``, an all-reduce ``bytes_in == bytes_out``. ``peer`` is the global rank at the
+    other end of a send/recv and ``root`` the global root of a rooted collective. Splits are elements per
+    member of the group, as all-to-all-v passes them; empty means equal.
+    """
+
+    op: str
+    group: tuple[int, ...]  # global ranks in group order
+    dtype: str
+    bytes_in: int
+    bytes_out: int
+    iteration: int = 0
+    splits_in: tuple[int, ...] = ()
+    splits_out: tuple[int, ...] = ()
+    peer: int | None = None
+    root: int | None = None
+    issue: float | None = None  # s, when the host asked for it
+    start: float | None = None  # s, when the transfer began (includes waiting for the others)
+    end: float | None = None  # s
+    group_name: str = ""
+    after: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.op not in COLLECTIVES + POINT_TO_POINT:
+            raise ValueError(f"op: must be one of {', '.join(COLLECTIVES + POINT_TO_POINT)}, got {self.op!r}")
+        if self.dtype not in DTYPE_BYTES:
+            raise ValueError(f"dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
+        if self.bytes_in < 0 or self.bytes_out < 0:
+            raise ValueError(f"bytes: must not be negative, got in={self.bytes_in} out={self.bytes_out}")
+        if len(set(self.group)) != len(self.group) or not self.group:
+            raise ValueError(f"group: must name each rank once, got {list(self.group)}")
+        if self.op in POINT_TO_POINT and self.peer is None:
+            raise ValueError(f"peer: a {self.op} must name its peer")
+
+    @property
+    def bytes(self) -> int:
+        """The size of the collective as Traffic counts it: the larger of the two tensors of this rank.
+
+        That is the buffer of an all-reduce, the gathered output of an all-gather, the full input of a
+        reduce-scatter, the rank's whole send buffer of an equal all-to-all.
+        """
+        return max(self.bytes_in, self.bytes_out)
+
+
+Event = Compute | Communication
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A whole job, as far as it was recorded. ``ranks[r]`` are the events of rank r in the order of issue.
+
+    Laws: every group is within ``world_size``; iterations are 0..iterations-1 (-1 is set-up); members of a
+    group that were recorded agree on what they did together (checked by ``capture.merge``).
+    """
+
+    name: str
+    world_size: int
+    iterations: int
+    ranks: Mapping[int, tuple[Event, ...]]
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # name -> ranks in group order
+    source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
+    notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
+
+    def __post_init__(self) -> None:
+        if self.world_size < 1:
+            raise ValueError(f"world_size: must be positive, got {self.world_size}")
+        if self.iterations < 1:
+            raise ValueError(f"iterations: must be positive, got {self.iterations}")
+        for rank, events in self.ranks.items():
+            if not 0 <= rank < self.world_size:
+                raise ValueError(f"ranks: must be within world_size {self.world_size}, got {rank}")
+            for position, event in enumerate(events):
+                self._check_event(rank, position, event)
+
+    def _check_event(self, rank: int, position: int, event: Event) -> None:
+        where = f"rank {rank} event {position}"
+        if not -1 <= event.iteration < self.iterations:
+            raise ValueError(f"{where}: iteration must be within -1..{self.iterations - 1}, got {event.iteration}")
+        if event.after and not all(0 <= earlier < position for earlier in event.after):
+            raise ValueError(f"{where}: after must name earlier events, got {list(event.after)}")
+        if isinstance(event, Communication):
+            if not all(0 <= member < self.world_size for member in event.group):
+                raise ValueError(f"{where}: group must be within world_size {self.world_size}, got {list(event.group)}")
+            if rank not in event.group:
+                raise ValueError(f"{where}: rank must be in its group, got {list(event.group)}")
+
+    def communications(self, rank: int) -> Iterator[Communication]:
+        """The collectives, sends and receives of one rank, in the order of issue."""
+        return (event for event in self.ranks[rank] if isinstance(event, Communication))

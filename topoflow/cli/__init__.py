@@ -1,0 +1,37 @@
+"""The command line: ``topoflow VERB``. One module per verb; each has ``add_parser(subparsers)`` and ``run(arguments)``.
+
+A wrong input is one line on stderr that names file and place, field, law and value, and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from topoflow import __version__
+from topoflow.cli import capture, compare, inspect, simulate
+
+VERBS = (compare, simulate, capture, inspect)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="topoflow",
+        description="Which network and which way of splitting a training job make an iteration fastest, at what price?",
+        epilog="Start with: topoflow compare",
+    )
+    parser.add_argument("--version", action="version", version=f"topoflow {__version__}")
+    subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb in VERBS:
+        verb.add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except (ValueError, OSError) as error:
+        print(f"topoflow {arguments.verb}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"topoflow {arguments.verb}: interrupted", file=sys.stderr)
+        return 130
+    return 0

@@ -1,0 +1,93 @@
+"""Fabric: servers, switches, directed links, routes, bill of materials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.units import check_positive
+
+Path = tuple[int, ...]  # links, first to last
+# Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
+Route = Callable[[int, int, str], tuple[Path, ...]]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
+
+    Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2, fiber
+    (count is then the number of fibers). ``bandwidth`` is 0 for what does not depend on it.
+    """
+
+    component: str
+    count: float
+    bandwidth: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A wired and routed network. Nodes 0..servers-1 are servers, the rest switches. L links, N nodes.
+
+    Links are directed (a cable is two). ``rings[group]`` are the ring orders that were built for an
+    all-reduce group (group as in Traffic: a tuple of servers); a group without an entry uses its own order.
+    Laws: bandwidth > 0, latency >= 0, ends within the nodes, no link from a node to itself.
+    """
+
+    name: str
+    servers: int
+    nodes: tuple[str, ...]  # [N] names
+    source: NDArray[np.int32]  # [L] node
+    target: NDArray[np.int32]  # [L] node
+    bandwidth: NDArray[np.float64]  # [L] B/s
+    latency: NDArray[np.float64]  # [L] s
+    route: Route
+    degree: int  # interfaces per server
+    interface_bandwidth: float  # B/s of one interface
+    bill: tuple[Item, ...] = ()
+    rings: Mapping[tuple[int, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        links = len(self.source)
+        for name in ("target", "bandwidth", "latency"):
+            if len(getattr(self, name)) != links:
+                raise ValueError(f"{self.name}.{name}: expected [L] = [{links}], got [{len(getattr(self, name))}]")
+        check_positive(f"{self.name}.servers", self.servers)
+        if self.servers > len(self.nodes):
+            raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
+        for link in range(links):
+            ends = (int(self.source[link]), int(self.target[link]))
+            where = f"{self.name}.links[{link}]"
+            if min(ends) < 0 or max(ends) >= len(self.nodes):
+                raise ValueError(f"{where}: ends must be within 0..{len(self.nodes) - 1}, got {ends}")
+            if ends[0] == ends[1]:
+                raise ValueError(f"{where}: must join two nodes, got {self.nodes[ends[0]]!r} twice")
+            check_positive(f"{where}.bandwidth", float(self.bandwidth[link]))
+            if not (np.isfinite(self.latency[link]) and self.latency[link] >= 0):
+                raise ValueError(f"{where}.latency: must not be negative, got {self.latency[link]}")
+
+    @property
+    def links(self) -> int:
+        return len(self.source)
+
+    def forwarders(self, path: Path) -> int:
+        """How many servers relay on this path (TopoOpt 3: host-based forwarding)."""
+        return int(np.count_nonzero(self.target[list(path[:-1])] < self.servers)) if len(path) > 1 else 0
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a demand-aware fabric is built for; the two halves of ``Traffic.demand()``."""
+
+    mp: NDArray[np.float64]  # [servers, servers] bytes that must go from i to j
+    all_reduce: Mapping[tuple[int, ...], float]  # group -> buffer bytes
+
+
+class FabricDesign(Protocol):
+    """What a file of ``fabric/`` holds: a frozen dataclass that wires and routes ``servers`` servers."""
+
+    def build(self, servers: int, demand: Demand) -> Fabric: ...

@@ -1,0 +1,149 @@
+"""Traffic: tasks with dependencies. Compute, transfers, and collectives that are still *mutable*:
+who takes part and how much is fixed, the ring order is not (TopoOpt 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.units import check_not_negative
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """``seconds`` of a server's compute, which is one resource: its tasks run one at a time, in listed order.
+
+    ``server=None`` occupies nobody: a plain delay.
+    """
+
+    seconds: float
+    server: int | None
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0  # s, not before
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """``bytes`` from ``source`` to ``target``. ``path`` (links of one fabric) overrides that fabric's routes."""
+
+    bytes: float
+    source: int
+    target: int
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0
+    path: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """``op`` among ``group``, of ``bytes``.
+
+    Bytes are the full buffer S of one member, as nccl-tests counts it: the reduced buffer of an all-reduce,
+    the gathered output of an all-gather, the full input of a reduce-scatter, what one member hands to the whole
+    group in an all-to-all (S/n to each), the buffer of a broadcast or reduce, the root's buffer of a gather
+    or scatter. ``splits[i][j]`` (bytes from member i to member j) replaces S for an uneven all-to-all.
+    ``root`` is a server, for rooted collectives. ``local`` members of the group share each server
+    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there.
+    """
+
+    op: str
+    bytes: float
+    group: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0
+    root: int | None = None
+    splits: tuple[tuple[float, ...], ...] | None = None
+    local: int = 1
+    algorithm: str | None = None  # None: the simulation's default for this op
+
+
+Task = Compute | Transfer | Collective
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The tasks of one iteration over ``servers`` endpoints.
+
+    Laws: every ``after`` names earlier tasks (so there is no cycle), every server is within ``servers``, times
+    and bytes are not negative.
+    """
+
+    name: str
+    servers: int
+    tasks: tuple[Task, ...]
+    local_bandwidth: float = float("inf")  # B/s between members that share a server
+
+    def __post_init__(self) -> None:
+        for position, task in enumerate(self.tasks):
+            where = f"task {task.name or position}"
+            if any(not 0 <= earlier < position for earlier in task.after):
+                raise ValueError(f"{where}.after: must name earlier tasks, got {list(task.after)}")
+            check_not_negative(f"{where}.start", task.start)
+            if isinstance(task, Compute):
+                check_not_negative(f"{where}.seconds", task.seconds)
+                members: tuple[int, ...] = () if task.server is None else (task.server,)
+            else:
+                check_not_negative(f"{where}.bytes", task.bytes)
+                members = (task.source, task.target) if isinstance(task, Transfer) else task.group
+            if any(not 0 <= member < self.servers for member in members):
+                raise ValueError(f"{where}: servers must be within 0..{self.servers - 1}, got {list(members)}")
+            if isinstance(task, Collective):
+                self._check_collective(where, task)
+
+    @staticmethod
+    def _check_collective(where: str, task: Collective) -> None:
+        if task.op not in COLLECTIVES:
+            raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
+        if not task.group or len(set(task.group)) != len(task.group):
+            raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
+        if task.op in ("broadcast", "reduce", "gather", "scatter") and task.root not in task.group:
+            raise ValueError(f"{where}.root: must be in the group, got {task.root}")
+        size = len(task.group)
+        if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
+            raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")
+
+    def demand(self) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
+        """What a topology is built for: (bytes that cannot move [servers, servers], all-reduce bytes by group).
+
+        The first is TopoOpt's T_MP (transfers and all collectives but all-reduce, as point-to-point bytes), the
+        second its T_AllReduce: buffer bytes S summed over the all-reduces of a group.
+        """
+        immutable = np.zeros((self.servers, self.servers))
+        groups: dict[tuple[int, ...], float] = {}
+        for task in self.tasks:
+            if isinstance(task, Transfer):
+                immutable[task.source, task.target] += task.bytes
+            elif isinstance(task, Collective) and task.op == "all_reduce":
+                if len(task.group) > 1:
+                    groups[task.group] = groups.get(task.group, 0.0) + task.bytes
+            elif isinstance(task, Collective):
+                immutable[np.ix_(task.group, task.group)] += pair_bytes(task)
+        np.fill_diagonal(immutable, 0.0)
+        return immutable, groups
+
+
+def pair_bytes(task: Collective) -> NDArray[np.float64]:
+    """Bytes [n, n] from member i to member j that ``task`` asks for, if every pair talked directly.
+
+    all_to_all: S/n to each (or ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast
+    and reduce: S between the root and each. scatter and gather: S/n between the root and each.
+    """
+    size = len(task.group)
+    if task.splits is not None:
+        return np.asarray(task.splits, dtype=np.float64)
+    matrix = np.zeros((size, size))
+    if task.op in ("all_to_all", "all_gather", "reduce_scatter"):
+        matrix[:] = task.bytes / size
+    elif task.op in ("broadcast", "scatter"):
+        matrix[task.group.index(task.root), :] = task.bytes / (size if task.op == "scatter" else 1)
+    elif task.op in ("reduce", "gather"):
+        matrix[:, task.group.index(task.root)] = task.bytes / (size if task.op == "gather" else 1)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix

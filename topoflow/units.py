@@ -1,0 +1,78 @@
+"""SI inside, human units only at the border.
+
+Everything in topoflow is bytes, seconds, bytes per second, FLOP per second; G = 10^9. The resolvers
+below are the only place where a human unit becomes an SI number; configs write ``${gbps:100}``.
+"""
+
+from __future__ import annotations
+
+import math
+
+# Bytes of one element; the names are PyTorch's, which every trace format can be mapped to.
+DTYPE_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "complex64": 8,
+    "complex128": 16,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+
+
+def gbps(value: float) -> float:
+    """Gigabits per second to bytes per second: ``gbps(100) == 12.5e9``."""
+    return float(value) * 1e9 / 8
+
+
+def us(value: float) -> float:
+    """Microseconds to seconds."""
+    return float(value) * 1e-6
+
+
+def ms(value: float) -> float:
+    """Milliseconds to seconds."""
+    return float(value) * 1e-3
+
+
+def mib(value: float) -> int:
+    """Mebibytes to bytes: ``mib(25) == 26214400``."""
+    return int(float(value) * 2**20)
+
+
+def register_resolvers() -> None:
+    """Make ``${gbps:100}``, ``${us:1}``, ``${ms:1}`` and ``${mib:25}`` known to OmegaConf (idempotent)."""
+    from omegaconf import OmegaConf
+
+    for resolver in (gbps, us, ms, mib):
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+
+
+def check_positive(field: str, value: float) -> None:
+    """Raise ``ValueError("field: must be positive, got value")`` unless ``value`` is finite and > 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{field}: must be positive, got {value}")
+
+
+def check_not_negative(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` is finite and >= 0."""
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{field}: must not be negative, got {value}")
+
+
+def human(value: float, unit: str) -> str:
+    """An SI number for a person: ``human(12.5e9, "B/s") == "12.5 GB/s"``, ``human(2e-5, "s") == "20 us"``."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}"
+    prefixes = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+    lowest = -9 if unit == "s" else 0
+    highest = 0 if unit == "s" else 15
+    exponent = min(max(3 * math.floor(math.log10(abs(value)) / 3), lowest), highest)
+    return f"{value / 10**exponent:.4g} {prefixes[exponent]}{unit}"

@@ -1,0 +1,86 @@
+"""Workload: what a job needs. A graph of layers (or a captured graph), free of placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from topoflow.capture.base import Trace
+from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
+from topoflow.workload.gpu import Gpu
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer, per sample. Elements, not bytes: the workload knows the dtype.
+
+    ``forward_flops`` counts a multiply-add as two. The backward pass costs ``backward_flops`` (default twice
+    the forward: gradients of inputs and of weights). ``memory_elements`` is what the forward pass moves to
+    and from memory per sample beside the parameters (inputs, outputs, gathered rows).
+    """
+
+    name: str
+    kind: str  # "dense", "conv", "attention", "norm", "embedding", "table" (a sharded embedding table), ...
+    parameters: int  # elements
+    forward_flops: float  # FLOP per sample
+    output_elements: int  # elements per sample handed to each successor
+    memory_elements: int  # elements per sample moved in the forward pass, beside parameters
+    after: tuple[str, ...] = ()  # layers whose outputs it reads
+    sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
+    trained: bool = True
+
+    def __post_init__(self) -> None:
+        for field in ("parameters", "forward_flops", "output_elements", "memory_elements"):
+            check_not_negative(f"layer {self.name}.{field}", getattr(self, field))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A training job before anyone decided where it runs.
+
+    ``layers`` are in topological order (every ``after`` names an earlier layer). ``trace`` replaces them for
+    a captured job: then the measured times are the compute times. Source of the defaults: TopoOpt List 1.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    batch_per_gpu: int
+    gpu: Gpu
+    gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
+    dtype: str = "float32"
+    trace: Trace | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("workload.batch_per_gpu", self.batch_per_gpu)
+        check_positive("workload.gpus_per_server", self.gpus_per_server)
+        if self.dtype not in DTYPE_BYTES:
+            raise ValueError(f"workload.dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
+        if not self.layers and self.trace is None:
+            raise ValueError(f"workload.layers: {self.name} must have layers or a trace, got neither")
+        seen: set[str] = set()
+        for layer in self.layers:
+            if layer.name in seen:
+                raise ValueError(f"workload.layers: names must be unique, got {layer.name!r} twice")
+            for earlier in layer.after:
+                if earlier not in seen:
+                    raise ValueError(f"layer {layer.name}.after: must name an earlier layer, got {earlier!r}")
+            seen.add(layer.name)
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPE_BYTES[self.dtype]
+
+    @property
+    def batch_per_server(self) -> int:
+        return self.batch_per_gpu * self.gpus_per_server
+
+    @property
+    def parameters(self) -> int:
+        """All trained parameters, elements."""
+        return sum(layer.parameters for layer in self.layers if layer.trained)
+
+
+class WorkloadModel(Protocol):
+    """What a file of ``workload/`` holds: a frozen dataclass of sizes that builds its Workload."""
+
+    def build(self) -> Workload: ...
