@@ -1,0 +1,37 @@
+"""What tests share: where the real traces are, and how the command line is called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with traces of real jobs, which lies beside the project; CI must have it."""
+    path = ROOT.parent / "shared" / "data"
+    if not path.is_dir():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{path} must exist in CI: the real traces are the tests of the importers")
+        pytest.skip(f"needs the traces of real jobs in {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def topoflow_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """``topoflow_cli("inspect", path, "--json")`` runs the installed command in a process of its own."""
+
+    def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())"]
+        return subprocess.run(
+            command + [str(argument) for argument in arguments], capture_output=True, text=True, cwd=cwd, timeout=240
+        )
+
+    return run
