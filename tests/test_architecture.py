@@ -1,0 +1,144 @@
+"""The few rules of the house that are law: who may import whom, configs are modules, kernels name their source."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "topoflow"
+
+# A stage may import itself and the stages named here. traffic and fabric are siblings and do not see each other.
+MAY_IMPORT = {
+    "units": set(),
+    "capture": {"units"},
+    "workload": {"capture", "units"},
+    "strategy": {"workload", "capture", "units"},
+    "traffic": {"strategy", "workload", "capture", "units"},
+    "fabric": {"units"},
+    "engine": {"traffic", "fabric", "units"},
+    "search": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
+    "apply": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
+    "report": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
+    "cli": {"search", "apply", "report", "engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
+}
+STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
+DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "configs" not in path.relative_to(PACKAGE).parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that ``path`` imports, dotted; ``from a import b`` counts as ``a.b``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def stage_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    stage = stage_of(path)
+    if stage == "__init__":
+        return
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "topoflow" and len(parts) > 1 and parts[1] in MAY_IMPORT:
+            assert parts[1] in MAY_IMPORT[stage] | {stage}, f"{stage} may not import {name}"
+        if name.startswith("topoflow._C"):
+            assert stage == "engine", f"only engine/ may import _C, not {stage}"
+        if name.startswith("torch.distributed"):
+            assert stage == "capture", f"only capture/ may import torch.distributed, not {stage}"
+        if parts[0] in ("matplotlib", "mpltern", "plotly", "seaborn"):
+            assert stage == "report", f"only report/ may import a plotting library, not {stage}"
+
+
+def test_no_folder_is_a_drawer() -> None:
+    drawers = {"utils", "util", "common", "core", "helpers", "misc"}
+    named = {part.removesuffix(".py") for path in modules() for part in path.relative_to(PACKAGE).parts}
+    assert not drawers & named
+
+
+def test_simulating_needs_no_torch() -> None:
+    """torch is 3 GB of downloads: only capture, and CUDA arrays in engine, may touch it, and only when called."""
+    for path in modules():
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.split(".")[0] == "torch" for name in names):
+                assert stage_of(path) == "capture", f"{path} imports torch when it is imported"
+
+
+@pytest.mark.parametrize(
+    "config",
+    sorted(path for stage in STAGES for path in (ROOT / "configs" / stage).glob("*.yaml")),
+    ids=lambda p: p.stem,
+)
+def test_a_config_is_the_module_of_its_name(config: Path) -> None:
+    stage, name = config.parent.name, config.stem
+    expected = f"topoflow.{stage}.{name}.{''.join(word.capitalize() for word in name.split('_'))}"
+    assert yaml.safe_load(config.read_text())["_target_"] == expected
+    module, _, target = expected.rpartition(".")
+    assert hasattr(importlib.import_module(module), target)
+
+
+@pytest.mark.parametrize("group", DATA_GROUPS)
+def test_a_table_of_numbers_names_its_sources(group: str) -> None:
+    tables = list((ROOT / "configs" / group).glob("*.yaml"))
+    assert tables
+    for table in tables:
+        text = table.read_text()
+        assert yaml.safe_load(text)["_target_"] == DATA_GROUPS[group]
+        assert "Source:" in text, f"{table.name}: every number needs a source"
+
+
+def test_every_physics_header_names_its_source() -> None:
+    headers = [path for path in (ROOT / "csrc").rglob("*.h") if path.parent != ROOT / "csrc"]
+    assert headers
+    for header in headers:
+        assert "Source:" in header.read_text(), f"{header.relative_to(ROOT)} must name its source"
+
+
+def test_kernels_know_no_torch_no_python_no_cuda() -> None:
+    for header in (ROOT / "csrc").rglob("*/*.h"):
+        words = re.findall(
+            r"#include\s*<(?:torch|pybind11|cuda|Python)|__global__|__device__|cuda[A-Z]\w+", header.read_text()
+        )
+        assert not words, f"{header.relative_to(ROOT)}: {words}"
+
+
+def test_every_package_is_built() -> None:
+    """A folder that pyproject.toml forgets would be missing from the wheel."""
+    text = (ROOT / "pyproject.toml").read_text()
+    for init in PACKAGE.rglob("__init__.py"):
+        if "configs" not in init.relative_to(PACKAGE).parts:
+            package = ".".join(init.parent.relative_to(ROOT).parts)
+            assert f'"{package}"' in text, f"pyproject.toml [tool.setuptools] packages lacks {package}"
+    for group in (path for path in (ROOT / "configs").iterdir() if path.is_dir() and list(path.glob("*.yaml"))):
+        assert f'"topoflow.configs.{group.name}"' in text, (
+            f"pyproject.toml packages lacks topoflow.configs.{group.name}"
+        )
+
+
+def test_the_project_names_no_machine() -> None:
+    """Paths of a machine, home folders and hosts do not belong in files that others check out."""
+    pattern = re.compile(r"(?<![\w.])/(?:home|root|work|farm)/\w")
+    for folder in ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".md", ".txt", ".json"}:
+                assert not pattern.search(path.read_text()), path
