@@ -1,0 +1,168 @@
+"""Files in and out: every importer reads bytes here, so that a damaged file is one clear line everywhere.
+
+gzip is recognised by its first two bytes, never by the file's name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, NoReturn
+
+GZIP_MAGIC = b"\x1f\x8b"
+# What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is a thousand times its size.
+LARGEST_FILE = 2 * 2**30
+LARGEST_INTEGER = 2**63 - 1
+
+
+def read_bytes(path: Path) -> bytes:
+    """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as ``open`` gives it."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == GZIP_MAGIC
+        raw.seek(0)
+        stream: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if packed else raw
+        try:
+            data = stream.read(LARGEST_FILE + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
+    if len(data) > LARGEST_FILE:
+        raise ValueError(f"{path}: must unpack to at most {LARGEST_FILE} bytes, got more; profile fewer steps")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The unpacked content of ``path`` as UTF-8."""
+    return decode(str(path), read_bytes(path))
+
+
+def decode(name: str, data: bytes) -> str:
+    """UTF-8 bytes as text; the error names the first wrong byte."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: must be UTF-8, got byte 0x{data[error.start]:02x} at {error.start}") from error
+
+
+def parse_json(place: str, text: str) -> Any:
+    """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(f"{place}: must be JSON of a sane depth, got too many nested brackets") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{place}: must be JSON, got {error.msg} at line {error.lineno} column {error.colno}"
+        ) from error
+    except ValueError as error:  # NaN, Infinity, or an integer of thousands of digits
+        raise ValueError(f"{place}: must be JSON, got {error}") from error
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant}, which JSON does not have")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` beside ``path`` and move it there, so that ``path`` is never half-written.
+
+    Missing folders are created. A name ending in ``.gz`` is packed; equal data give equal bytes (no time stamp).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """One JSON object of an input file; each getter checks the law of its field and names the place when it is broken.
+
+    ``place`` ends with its separator, so that messages read ``trace.json: traceEvents[12].dur: must be a number,
+    got 'x'`` or ``trace.jsonl:3: op: must be given``.
+    """
+
+    place: str
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, place: str, value: Any) -> Fields:
+        """``value`` as an object, or a ValueError."""
+        if not isinstance(value, dict):
+            raise ValueError(f"{place.rstrip(': .')}: must be an object, got {_shorten(value)}")
+        return cls(place, value)
+
+    def fail(self, field: str, law: str) -> NoReturn:
+        """Raise the ValueError for ``field``."""
+        raise ValueError(f"{self.place}{field}: {law}, got {_shorten(self.values.get(field))}")
+
+    def has(self, field: str) -> bool:
+        """Whether the field is given and not null."""
+        return self.values.get(field) is not None
+
+    def _require(self, field: str) -> Any:
+        if field not in self.values:
+            raise ValueError(f"{self.place}{field}: must be given")
+        return self.values[field]
+
+    def integer(self, field: str, lowest: int = 0, highest: int = LARGEST_INTEGER) -> int:
+        """A whole number within lowest..highest."""
+        value = self._require(field)
+        if type(value) is not int or not lowest <= value <= highest:
+            self.fail(field, f"must be a whole number within {lowest}..{highest}")
+        return value
+
+    def number(self, field: str) -> float:
+        """A finite number."""
+        value = self._require(field)
+        if type(value) not in (int, float) or abs(value) > LARGEST_INTEGER or not isfinite(value):
+            self.fail(field, "must be a number")
+        return float(value)
+
+    def text(self, field: str) -> str:
+        """A string."""
+        value = self._require(field)
+        if not isinstance(value, str):
+            self.fail(field, "must be a string")
+        return value
+
+    def items(self, field: str) -> list[Any]:
+        """A list."""
+        value = self._require(field)
+        if not isinstance(value, list):
+            self.fail(field, "must be a list")
+        return value
+
+    def integers(self, field: str, lowest: int = 0, highest: int = LARGEST_INTEGER) -> tuple[int, ...]:
+        """A list of whole numbers within lowest..highest."""
+        values = self.items(field)
+        if not all(type(value) is int and lowest <= value <= highest for value in values):
+            self.fail(field, f"must be a list of whole numbers within {lowest}..{highest}")
+        return tuple(values)
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """A list of strings."""
+        values = self.items(field)
+        if not all(isinstance(value, str) for value in values):
+            self.fail(field, "must be a list of strings")
+        return tuple(values)
+
+
+def _shorten(value: Any) -> str:
+    """The value for a message: at most 60 characters, whatever a damaged file holds."""
+    if type(value) is int and abs(value) > 10**60:
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, (list, dict)) and len(value) > 20:
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
