@@ -1,0 +1,56 @@
+"""Hybrid: embedding tables on chosen servers (model parallel), the rest replicated (data parallel)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.data_parallel import check_servers
+from topoflow.units import mib
+from topoflow.workload.base import Workload
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Each layer of kind ``table`` on one server, in turn (TopoOpt 2.1), all other layers on every server.
+
+    ``placement`` overrides that for any layer: one server, or a list of servers that each hold a copy. A server
+    without a copy has its samples computed by a holder; holders share equally, so their number divides ``servers``.
+    """
+
+    placement: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
+    bucket_bytes: int = mib(25)
+    first_bucket_bytes: int = mib(1)
+
+    def place(self, workload: Workload, servers: int) -> Strategy:
+        check_servers(servers)
+        unknown = [layer for layer in self.placement if layer not in {known.name for known in workload.layers}]
+        if unknown:
+            raise ValueError(f"hybrid.placement: must name layers of {workload.name}, got {unknown[0]!r}")
+        everyone = tuple(range(servers))
+        tables = [layer.name for layer in workload.layers if layer.kind == "table"]
+        placement = {layer.name: everyone for layer in workload.layers}
+        placement |= {name: (position % servers,) for position, name in enumerate(tables)}
+        placement |= {name: _holders(name, chosen, servers) for name, chosen in self.placement.items()}
+        return Strategy(
+            name="hybrid",
+            servers=servers,
+            placement=placement,
+            bucket_bytes=self.bucket_bytes,
+            first_bucket_bytes=self.first_bucket_bytes,
+        )
+
+
+def _holders(layer: str, chosen: int | Sequence[int], servers: int) -> tuple[int, ...]:
+    """The servers chosen for a layer, ascending."""
+    where = f"hybrid.placement.{layer}"
+    holders = list(chosen) if isinstance(chosen, Sequence) else [chosen]
+    for holder in holders:
+        if not isinstance(holder, int) or isinstance(holder, bool) or not 0 <= holder < servers:
+            raise ValueError(f"{where}: must be servers within 0..{servers - 1}, got {holder!r}")
+    if not holders or len(set(holders)) != len(holders):
+        raise ValueError(f"{where}: must name each server once and at least one, got {holders}")
+    if servers % len(holders):
+        raise ValueError(f"{where}: the number of holders must divide the {servers} servers, got {len(holders)}")
+    return tuple(sorted(holders))

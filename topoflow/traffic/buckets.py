@@ -1,0 +1,60 @@
+"""Gradient buckets: which gradients travel together, as DistributedDataParallel decides.
+
+Source: Li et al., "PyTorch Distributed", VLDB 2020, section 4.2.2; torch/csrc/distributed/c10d/reducer.cpp,
+compute_bucket_assignment_by_size: gradients join a bucket in the order in which the backward pass makes them, and
+the bucket is closed once it has reached its cap (so it may be larger). The first cap is small, so that
+communication starts early. DDP counts parameters, we count layers (a weight and its bias together).
+
+    caps 1 then 25, gradients 2, 10, 20, 3 (MiB)  -> [2] [10 20] [3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topoflow.strategy.base import Strategy
+from topoflow.workload.base import Layer, Workload
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Gradients of ``layers`` (in backward order), ``bytes`` in all, reduced among ``group``."""
+
+    group: tuple[int, ...]
+    layers: tuple[str, ...]
+    bytes: int
+
+
+def gradient_buckets(workload: Workload, strategy: Strategy) -> list[Bucket]:
+    """The buckets of every group of holders, in the order in which the backward pass completes them.
+
+    A layer on a single server has nothing to reduce; one without trained parameters has no gradient.
+    """
+    held: dict[tuple[int, ...], list[Layer]] = {}
+    for layer in reversed(workload.layers):
+        holders = strategy.placement[layer.name]
+        if len(holders) > 1 and layer.trained and layer.parameters:
+            held.setdefault(holders, []).append(layer)
+    buckets = [
+        bucket
+        for group, layers in held.items()
+        for bucket in _fill(group, layers, workload.element_bytes, strategy.first_bucket_bytes, strategy.bucket_bytes)
+    ]
+    completed = {layer.name: -position for position, layer in enumerate(workload.layers)}
+    return sorted(buckets, key=lambda bucket: completed[bucket.layers[-1]])
+
+
+def _fill(group: tuple[int, ...], layers: Sequence[Layer], element_bytes: int, first: int, cap: int) -> list[Bucket]:
+    buckets: list[Bucket] = []
+    names: list[str] = []
+    size = 0
+    for layer in layers:
+        names.append(layer.name)
+        size += layer.parameters * element_bytes
+        if size >= (cap if buckets else first):
+            buckets.append(Bucket(group, tuple(names), size))
+            names, size = [], 0
+    if names:
+        buckets.append(Bucket(group, tuple(names), size))
+    return buckets

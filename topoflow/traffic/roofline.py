@@ -1,0 +1,47 @@
+"""Compute time of a layer on one server: the roofline of its GPUs.
+
+A server's GPUs split its samples evenly and work at the same time. Per GPU and forward pass a layer costs
+
+    flops = samples / gpus * forward_flops
+    bytes = (samples / gpus * memory_elements + streamed parameters) * element size
+
+where the parameters are streamed once by every GPU, which holds a replica, unless the layer is a lookup (``table``,
+``embedding``), which reads only the rows it gathers. The rows of a ``table`` are spread over the server's GPUs.
+The backward pass makes two gradients of the forward pass's size, of the inputs and of the parameters: it costs
+twice the forward pass (Narayanan et al., SC 2021, section 5.1). Launch overheads and imperfect kernels are not
+modelled: these times are a lower bound.
+"""
+
+from __future__ import annotations
+
+from topoflow.workload.base import Layer, Workload
+
+LOOKUPS = ("table", "embedding")
+
+
+def forward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
+    """Seconds a server needs for the forward pass of ``layer`` over ``samples``."""
+    per_gpu = samples / workload.gpus_per_server
+    streamed = 0 if layer.kind in LOOKUPS else layer.parameters
+    moved = (per_gpu * layer.memory_elements + streamed) * workload.element_bytes
+    return workload.gpu.seconds(per_gpu * layer.forward_flops, moved, workload.dtype)
+
+
+def backward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
+    """Seconds a server needs for the backward pass of ``layer`` over ``samples``."""
+    return 2 * forward_seconds(workload, layer, samples)
+
+
+def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: bool) -> float:
+    """Seconds of SGD on ``layer``: read the weight and its gradient, write the weight (2 FLOP per element).
+
+    ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
+    replicated one was all-reduced densely and updates all. Either way a sparse layer's rows are spread over the GPUs.
+    """
+    if not layer.trained:
+        return 0.0
+    elements: float = layer.parameters
+    if layer.sparse:
+        gathered = samples * (layer.memory_elements - layer.output_elements)
+        elements = (elements if replicated else min(elements, gathered)) / workload.gpus_per_server
+    return workload.gpu.seconds(2 * elements, 3 * elements * workload.element_bytes, workload.dtype)

@@ -1,0 +1,62 @@
+"""DLRM: deep learning recommendation model (Naumov et al., 2019, arXiv:1906.00091), sized as in TopoOpt.
+
+E0 .. E63 -----------+
+                      +-- concatenate -- top0 .. top15 -- click probability
+features -- bottom0 .. bottom6 -+
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.workload.base import Workload
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.layers import check_sizes, mlp, table
+
+
+@dataclass(frozen=True)
+class Dlrm:
+    """Defaults: TopoOpt List 1, section 5.3 (128 servers); the other sections' sizes are in the config.
+
+    ``dense_layers`` counts the vectors of the bottom MLP, its input among them, and ``feature_layers`` the layers
+    of the top MLP, the last of which has one output. So do TopoOpt's scripts (``--arch-mlp-bot`` of 8 sizes makes 7
+    layers, ``--arch-mlp-top`` of 16 sizes and a 1 makes 16), and so its task graphs come out to the parameter. The
+    features interact by concatenation, FlexFlow's default. Tables come first: what they look up travels while the
+    bottom MLP computes.
+    """
+
+    gpu: Gpu
+    batch_per_gpu: int = 128
+    gpus_per_server: int = 4
+    dtype: str = "float32"
+    tables: int = 64
+    rows: int = 10_000_000
+    dimension: int = 128
+    bag: int = 100  # rows summed per lookup; TopoOpt's scripts, --embedding-bag-size
+    dense_layers: int = 8
+    dense_size: int = 2048
+    feature_layers: int = 16
+    feature_size: int = 4096
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if self.dense_layers < 2:
+            raise ValueError(f"dlrm.dense_layers: must be at least 2 (an input and a layer), got {self.dense_layers}")
+
+    def build(self) -> Workload:
+        tables = [table(f"E{index}", self.rows, self.dimension, self.bag) for index in range(self.tables)]
+        bottom = mlp("bottom", [self.dense_size] * self.dense_layers)
+        concatenated = self.tables * self.dimension + self.dense_size
+        top = mlp(
+            "top",
+            [concatenated, *[self.feature_size] * (self.feature_layers - 1), 1],
+            after=[layer.name for layer in tables] + [bottom[-1].name],
+        )
+        return Workload(
+            name="dlrm",
+            layers=(*tables, *bottom, *top),
+            batch_per_gpu=self.batch_per_gpu,
+            gpu=self.gpu,
+            gpus_per_server=self.gpus_per_server,
+            dtype=self.dtype,
+        )

@@ -1,0 +1,66 @@
+"""Builders of layers, so that each model reads as its architecture. Sizes are elements, per sample.
+
+FLOPs count a multiply-add as two. ``memory_elements`` is what a layer reads and writes per sample beside its
+parameters; element-wise functions (ReLU, GELU, dropout, residual additions) are taken as fused into the layer
+before them, as compilers and hand-written kernels do, and cost nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import Field, fields
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
+
+from topoflow.workload.base import Layer
+
+
+class _Model(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+def check_sizes(model: _Model) -> None:
+    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for a size that is none."""
+    for field in fields(model):
+        value = getattr(model, field.name)
+        if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be a positive integer, got {value!r}")
+
+
+def linear(
+    name: str, inputs: int, outputs: int, after: Sequence[str] = (), *, positions: int = 1, bias: bool = True
+) -> Layer:
+    """``inputs -> outputs`` at each of ``positions`` (1 for a vector, the sequence length for a transformer)."""
+    return Layer(
+        name=name,
+        kind="dense",
+        parameters=inputs * outputs + (outputs if bias else 0),
+        forward_flops=2.0 * inputs * outputs * positions,
+        output_elements=outputs * positions,
+        memory_elements=(inputs + outputs) * positions,
+        after=tuple(after),
+    )
+
+
+def mlp(prefix: str, sizes: Sequence[int], after: Sequence[str] = ()) -> list[Layer]:
+    """A chain of linear layers ``sizes[0] -> sizes[1] -> ...`` named ``prefix0``, ``prefix1``, ..."""
+    layers: list[Layer] = []
+    for position, (inputs, outputs) in enumerate(pairwise(sizes)):
+        layers.append(linear(f"{prefix}{position}", inputs, outputs, [layers[-1].name] if layers else after))
+    return layers
+
+
+def table(name: str, rows: int, dimension: int, bag: int) -> Layer:
+    """An embedding table whose lookup sums ``bag`` rows: one addition and one read per gathered element.
+
+    The indices come with the input pipeline, which knows where a table is, and are not traffic of the iteration.
+    """
+    return Layer(
+        name=name,
+        kind="table",
+        parameters=rows * dimension,
+        forward_flops=float(bag * dimension),
+        output_elements=dimension,
+        memory_elements=bag * dimension + dimension,
+        sparse=True,
+    )
