@@ -1,0 +1,109 @@
+"""Equal-cost shortest paths. N nodes, L links."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.fabric.base import Path
+
+# Large graphs have more shortest paths between far nodes than anyone installs. A choice of this model, not a law: a flow
+# takes one path, and among 64 that are spread evenly no link is preferred.
+ECMP_PATHS = 64
+
+
+class ShortestPaths:
+    """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
+
+    Where a pair has more than ``limit`` of them, ``limit`` are taken at equal distances from the list of all, from
+    a starting point that differs from pair to pair, so that no link is preferred. They are not enumerated:
+    the number of shortest paths from every node to a goal, counted by one breadth-first search from the
+    goal, says which link path number r takes next.
+
+        a -> b -> d      paths to d: from b 1, from c 1, from a 2
+        a -> c -> d      path 0 of a turns to b, path 1 to c
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        source: NDArray[np.int32],
+        target: NDArray[np.int32],
+        limit: int = ECMP_PATHS,
+    ) -> None:
+        self.nodes = nodes
+        self.limit = limit
+        self.target = [int(node) for node in target]
+        self.outgoing: list[list[int]] = [[] for _ in nodes]  # links
+        self.incoming: list[list[int]] = [[] for _ in nodes]  # nodes, once per link
+        for link, (start, end) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+            self.outgoing[start].append(link)
+            self.incoming[end].append(start)
+        self._toward: dict[int, tuple[list[int], list[int]]] = {}
+        self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
+
+    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+        """Up to ``limit`` shortest paths; raises ValueError naming both nodes where there is none."""
+        pair = (source, target)
+        if pair not in self._paths:
+            self._paths[pair] = self._find(source, target)
+        return self._paths[pair]
+
+    def hops(self, source: int, target: int) -> int:
+        """Links on the way from ``source`` to ``target``, -1: unreachable."""
+        return self._search(target)[0][source]
+
+    def count(self, source: int, target: int) -> int:
+        """How many shortest paths there are, all of them."""
+        return self._search(target)[1][source]
+
+    def _search(self, goal: int) -> tuple[list[int], list[int]]:
+        """For every node [N]: hops to ``goal`` (-1: unreachable) and the number of shortest paths there."""
+        if goal not in self._toward:
+            hops = [-1] * len(self.nodes)
+            count = [0] * len(self.nodes)
+            hops[goal], count[goal] = 0, 1
+            queue = deque([goal])
+            while queue:
+                node = queue.popleft()
+                for before in self.incoming[node]:
+                    if hops[before] < 0:
+                        hops[before] = hops[node] + 1
+                        queue.append(before)
+                    if hops[before] == hops[node] + 1:
+                        count[before] += count[node]
+            self._toward[goal] = (hops, count)
+        return self._toward[goal]
+
+    def _find(self, source: int, target: int) -> tuple[Path, ...]:
+        total = self.count(source, target)
+        if total == 0:
+            raise ValueError(f"route: every server must be reachable, got no path {self._pair(source, target)}")
+        if total <= self.limit:
+            return tuple(self._path(source, target, number) for number in range(total))
+        first = (source + target * len(self.nodes)) % total
+        numbers = sorted((first + step * total // self.limit) % total for step in range(self.limit))
+        return tuple(self._path(source, target, number) for number in numbers)
+
+    def _pair(self, source: int, target: int) -> str:
+        return f"from {self.nodes[source]!r} to {self.nodes[target]!r}"
+
+    def _path(self, source: int, target: int, number: int) -> Path:
+        """Shortest path ``number`` of ``count(source, target)``."""
+        hops, count = self._search(target)
+        path: list[int] = []
+        node = source
+        while node != target:
+            for link in self.outgoing[node]:
+                after = self.target[link]
+                if hops[after] != hops[node] - 1:
+                    continue
+                if number < count[after]:
+                    break
+                number -= count[after]
+            path.append(link)
+            node = after
+        return tuple(path)
