@@ -1,0 +1,57 @@
+"""Collective algorithms: what each operation may run, and its schedule of sends.
+
+A rank is one member of the collective: the group's servers in order, ``local`` consecutive ranks on each.
+"""
+
+from __future__ import annotations
+
+from topoflow.engine.collectives.direct import all_to_all, gather, scatter
+from topoflow.engine.collectives.halving_doubling import halving_doubling
+from topoflow.engine.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring
+from topoflow.engine.collectives.schedule import Index, Schedule
+from topoflow.engine.collectives.tree import broadcast, chunks, double_binary_tree, reduce
+
+__all__ = ["ALGORITHMS", "Schedule", "check_algorithm", "chunks", "schedule"]
+
+# What an operation may run; the first is the default.
+ALGORITHMS = {
+    "all_reduce": ("ring", "double_binary_tree", "halving_doubling", "hierarchical"),
+    "all_gather": ("ring", "hierarchical"),
+    "reduce_scatter": ("ring", "hierarchical"),
+    "all_to_all": ("direct",),
+    "broadcast": ("chain",),
+    "reduce": ("chain",),
+    "gather": ("direct",),
+    "scatter": ("direct",),
+}
+PHASES = {
+    "all_reduce": (REDUCE_SCATTER, ALL_GATHER),
+    "reduce_scatter": (REDUCE_SCATTER,),
+    "all_gather": (ALL_GATHER,),
+}
+
+
+def check_algorithm(field: str, op: str, algorithm: str) -> None:
+    """Raise ``ValueError`` unless ``op`` may run ``algorithm``."""
+    if algorithm not in ALGORITHMS[op]:
+        raise ValueError(f"{field}: {op} must run one of {', '.join(ALGORITHMS[op])}, got {algorithm!r}")
+
+
+def schedule(op: str, algorithm: str, bytes: float, orders: Index, root: int | None) -> Schedule:
+    """The sends of ``op`` by ``algorithm``. ``orders`` [R, n]: the ranks along each ring; others than ring use n only.
+
+    ``bytes`` only chooses the number of chunks of a tree.
+    """
+    ranks = orders.shape[1]
+    if algorithm in ("ring", "hierarchical"):
+        return ring(orders, PHASES[op])
+    if algorithm == "halving_doubling":
+        return halving_doubling(ranks)
+    if algorithm == "double_binary_tree":
+        return double_binary_tree(ranks, chunks(bytes / 2))
+    if op == "all_to_all":
+        return all_to_all(ranks)
+    assert root is not None  # a law of Traffic: these operations have one
+    if op in ("gather", "scatter"):
+        return (gather if op == "gather" else scatter)(ranks, root)
+    return (broadcast if op == "broadcast" else reduce)(ranks, root, chunks(bytes))

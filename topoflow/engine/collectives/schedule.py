@@ -1,0 +1,51 @@
+"""Schedule: who sends which part of the buffer to whom, and after what. One collective algorithm, free of bytes.
+
+F sends, D dependencies. The buffer S of a member is cut into ``parts`` equal parts; a send carries ``count`` of
+them from ``first`` on, and the receiver adds them to its own (``reduce``) or overwrites its own. This is enough to
+run the algorithm on real arrays, which is how the tests prove each one right; its bytes are ``count / parts * S``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Sends in an order in which they could happen: ``after`` names earlier sends.
+
+    ``channel`` tells apart the connections that one pair of ranks keeps open (NCCL's word): ring 0, ring 1, ...
+    """
+
+    parts: int
+    source: Index  # [F] rank
+    target: Index  # [F] rank
+    first: Index  # [F] part
+    count: Index  # [F] parts
+    reduce: NDArray[np.bool_]  # [F]
+    channel: Index  # [F]
+    after_offsets: Index  # [F+1]
+    after: Index  # [D] sends
+
+    @property
+    def sends(self) -> int:
+        return len(self.source)
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """[F] bytes of every send as a share of S."""
+        return self.count / self.parts
+
+
+def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:
+    """Offsets [rows+1] and entries [D] of the (row, entry) ``pairs``, given as arrays of any equal shapes."""
+    row = np.concatenate([np.ravel(pair[0]) for pair in pairs]) if pairs else np.zeros(0, np.int64)
+    entry = np.concatenate([np.ravel(pair[1]) for pair in pairs]) if pairs else np.zeros(0, np.int64)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row.astype(np.int64), minlength=rows))])
+    return offsets.astype(np.int64), entry[np.argsort(row, kind="stable")].astype(np.int64)
