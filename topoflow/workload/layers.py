@@ -64,3 +64,93 @@ def table(name: str, rows: int, dimension: int, bag: int) -> Layer:
         memory_elements=bag * dimension + dimension,
         sparse=True,
     )
+
+
+def embedding(name: str, rows: int, dimension: int, positions: int) -> Layer:
+    """A lookup of one row per position. Its gradient is dense, as PyTorch's ``Embedding`` makes it by default."""
+    return Layer(
+        name=name,
+        kind="embedding",
+        parameters=rows * dimension,
+        forward_flops=0.0,
+        output_elements=dimension * positions,
+        memory_elements=2 * dimension * positions,
+    )
+
+
+def norm(name: str, features: int, after: Sequence[str], *, positions: int = 1, bias: bool = True) -> Layer:
+    """Layer norm (RMS norm without ``bias``) or batch norm: a scale and a shift per feature.
+
+    Read for the statistics, read again, write: memory decides, and the FLOPs are neglected, as published counts do.
+    """
+    return Layer(
+        name=name,
+        kind="norm",
+        parameters=features * (2 if bias else 1),
+        forward_flops=0.0,
+        output_elements=features * positions,
+        memory_elements=3 * features * positions,
+        after=tuple(after),
+    )
+
+
+def attention(
+    name: str, hidden: int, sequence: int, after: Sequence[str], *, heads: int, key_value_heads: int | None = None
+) -> Layer:
+    """Scores and weighted values of every head, without the projections: ``4 * sequence^2 * hidden`` FLOPs.
+
+    So counts Narayanan et al., SC 2021, appendix (the causal half is not discounted). Scores stay on the chip (Dao
+    et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
+    """
+    key_values = 2 * hidden * (key_value_heads or heads) // heads
+    return Layer(
+        name=name,
+        kind="attention",
+        parameters=0,
+        forward_flops=4.0 * sequence * sequence * hidden,
+        output_elements=hidden * sequence,
+        memory_elements=(2 * hidden + key_values) * sequence,
+        after=tuple(after),
+    )
+
+
+def conv(
+    name: str,
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    size: int,
+    after: Sequence[str],
+    *,
+    stride: int = 1,
+    bias: bool = True,
+) -> Layer:
+    """A square convolution over ``size x size`` pixels, padded so that only ``stride`` shrinks them."""
+    pixels = _shrunk(size, stride) ** 2
+    return Layer(
+        name=name,
+        kind="conv",
+        parameters=inputs * outputs * kernel**2 + (outputs if bias else 0),
+        forward_flops=2.0 * inputs * outputs * kernel**2 * pixels,
+        output_elements=outputs * pixels,
+        memory_elements=inputs * size**2 + outputs * pixels,
+        after=tuple(after),
+    )
+
+
+def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: int) -> Layer:
+    """Pooling over ``size x size`` pixels, of which ``stride x stride`` become one."""
+    pixels = _shrunk(size, stride) ** 2
+    return Layer(
+        name=name,
+        kind="pool",
+        parameters=0,
+        forward_flops=0.0,
+        output_elements=channels * pixels,
+        memory_elements=channels * (size**2 + pixels),
+        after=tuple(after),
+    )
+
+
+def _shrunk(size: int, stride: int) -> int:
+    return -(-size // stride)
