@@ -1,0 +1,190 @@
+"""``topoflow compare``: a grid of jobs, networks and settings, simulated as one batch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from topoflow.cli.grid import Point, build, grid, unique_names
+from topoflow.cli.stages import Stages
+from topoflow.engine.base import World
+from topoflow.engine.collectives import ALGORITHMS
+from topoflow.engine.fluid import simulate
+from topoflow.engine.placement import place
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.report.base import Outcome, Report, Settings
+from topoflow.report.files import check_folder
+from topoflow.report.terminal import show
+from topoflow.report.write import STEPS, write
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.base import Traffic
+from topoflow.traffic.lower import lower
+from topoflow.units import us
+
+FIDELITIES = ("fluid",)
+GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
+KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "fidelity", "seed", "out")
+
+EPILOG = """\
+A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
+
+  topoflow compare
+  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=answer
+  topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="which network runs a job how fast, and at what price",
+        description="Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
+        "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compose, build, simulate, print; then write, if there is an ``out``."""
+    with Stages() as stages:
+        points = grid(arguments.overrides, stages.stage("composing"))
+        for point in points:
+            check(point.config)
+        out = output(points)
+        built = Builder().build(points, stages.stage("placing"))
+        tick = stages.stage("simulating")
+        timelines = simulate([world.world for world in built], progress=lambda done: tick(done, len(built)))
+        outcomes = tuple(
+            Outcome(settings(point, world.world.name), world.traffic, world.fabric, world.world, timeline, *world.price)
+            for point, world, timeline in zip(points, built, timelines, strict=True)
+        )
+        report = Report(outcomes, shlex.join(["topoflow", "compare", *arguments.overrides]))
+        if out is not None:
+            tick_draw = stages.stage("drawing")
+            write(report, out, lambda done: tick_draw(done, STEPS))
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a file or a pipe has no width to fit into
+    show(report, console)
+    if out is None:
+        console.print("Add out=DIR for report.html with pictures, result.json and Parquet tables.")
+    else:
+        console.print(
+            f"Open {out / 'report.html'}; numbers for programs are in result.json beside it.", highlight=False
+        )
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
+    unknown = sorted(set(config) - set(GROUPS) - set(KEYS))
+    if unknown:
+        raise ValueError(f"{unknown[0]}: no such key; must be one of {', '.join((*GROUPS, *KEYS))}")
+    _whole("servers", config["servers"], least=1, optional=True)
+    _whole("degree", config["degree"], least=1)
+    _whole("seed", config["seed"], least=0)
+    for key in ("bandwidth_gbps", "latency_us"):
+        value = config[key]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        law = "not be negative" if key == "latency_us" else "be positive"
+        if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
+            raise ValueError(f"{key}: must {law}, got {value!r}")
+    for key, allowed in (("all_reduce", ALGORITHMS["all_reduce"]), ("fidelity", FIDELITIES)):
+        if config[key] not in allowed:
+            raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {config[key]!r}")
+
+
+def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{key}: must be a whole number of at least {least}, got {value!r}")
+
+
+def output(points: Sequence[Point]) -> Path | None:
+    """The one folder to write to. Raises ``ValueError`` when there are several or it cannot be one."""
+    outs = {point.config["out"] for point in points}
+    if len(outs) > 1:
+        raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(map(str, outs)))}")
+    (out,) = outs
+    if out is None:
+        return None
+    check_folder(Path(str(out)))
+    return Path(str(out))
+
+
+def settings(point: Point, world: str) -> Settings:
+    """What was asked for, as a report tells it."""
+    return Settings(
+        world=world,
+        workload=point.choices["workload"],
+        strategy=point.choices["strategy"],
+        fabric=point.choices["fabric"],
+        latency=us(point.config["latency_us"]),
+        all_reduce=point.config["all_reduce"],
+        fidelity=point.config["fidelity"],
+        seed=point.config["seed"],
+        swept=point.swept,
+        config=point.config,
+    )
+
+
+@dataclass(frozen=True)
+class Built:
+    """One point as objects."""
+
+    traffic: Traffic
+    fabric: Fabric
+    world: World
+    price: tuple[float | None, float | None]  # USD, W
+
+
+@dataclass
+class Builder:
+    """Builds every point; what several points have in common is made once."""
+
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Built]:
+        """All worlds of the grid; ``progress(done, total)``."""
+        built = []
+        for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
+            progress(done, len(points))
+            built.append(self._point(point, name))
+        progress(len(points), len(points))
+        return built
+
+    def _point(self, point: Point, name: str) -> Built:
+        strategy, traffic = self._once(point, ("workload", "strategy", "servers"), self._traffic)
+        fabric = self._once(
+            point,
+            ("workload", "strategy", "servers", "fabric"),
+            lambda point: build(point, "fabric").build(strategy.servers, Demand(*traffic.demand())),
+        )
+        config = point.config
+        world = place(traffic, fabric, name=name, all_reduce=config["all_reduce"], seed=config["seed"])
+        prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
+        price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
+        return Built(traffic, fabric, world, price)
+
+    def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
+        build(point, "gpu")
+        workload = build(point, "workload").build()
+        strategy = build(point, "strategy").place(workload, point.config["servers"])
+        return strategy, lower(workload, strategy)
+
+    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any]) -> Any:
+        key = json.dumps([keys, [point.config[key] for key in keys]], sort_keys=True, default=str)
+        if key not in self.made:
+            self.made[key] = make(point)
+        return self.made[key]

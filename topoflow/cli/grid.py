@@ -1,0 +1,211 @@
+"""The grid of a comparison: ``key=value`` arguments become composed configurations, and those become objects.
+
+Arguments are Hydra overrides; the grid is expanded by Hydra's own BasicSweeper, with the defaults of
+``hydra.sweeper.params`` in ``configs/compare.yaml``. What Hydra has to say about a wrong argument is made one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hydra import compose, initialize_config_module
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from hydra.utils import get_class, instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from topoflow.units import register_resolvers
+
+CONFIG = "compare"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the grid: its configuration, resolved, and the names chosen in each config group."""
+
+    swept: Mapping[str, str]  # what differs between the points: key -> value as typed
+    choices: Mapping[str, str]  # "fabric" -> "fat_tree"
+    config: Mapping[str, typing.Any]
+
+
+def grid(arguments: Sequence[str], progress: Callable[[int, int], None]) -> list[Point]:
+    """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument."""
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        points = expand(arguments)
+        values: dict[str, set[str]] = {}
+        for overrides in points:
+            for override in overrides:
+                key, _, value = override.partition("=")
+                values.setdefault(key, set()).add(value)
+        varying = {key for key, seen in values.items() if len(seen) > 1}
+        composed = []
+        for done, overrides in enumerate(points):
+            progress(done, len(points))
+            pairs = [override.partition("=") for override in overrides]
+            swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
+            composed.append(_compose(overrides, swept))
+        progress(len(points), len(points))
+        return composed
+
+
+def expand(arguments: Sequence[str]) -> list[list[str]]:
+    """The overrides of every point, as ``hydra --multirun`` makes them. Needs an initialized Hydra."""
+    with _one_line(arguments):
+        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+        for argument in arguments:
+            if not re.match(r"[~+\w]", argument):
+                raise ValueError(f"{argument!r}: must be KEY=VALUE")
+            try:
+                parser.parse_override(argument)
+            except OverrideParseException as error:
+                raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
+        own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
+        overrides = [argument for argument in arguments if argument not in own]
+        defaults = compose(CONFIG, overrides=own, return_hydra_config=True).hydra.sweeper.params or {}
+        swept = [f"{key}={value}" for key, value in defaults.items()]
+        points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *overrides]), None)[0]
+        return points
+
+
+def _compose(overrides: list[str], swept: Mapping[str, str]) -> Point:
+    with _one_line(overrides):
+        config = compose(CONFIG, overrides=overrides, return_hydra_config=True)
+        choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
+        OmegaConf.set_readonly(config, False)
+        OmegaConf.set_struct(config, False)
+        config.pop("hydra")
+        resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        assert isinstance(resolved, dict)
+        return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved))
+
+
+def build(point: Point, group: str) -> typing.Any:
+    """The object that the config of ``group`` describes. Raises ``ValueError`` in one line that names the key."""
+    config = point.config.get(group)
+    if not isinstance(config, dict) or "_target_" not in config:
+        raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")
+    try:
+        check_fields(group, get_class(config["_target_"]), config)
+        return instantiate(config, _convert_="all")
+    except InstantiationException as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, ValueError | OSError):
+            raise cause from error
+        raise ValueError(f"{group}: {_reason(cause)}") from error
+
+
+def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> None:
+    """Raise ``ValueError`` unless ``config`` has the fields of the dataclass ``target``, with plain types right."""
+    hints = typing.get_type_hints(target)
+    required = {f.name for f in dataclasses.fields(target) if f.default is f.default_factory is dataclasses.MISSING}
+    for key in sorted(required - set(config)):
+        raise ValueError(f"{where}.{key}: must be given")
+    for key, value in config.items():
+        if key == "_target_":
+            continue
+        if key not in hints:
+            raise ValueError(f"{where}.{key}: no such key{_suggest(key, list(hints), where)}")
+        if not _fits(value, hints[key]):
+            raise ValueError(f"{where}.{key}: must be {_type_name(hints[key])}, got {value!r}")
+
+
+def _fits(value: object, hint: object) -> bool:
+    """Whether a value has the plain type that is asked for; other types are left to the object itself."""
+    if isinstance(hint, types.UnionType):
+        return any(_fits(value, part) for part in typing.get_args(hint))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (str, bool, type(None)):
+        return isinstance(value, typing.cast("type", hint))
+    return True
+
+
+def _type_name(hint: object) -> str:
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return " or ".join(names.get(part, str(part)) for part in parts)
+
+
+@contextmanager
+def _one_line(overrides: Sequence[str]) -> Iterator[None]:
+    """Turn what Hydra and OmegaConf raise into a ``ValueError`` of one line: key, law, value."""
+    try:
+        yield
+    except MissingConfigException as error:
+        group, _, option = (error.missing_cfg_file or "").rpartition("/")
+        if not error.options:
+            raise ValueError(_reason(error)) from error
+        raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}") from error
+    except ConfigCompositionException as error:
+        missing = re.match(r"Could not override '([^']+)'", str(error))
+        if missing is None:
+            raise ValueError(_reason(error)) from error
+        key = missing.group(1)
+        raise ValueError(f"{key}: no such key{_suggest_key(key, overrides)}") from error
+    except MissingMandatoryValue as error:
+        raise ValueError(f"{error.full_key}: must be given, e.g. {error.full_key}=VALUE") from error
+    except OmegaConfBaseException as error:
+        reason = _reason(error).removeprefix("ValueError raised while resolving interpolation: ")
+        raise ValueError(f"{error.full_key or 'config'}: {reason}") from error
+    except HydraException as error:
+        raise ValueError(_reason(error)) from error
+
+
+def _reason(error: BaseException) -> str:
+    """What an exception says, without Hydra's pointer to its documentation, on one line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    useful = [line for line in lines if line and not line.startswith(("See https", "full_key:", "object_type="))]
+    return "; ".join(line for line in useful if not line.startswith("Error parsing override")) or type(error).__name__
+
+
+def _suggest_key(key: str, overrides: Sequence[str]) -> str:
+    """Keys beside the wrong one, in the configuration of the same groups."""
+    loader = GlobalHydra.instance().config_loader()
+    groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
+    config = compose(CONFIG, overrides=groups)
+    parent, _, name = key.rpartition(".")
+    while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
+        parent, _, name = parent.rpartition(".")
+    siblings = OmegaConf.select(config, parent) if parent else config
+    return _suggest(name, [str(sibling) for sibling in siblings if sibling != "_target_"], parent)
+
+
+def _suggest(name: str, known: Sequence[str], where: str) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    prefix = f"{where}." if where else ""
+    return f"; did you mean {prefix}{close[0]}?" if close else f"; must be one of {', '.join(known)}"
+
+
+def unique_names(points: Sequence[Point]) -> list[str]:
+    """A name for every point: what was swept, ``fabric=fat_tree,bandwidth_gbps=25``; numbered where it repeats."""
+    names = [
+        ",".join(f"{key}={value}" for key, value in point.swept.items()) or point.choices["fabric"] for point in points
+    ]
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unique

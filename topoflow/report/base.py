@@ -1,0 +1,152 @@
+"""Report: what was simulated and what came out, for a person and for a program.
+
+Shapes: P ordered pairs of servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Timeline, World
+from topoflow.fabric.base import Fabric
+from topoflow.report.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
+from topoflow.traffic.base import Traffic
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for: one point of the grid. Names are those of the configs; SI units."""
+
+    world: str  # unique in a report
+    workload: str
+    strategy: str
+    fabric: str
+    latency: float  # s, of one link
+    all_reduce: str
+    fidelity: str
+    seed: int
+    swept: Mapping[str, str]  # what differs between the points of the grid: key -> value as it was typed
+    config: Mapping[str, object]  # the whole configuration, resolved
+
+    @property
+    def job(self) -> str:
+        """Worlds with the same job can be compared by their iteration time."""
+        return repr([self.config.get(key) for key in ("workload", "servers", "gpu")])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One world: what was asked for, what that was built into, and what happened."""
+
+    settings: Settings
+    traffic: Traffic
+    fabric: Fabric
+    world: World
+    timeline: Timeline
+    cost: float | None  # USD; None when the fabric has no bill of materials
+    power: float | None  # W
+
+    @cached_property
+    def path_lengths(self) -> NDArray[np.float64]:
+        """Links between two servers [P], for every ordered pair; the mean where a pair has several paths."""
+        return path_lengths(self.fabric)
+
+    @cached_property
+    def flow_matrix(self) -> NDArray[np.float64]:
+        """Bytes [servers, servers] from one server to another in one step."""
+        return flow_matrix(self.world.graph, self.fabric)
+
+    @property
+    def utilisation(self) -> NDArray[np.float64]:
+        """Share [L] of what each link could carry in the step that it did carry."""
+        possible = self.fabric.bandwidth * self.timeline.makespan
+        return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
+
+    @cached_property
+    def row(self) -> Row:
+        """The numbers of this world."""
+        iteration = self.timeline.makespan
+        compute = compute_time(self.traffic)
+        return Row(
+            world=self.settings.world,
+            workload=self.settings.workload,
+            strategy=self.settings.strategy,
+            fabric=self.settings.fabric,
+            servers=self.fabric.servers,
+            bandwidth=self.fabric.interface_bandwidth,
+            degree=self.fabric.degree,
+            latency=self.settings.latency,
+            all_reduce=self.settings.all_reduce,
+            fidelity=self.settings.fidelity,
+            seed=self.settings.seed,
+            iteration_time=iteration,
+            compute_time=compute,
+            network_time=max(0.0, iteration - compute),
+            bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
+            path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
+            cost_usd=self.cost,
+            power_w=self.power,
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a comparison found, in the order of the grid."""
+
+    outcomes: tuple[Outcome, ...]
+    command: str  # what was typed, to reproduce it
+
+    def __post_init__(self) -> None:
+        names = [outcome.settings.world for outcome in self.outcomes]
+        if not names:
+            raise ValueError("report: must have at least one world, got none")
+        if len(set(names)) != len(names):
+            raise ValueError(f"report: worlds must have different names, got {names}")
+
+    @property
+    def rows(self) -> list[Row]:
+        return [outcome.row for outcome in self.outcomes]
+
+    @cached_property
+    def swept(self) -> tuple[str, ...]:
+        """Keys that take more than one value, in the order of the command line."""
+        keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.settings.swept)
+        return tuple(key for key in keys if len({o.settings.swept.get(key) for o in self.outcomes}) > 1)
+
+    def label(self, outcome: Outcome, without: tuple[str, ...] = ()) -> str:
+        """What tells this world from the others, short: ``fat_tree, bandwidth_gbps=25``."""
+        swept = outcome.settings.swept
+        others = [f"{key}={swept[key]}" for key in self.swept if key in swept and key not in ("fabric", *without)]
+        return ", ".join([outcome.settings.fabric, *others])
+
+    @cached_property
+    def ranking(self) -> tuple[Outcome, ...]:
+        """Fastest first, the cheaper one where two are as fast."""
+        return tuple(sorted(self.outcomes, key=lambda o: (o.row.iteration_time, o.cost is None, o.cost or 0.0)))
+
+    @cached_property
+    def jobs(self) -> tuple[tuple[Outcome, ...], ...]:
+        """The ranking, job by job: times of different jobs say nothing about each other."""
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            groups.setdefault(outcome.settings.job, [])
+        for outcome in self.ranking:
+            groups[outcome.settings.job].append(outcome)
+        return tuple(tuple(group) for group in groups.values())
+
+    def representatives(self, most: int) -> tuple[Outcome, ...]:
+        """At most so many worlds, to be drawn: the fastest of each fabric, then the fastest of the rest."""
+        if len(self.outcomes) <= most:
+            return self.outcomes
+        first: dict[str, Outcome] = {}
+        for outcome in self.ranking:
+            first.setdefault(outcome.settings.fabric, outcome)
+        chosen = list(first.values())
+        chosen += [outcome for outcome in self.ranking if first[outcome.settings.fabric] is not outcome]
+        names = {outcome.settings.world for outcome in chosen[:most]}
+        return tuple(outcome for outcome in self.outcomes if outcome.settings.world in names)

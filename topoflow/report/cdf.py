@@ -1,0 +1,73 @@
+"""Cumulative distributions: links on the way between two servers, and bytes that a link carries."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from topoflow.report.base import Outcome, Report
+from topoflow.report.style import COLOURS, LINES, panels, plain, scale
+
+MOST = len(COLOURS)  # curves that can be told apart
+
+
+def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The empirical distribution as (x, share of values <= x), starting at share 0."""
+    ordered = np.sort(values)
+    return np.concatenate((ordered[:1], ordered)), np.arange(len(ordered) + 1) / max(1, len(ordered))
+
+
+def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | None) -> None:
+    x, share = steps(values)
+    axes.step(
+        x, 100 * share, where="post", color=COLOURS[position], linestyle=LINES[position], linewidth=2, label=label
+    )
+
+
+def draw_path_length(report: Report) -> Figure:
+    """One curve per wiring: worlds that differ in bandwidth only share it."""
+    wirings: dict[tuple[str, bytes], Outcome] = {}
+    for outcome in report.outcomes:
+        wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
+    shown = list(wirings.values())[:MOST]
+    fabrics = [outcome.settings.fabric for outcome in shown]
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for position, outcome in enumerate(shown):
+        alone = fabrics.count(outcome.settings.fabric) == 1
+        name = outcome.settings.fabric if alone else report.label(outcome)
+        _curve(axes, position, outcome.path_lengths, f"{name} (mean {outcome.row.path_length_mean:.2f})")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 103)
+    axes.set_xlabel("links between two servers (a switch in between makes it 2)")
+    axes.set_ylabel("pairs of servers with at most so many links [%]")
+    plain(axes, "both")
+    _finish(figure, "How far servers are from each other", len(shown), len(wirings))
+    return figure
+
+
+def draw_link_load(report: Report) -> Figure:
+    """Left the bytes of every link, right the share of the step in which it is busy at full rate."""
+    shown = report.representatives(MOST)
+    factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    load, use = panels(figure, 2, widest=2)
+    for position, outcome in enumerate(shown):
+        _curve(load, position, outcome.timeline.link_bytes / factor, report.label(outcome))
+        _curve(use, position, 100 * outcome.utilisation, None)
+    load.set_xlabel(f"carried by a link in one step [{unit}]")
+    use.set_xlabel("of what the link could carry in that time [%]")
+    for axes in (load, use):
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 103)
+        axes.set_ylabel("links with at most so much [%]")
+        plain(axes, "both")
+    _finish(figure, "How evenly links are loaded", len(shown), len(report.outcomes))
+    return figure
+
+
+def _finish(figure: Figure, title: str, shown: int, total: int) -> None:
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(title if shown == total else f"{title} ({shown} of {total} shown)")

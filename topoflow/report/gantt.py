@@ -1,0 +1,95 @@
+"""Timelines: what each server computes and sends, from the start of a training step to its end.
+
+Shapes: T engine tasks, K traffic tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from topoflow.report.base import Outcome, Report
+from topoflow.report.rows import kind
+from topoflow.report.spans import Spans, merge
+from topoflow.report.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
+from topoflow.traffic.base import Compute
+
+MOST = 6  # worlds
+ROWS = 16  # rows of a panel that can be read
+
+Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
+
+
+def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
+    """When each server computes, and when it sends for each kind of communication."""
+    servers = outcome.fabric.servers
+    timeline, graph, tasks = outcome.timeline, outcome.world.graph, outcome.traffic.tasks
+    spans: dict[str, list[Spans]] = {"compute": []}
+    for server in range(servers):
+        mine = [i for i, task in enumerate(tasks) if isinstance(task, Compute) and task.server == server]
+        spans["compute"].append(merge(np.column_stack((timeline.task_start[mine], timeline.task_finish[mine]))))
+    flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
+    sender = outcome.fabric.source[graph.path_links[graph.path_offsets[graph.path[flows]]]]
+    kinds = np.array([kind(task) for task in tasks])[graph.owner[flows]] if len(flows) else np.array([])
+    for name in dict.fromkeys(kinds.tolist()):
+        spans[name] = []
+        for server in range(servers):
+            mine_flows = flows[(kinds == name) & (sender == server)]
+            spans[name].append(merge(np.column_stack((timeline.start[mine_flows], timeline.finish[mine_flows]))))
+    return spans
+
+
+def draw(report: Report) -> Figure:
+    """One panel per world: a row per server, in it a lane for computing and one for each kind of sending."""
+    shown = report.representatives(MOST)
+    factor, unit = scale((outcome.row.iteration_time for outcome in shown), "s")
+    rows = -(-len(shown) // 2)
+    height = max(min(outcome.fabric.servers, ROWS) for outcome in shown)
+    figure = Figure(figsize=(12 if len(shown) > 1 else 9, rows * (1.0 + 0.22 * height) + 1.0), layout="constrained")
+    kinds: dict[str, None] = {}
+    for axes, outcome in zip(panels(figure, len(shown), widest=2, sharex=True), shown, strict=True):
+        found = lanes(outcome)
+        kinds.update(dict.fromkeys(found))
+        draw_lanes(axes, found, factor, "server", range(outcome.fabric.servers))
+        end = outcome.row.iteration_time / factor
+        axes.axvline(end, color="black", linewidth=1)
+        axes.set_title(f"{report.label(outcome)}: {end:.4g} {unit}", fontsize=10)
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel(f"time in the step [{unit}]")
+    limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
+    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end")
+    legend(figure, kinds, "sending")
+    return figure
+
+
+def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequence[int]) -> None:
+    """Rows of lanes on one axis; ``factor`` is the number of seconds of one unit of the axis."""
+    shown = min(len(names), ROWS)
+    height = 0.84 / len(found)
+    for lane, (name, by_row) in enumerate(found.items()):
+        for row, spans in enumerate(by_row[:shown]):
+            bars = [(start / factor, (end - start) / factor) for start, end in spans]
+            axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=_colour(name), linewidth=0)
+    axes.set_ylim(shown - 0.5, -0.5)
+    axes.set_yticks(range(shown), [str(name) for name in names[:shown]])
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_xlim(left=0)
+    axes.set_ylabel(what if shown == len(names) else f"{what} (first {shown} of {len(names)})")
+    plain(axes)
+
+
+def legend(figure: Figure, kinds: Iterable[str], doing: str) -> None:
+    """What the colours of the lanes mean."""
+    handles = [
+        Patch(color=_colour(name), label="computing" if name == "compute" else f"{doing}: {name.replace('_', '-')}")
+        for name in kinds
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+
+
+def _colour(name: str) -> str:
+    return COMPUTE if name == "compute" else KINDS.get(name, OTHER_KIND)

@@ -1,0 +1,69 @@
+"""Traffic heat maps as in TopoOpt's Figure 1: who sends how much to whom in one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from topoflow.report.base import Report
+from topoflow.report.style import grid_shape, panels, scale
+
+MOST = 6  # panels
+NOTHING = "#F2F2F2"
+
+
+def draw(report: Report) -> Figure:
+    """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
+    names: dict[tuple[str, str, bytes], list[str]] = {}
+    matrices: dict[tuple[str, str, bytes], NDArray[np.float64]] = {}
+    for outcome in report.outcomes:
+        matrix = outcome.flow_matrix
+        key = (outcome.settings.workload, outcome.settings.strategy, np.round(matrix).tobytes())
+        matrices.setdefault(key, matrix)
+        if outcome.settings.fabric not in names.setdefault(key, []):
+            names[key].append(outcome.settings.fabric)
+    titles = [f"{workload}, {strategy}\non {_listed(names[key])}" for key in names for workload, strategy, _ in [key]]
+    return draw_matrices(titles, list(matrices.values()), "server")
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
+    """Matrices [n, n] of bytes from row to column, on one colour scale."""
+    shown = list(zip(titles, matrices, strict=True))[:MOST]
+    rows, columns = grid_shape(len(shown), 3)
+    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.3 * rows + 0.7), layout="constrained")
+    sent = np.concatenate([matrix[matrix > 0] for _, matrix in shown])
+    factor, unit = scale([float(sent.max(initial=0.0))], "B")
+    norm = _norm(sent / factor)
+    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
+    axes_list = panels(figure, len(shown), widest=3)
+    for axes, (title, matrix) in zip(axes_list, shown, strict=True):
+        image = axes.imshow(np.ma.masked_equal(matrix, 0) / factor, norm=norm, cmap=colours, interpolation="nearest")
+        step = max(1, -(-len(matrix) // 16))
+        axes.set_xticks(range(0, len(matrix), step))
+        axes.set_yticks(range(0, len(matrix), step))
+        axes.tick_params(labelsize=7)
+        axes.set_xlabel(f"to {what}")
+        axes.set_ylabel(f"from {what}")
+        axes.set_title(title, fontsize=9)
+    figure.colorbar(image, ax=axes_list, label=f"{unit} in one step (grey: nothing)", shrink=0.85)
+    limit = "" if len(shown) == len(titles) else f" ({len(shown)} of {len(titles)} shown)"
+    figure.suptitle(f"Traffic between {what}s{limit}")
+    return figure
+
+
+def _norm(sent: NDArray[np.float64]) -> Normalize:
+    """Logarithmic when the amounts differ by more than a factor of ten, as all-reduce and model parallelism do."""
+    low, high = float(sent.min(initial=np.inf)), float(sent.max(initial=0.0))
+    if not sent.size:
+        return Normalize(0.0, 1.0)
+    return LogNorm(low, high) if high > 10 * low else Normalize(0.0, high)

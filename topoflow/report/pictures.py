@@ -1,0 +1,74 @@
+"""Every picture of a report: file name, title, what a reader sees in it, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from topoflow.report import bars, cdf, gantt, heat_map, price
+from topoflow.report.base import Report
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One PNG. ``needs`` says whether a report has what the picture shows."""
+
+    file: str
+    title: str
+    caption: str
+    draw: Callable[[Report], Figure]
+    needs: Callable[[Report], bool] = lambda report: True
+
+
+PICTURES = (
+    Picture(
+        "iteration_time.png",
+        "How long one training step takes",
+        "One bar per combination. The dark part is computation on the busiest server, which every network needs. "
+        "The orange part is what the network adds: transfers that computation does not hide.",
+        bars.draw,
+    ),
+    Picture(
+        "price.png",
+        "What the speed costs",
+        "One point per combination: its step time against the price of the network's parts. The dashed line joins "
+        "the ones worth considering; above it, something else is both faster and cheaper.",
+        price.draw,
+        needs=lambda report: any(outcome.cost is not None for outcome in report.outcomes),
+    ),
+    Picture(
+        "traffic.png",
+        "Who sends how much to whom",
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever way "
+        "it travels (as Figure 1 of TopoOpt, NSDI 2023). A diagonal line is a ring all-reduce: everyone sends to the "
+        "next in the ring. Full rows and columns are servers that hold a part of the model that all others need. "
+        "The job fixes how much must be exchanged; a fabric may choose other rings.",
+        heat_map.draw,
+        needs=lambda report: any(outcome.flow_matrix.any() for outcome in report.outcomes),
+    ),
+    Picture(
+        "timeline.png",
+        "What every server does during the step",
+        "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
+        "sending lies beside computing it costs nothing; where a server only sends, it waits for the network.",
+        gantt.draw,
+    ),
+    Picture(
+        "path_length.png",
+        "How far servers are from each other",
+        "A curve that rises early is better: most pairs are few links apart. Two servers on one switch are two "
+        "links apart; where servers are wired to each other directly, a neighbour is one link away, and the "
+        "servers in between relay the rest.",
+        cdf.draw_path_length,
+    ),
+    Picture(
+        "link_load.png",
+        "How evenly the links are used",
+        "Left: how many bytes links carry in one step. Right: how much of their capacity that is. A steep curve "
+        "means even use; a long tail to the right means that few links carry most and slow down the rest.",
+        cdf.draw_link_load,
+        needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
+    ),
+)

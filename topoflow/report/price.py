@@ -1,0 +1,52 @@
+"""Iteration time against the price of the network: which fabric is worth its money."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from topoflow.report.base import Outcome, Report
+from topoflow.report.style import COLOURS, MARKERS, panels, plain, scale
+
+MOST = 4  # jobs, one panel each
+
+
+def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+    """Worlds that no other world beats in both time and price, cheapest first."""
+    best: list[Outcome] = []
+    priced = [outcome for outcome in outcomes if outcome.cost is not None]
+    for outcome in sorted(priced, key=lambda o: (o.cost or 0.0, o.row.iteration_time)):
+        if not best or outcome.row.iteration_time < best[-1].row.iteration_time:
+            best.append(outcome)
+    return best
+
+
+def draw(report: Report) -> Figure:
+    """One point per world; the line joins those that nothing beats in both."""
+    jobs = [job for job in report.jobs if any(outcome.cost is not None for outcome in job)][:MOST]
+    fabrics = list(dict.fromkeys(outcome.settings.fabric for outcome in report.outcomes))
+    figure = Figure(figsize=(9 if len(jobs) > 1 else 8, 4.6 * -(-len(jobs) // 2)), layout="constrained")
+    for axes, job in zip(panels(figure, len(jobs), widest=2), jobs, strict=True):
+        priced = [outcome for outcome in job if outcome.cost is not None]
+        factor, unit = scale((outcome.row.iteration_time for outcome in priced), "s")
+        best = frontier(job)
+        axes.plot([(o.cost or 0.0) / 1e3 for o in best], [o.row.iteration_time / factor for o in best],
+                  color="#888888", linestyle="--", zorder=1)  # fmt: skip
+        for outcome in priced:
+            style = fabrics.index(outcome.settings.fabric) % len(COLOURS)
+            axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=70, zorder=2,
+                         color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
+        axes.set_xlabel("price of the network [1000 US dollars]")
+        axes.set_ylabel(f"time of one training step [{unit}]")
+        plain(axes, "both")
+    handles = [
+        Line2D([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], linestyle="", markersize=8, label=name)
+        for i, name in enumerate(fabrics)
+    ]
+    handles.append(Line2D([], [], color="#888888", linestyle="--", label="nothing is both faster and cheaper"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle("Iteration time against price (lower left is better)")
+    return figure

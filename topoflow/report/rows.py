@@ -1,0 +1,114 @@
+"""Row: the numbers of one world, in SI units, and how each is found.
+
+Shapes: T tasks, H hops, P ordered pairs of servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Graph
+from topoflow.fabric.base import Fabric
+from topoflow.traffic.base import Compute, Task, Traffic, Transfer
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the answer. What each column means, for a reader: ``COLUMNS``."""
+
+    world: str
+    workload: str
+    strategy: str
+    fabric: str
+    servers: int
+    bandwidth: float
+    degree: int
+    latency: float
+    all_reduce: str
+    fidelity: str
+    seed: int
+    iteration_time: float
+    compute_time: float
+    network_time: float
+    bandwidth_tax: float
+    path_length_mean: float
+    cost_usd: float | None
+    power_w: float | None
+
+
+COLUMNS = {
+    "world": "name of this combination, unique in the report",
+    "workload": "the training job",
+    "strategy": "how the job is spread over the servers",
+    "fabric": "the network that joins the servers",
+    "servers": "servers that take part (one has several GPUs)",
+    "bandwidth": "B/s of one network interface of a server, in each direction",
+    "degree": "network interfaces per server",
+    "latency": "seconds that a bit takes over one link",
+    "all_reduce": "how an all-reduce is carried out",
+    "fidelity": "how the network is simulated; fluid: transfers share links max-min fairly",
+    "seed": "of random wiring and of the choice among equal paths",
+    "iteration_time": "seconds for one training step: until the last computation and transfer are done",
+    "compute_time": "seconds that the busiest server computes in one step",
+    "network_time": "seconds of the step that computation does not hide: iteration_time - compute_time",
+    "bandwidth_tax": "bytes sent by servers, relayed ones included, over bytes asked for; 1 if no server relays",
+    "path_length_mean": "links between two servers, mean over all ordered pairs",
+    "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",
+    "power_w": "watts that the network's parts draw (null: no bill of materials)",
+}
+
+
+def compute_time(traffic: Traffic) -> float:
+    """Seconds that the busiest server computes: its compute is one resource, so no iteration is shorter."""
+    busy = np.zeros(traffic.servers)
+    for task in traffic.tasks:
+        if isinstance(task, Compute) and task.server is not None:
+            busy[task.server] += task.seconds
+    return float(busy.max())
+
+
+def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
+    """Bytes sent by servers, those they relay included, over the bytes asked for (TopoOpt 5.5); 1 without traffic.
+
+    A flow of S bytes whose path is relayed by k servers is sent 1 + k times.
+    """
+    is_relay = fabric.target[graph.path_links] < fabric.servers  # [H]; the last hop of a path is no relay
+    passed = np.concatenate(([0], np.cumsum(is_relay)))
+    relays = np.maximum(passed[graph.path_offsets[1:]] - passed[graph.path_offsets[:-1]] - 1, 0)  # [P]
+    sends = graph.path >= 0
+    asked = graph.bytes[sends]
+    if not asked.sum() > 0:
+        return 1.0
+    return float((asked * (1 + relays[graph.path[sends]])).sum() / asked.sum())
+
+
+def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
+    """Links on the way from one server to another [P], over all ordered pairs; the mean of a pair's paths."""
+    lengths = []
+    for source in range(fabric.servers):
+        for target in range(fabric.servers):
+            if source != target:
+                paths = fabric.route(source, target, "mp")
+                lengths.append(sum(map(len, paths)) / len(paths))
+    return np.array(lengths)
+
+
+def flow_matrix(graph: Graph, fabric: Fabric) -> NDArray[np.float64]:
+    """Bytes [servers, servers] that flow from one server to another in one step, end to end."""
+    flows = (graph.path >= 0) & (graph.bytes > 0)
+    paths = graph.path[flows]
+    sources = fabric.source[graph.path_links[graph.path_offsets[paths]]]
+    targets = fabric.target[graph.path_links[graph.path_offsets[paths + 1] - 1]]
+    matrix = np.zeros((fabric.servers, fabric.servers))
+    np.add.at(matrix, (sources, targets), graph.bytes[flows])
+    return matrix
+
+
+def kind(task: Task) -> str:
+    """``compute``, ``transfer`` or the name of the collective."""
+    if isinstance(task, Compute):
+        return "compute"
+    return "transfer" if isinstance(task, Transfer) else task.op

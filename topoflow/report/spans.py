@@ -1,0 +1,39 @@
+"""Sets of time as sorted, disjoint intervals. Shapes: n intervals, [n, 2] start and end in seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Spans = NDArray[np.float64]
+
+
+def merge(spans: Spans) -> Spans:
+    """The union of intervals, in order: ``[[0, 2], [1, 3], [5, 6]] -> [[0, 3], [5, 6]]``."""
+    if len(spans) == 0:
+        return np.zeros((0, 2))
+    ordered = spans[np.argsort(spans[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(ordered[:, 1])
+    first = np.concatenate(([True], ordered[1:, 0] > reach[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return np.column_stack((ordered[first, 0], reach[last]))
+
+
+def intersection(one: Spans, other: Spans) -> Spans:
+    """What is in both of two merged sets: ``[[0, 3]], [[2, 5]] -> [[2, 3]]``."""
+    found = []
+    i = j = 0
+    while i < len(one) and j < len(other):
+        start, end = max(one[i, 0], other[j, 0]), min(one[i, 1], other[j, 1])
+        if start < end:
+            found.append((start, end))
+        if one[i, 1] < other[j, 1]:
+            i += 1
+        else:
+            j += 1
+    return np.array(found).reshape(-1, 2)
+
+
+def total(spans: Spans) -> float:
+    """Seconds in a merged set."""
+    return float((spans[:, 1] - spans[:, 0]).sum())

@@ -1,0 +1,116 @@
+"""What a program reads: ``result.json`` with one row per world, and Parquet tables of links and tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from topoflow import __version__
+from topoflow.report.base import Outcome, Report
+from topoflow.report.rows import kind
+from topoflow.traffic.base import Compute, Task, Transfer
+
+LINKS = pa.schema(
+    [
+        ("world", pa.string()),
+        ("link", pa.int32()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("bandwidth", pa.float64()),  # B/s
+        ("latency", pa.float64()),  # s
+        ("bytes", pa.float64()),  # B carried in the step
+        ("utilisation", pa.float64()),  # bytes / (bandwidth * iteration time)
+    ]
+)
+TASKS = pa.schema(
+    [
+        ("world", pa.string()),
+        ("task", pa.int32()),  # position in the traffic
+        ("name", pa.string()),
+        ("kind", pa.string()),  # compute, transfer, all_reduce, ...
+        ("server", pa.int32()),  # of a computation
+        ("source", pa.int32()),  # of a transfer
+        ("target", pa.int32()),
+        ("group", pa.list_(pa.int32())),  # of a collective
+        ("bytes", pa.float64()),  # B; of a collective: one member's full buffer
+        ("start", pa.float64()),  # s
+        ("finish", pa.float64()),  # s
+    ]
+)
+
+
+def result(report: Report) -> dict[str, object]:
+    """The content of ``result.json``: SI units; what there is no value for is null."""
+    rows = [
+        {
+            **asdict(outcome.row),
+            "overrides": dict(outcome.settings.swept),
+            "config": dict(outcome.settings.config),
+        }
+        for outcome in report.outcomes
+    ]
+    return {"version": __version__, "command": report.command, "rows": rows}
+
+
+def write_result(report: Report, path: Path) -> None:
+    """Write ``result.json``."""
+    path.write_text(json.dumps(result(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_links(report: Report, path: Path) -> None:
+    """One record per world and link."""
+    with parquet.ParquetWriter(path, LINKS) as writer:
+        for outcome in report.outcomes:
+            writer.write_table(_links(outcome))
+
+
+def write_tasks(report: Report, path: Path) -> None:
+    """One record per world and task of its traffic."""
+    with parquet.ParquetWriter(path, TASKS) as writer:
+        for outcome in report.outcomes:
+            writer.write_table(_tasks(outcome))
+
+
+def _links(outcome: Outcome) -> pa.Table:
+    fabric = outcome.fabric
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * fabric.links,
+            "link": range(fabric.links),
+            "src": [fabric.nodes[node] for node in fabric.source],
+            "dst": [fabric.nodes[node] for node in fabric.target],
+            "bandwidth": fabric.bandwidth,
+            "latency": fabric.latency,
+            "bytes": outcome.timeline.link_bytes,
+            "utilisation": outcome.utilisation,
+        },
+        schema=LINKS,
+    )
+
+
+def _tasks(outcome: Outcome) -> pa.Table:
+    tasks = outcome.traffic.tasks
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * len(tasks),
+            "task": range(len(tasks)),
+            "name": [task.name for task in tasks],
+            "kind": [kind(task) for task in tasks],
+            "server": [task.server if isinstance(task, Compute) else None for task in tasks],
+            "source": [task.source if isinstance(task, Transfer) else None for task in tasks],
+            "target": [task.target if isinstance(task, Transfer) else None for task in tasks],
+            "group": [_group(task) for task in tasks],
+            "bytes": [0.0 if isinstance(task, Compute) else float(task.bytes) for task in tasks],
+            "start": outcome.timeline.task_start,
+            "finish": outcome.timeline.task_finish,
+        },
+        schema=TASKS,
+    )
+
+
+def _group(task: Task) -> list[int] | None:
+    return None if isinstance(task, Compute | Transfer) else list(task.group)

@@ -1,0 +1,91 @@
+"""What ``topoflow inspect`` prints for a person."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topoflow.capture.base import Trace
+from topoflow.report.summary import Number, Summary, traffic_matrix
+from topoflow.units import human
+
+MOST = 16  # groups or ranks in a table
+
+
+def show(trace: Trace, summary: Summary, console: Console) -> None:
+    """Tables for a person."""
+    console.print(Text(f"{summary.name} ({summary.source})", style="bold"))
+    console.print(f"{summary.iterations} iterations, {summary.ranks} of {summary.world_size} ranks recorded")
+    collectives = _table("Collectives, per rank", "operation", "group size", "dtype", "count", "bytes per iteration")
+    for line in summary.collectives:
+        before = f" ({_number(line.setup_count)} in set-up)" if line.setup_count else ""
+        collectives.add_row(line.op, str(line.group_size), line.dtype, _number(line.count) + before,
+                            _amount(line.bytes_per_iteration))  # fmt: skip
+    console.print(collectives)
+    groups = _table("Process groups, per member", "ranks", "size", "name", "count", "bytes per iteration")
+    for group in summary.groups[:MOST]:
+        groups.add_row(_ranks(group.ranks), str(group.size), group.name, _number(group.count),
+                       _amount(group.bytes_per_iteration))  # fmt: skip
+    console.print(groups)
+    if len(summary.groups) > MOST:
+        console.print(f"{len(summary.groups) - MOST} more groups; --json has all")
+    _show_shares(summary, console)
+    _show_heat(trace, console)
+    for note in summary.notes:
+        console.print(Text(f"left out: {note}"))
+
+
+def _show_shares(summary: Summary, console: Console) -> None:
+    if summary.communication_share is None or summary.exposed_share is None:
+        console.print("Share of time in communication: the trace has no times of its communication")
+        return
+    console.print(
+        f"Share of time in communication: {summary.communication_share:.1%}, "
+        f"not hidden by computation: {summary.exposed_share:.1%} (mean over ranks; includes waiting for other ranks)"
+    )
+    table = _table("", "rank", "iteration time", "in communication", "not hidden")
+    for share in summary.shares[:MOST]:
+        if share.iteration_time is not None:
+            table.add_row(str(share.rank), human(share.iteration_time, "s"), f"{share.communication:.1%}",
+                          f"{share.exposed:.1%}")  # fmt: skip
+    console.print(table)
+
+
+def _show_heat(trace: Trace, console: Console) -> None:
+    """A coarse heat map: one character per cell, blank for nothing, full for the most."""
+    matrix = traffic_matrix(trace)
+    largest = matrix.max()
+    if largest <= 0 or len(matrix) > 64:
+        return
+    console.print(f"Traffic in one iteration, from rank (row) to rank (column); █ is {_amount(float(largest))}")
+    for rank, row in enumerate(matrix):
+        cells = "".join(" ░▒▓█"[int(np.ceil(4 * amount / largest))] * 2 for amount in row)
+        console.print(Text(f"{rank:>4} |{cells}|"))
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    for column in columns:
+        numeric = column in ("group size", "size", "count", "bytes per iteration", "iteration time",
+                             "in communication", "not hidden")  # fmt: skip
+        table.add_column(column, justify="right" if numeric else "left")
+    return table
+
+
+def _number(value: Number) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _amount(value: Number) -> str:
+    return f"{_number(value)} B ({human(value, 'B')})" if value >= 1000 else f"{_number(value)} B"
+
+
+def _ranks(group: tuple[int, ...]) -> str:
+    """Ranks in group order, runs shortened: ``0-7``."""
+    if len(group) > 2 and list(group) == list(range(group[0], group[0] + len(group))):
+        return f"{group[0]}-{group[-1]}"
+    shown = ", ".join(map(str, group[:12]))
+    return shown if len(group) <= 12 else f"{shown}, ... ({len(group)})"
