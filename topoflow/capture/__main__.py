@@ -1,0 +1,115 @@
+"""``python -m topoflow.capture run``: run a PyTorch script unchanged and record what it communicates."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from topoflow.capture.base import Trace
+from topoflow.capture.job import TRACE, Job
+
+EXAMPLE = """\
+example, from the project's folder (4 processes on this machine, gloo, no GPU needed):
+  torchrun --nproc-per-node 4 -m topoflow.capture run --out captured examples/train_ddp.py --steps 4
+  topoflow inspect captured/trace.jsonl.gz
+  topoflow compare workload=captured workload.trace=captured/trace.jsonl.gz strategy=as_captured
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit code; what the script raises, SystemExit too, passes through."""
+    arguments = _parser().parse_args(argv)
+    try:
+        job = Job(arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
+        if not arguments.script.is_file():
+            raise ValueError(f"script: must be a file, got {arguments.script}")
+        recorder_class = _recorder_class()
+        job.start()
+    except (ValueError, OSError) as error:
+        return _refuse(error)
+    recorder = recorder_class()
+    try:
+        with recorder:
+            run_script(arguments.script, arguments.arguments)
+    except SystemExit as exit_:
+        if exit_.code not in (None, 0):
+            job.fail(exit_)
+            raise
+    except BaseException as error:
+        job.fail(error)
+        raise
+    name = arguments.script.stem
+    try:
+        trace = job.finish(lambda origin: recorder.trace(name, job.rank, job.world_size, origin))
+    except (ValueError, OSError) as error:
+        return _refuse(error)
+    if trace is not None:
+        print(_summary(trace, arguments.out / TRACE))
+    return 0
+
+
+def run_script(script: Path, arguments: list[str]) -> None:
+    """As ``python script arguments``: its own ``sys.argv``, folder first in ``sys.path``, ``__name__ == "__main__"``."""
+    sys.argv = [str(script), *arguments]
+    sys.path[0] = str(script.resolve().parent)
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m topoflow.capture",
+        description="Record what a PyTorch training script communicates, without changing it.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run = parser.add_subparsers(required=True, metavar="run").add_parser(
+        "run",
+        help="run SCRIPT and write DIR/trace.jsonl.gz",
+        description="Run SCRIPT and record its collectives, sends and compute; one file per rank, then one of all.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the records: new or empty")
+    run.add_argument("script", type=Path, metavar="SCRIPT", help="the training script")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="what the script gets")
+    return parser
+
+
+def _environment(name: str, default: int) -> int:
+    """A number that torchrun sets; without torchrun the job is one rank."""
+    value = os.environ.get(name, str(default))
+    if not value.isdecimal():
+        raise ValueError(f"{name}: must be a whole number, got {value!r}")
+    return int(value)
+
+
+def _recorder_class() -> type:
+    try:
+        import torch.distributed  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ValueError(f"capture: needs PyTorch, pip install 'topoflow[torch]' ({error})") from error
+    from topoflow.capture.recorder import Recorder
+
+    return Recorder
+
+
+def _refuse(error: Exception) -> int:
+    print(f"topoflow.capture: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
+
+
+def _summary(trace: Trace, path: Path) -> str:
+    communications = sum(1 for rank in trace.ranks for _ in trace.communications(rank))
+    lines = [
+        f"topoflow.capture: {trace.world_size} ranks, {trace.iterations} iterations, {communications} communications",
+        *(f"  note: {note}" for note in trace.notes),
+        f"  look at it: topoflow inspect {path}",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
