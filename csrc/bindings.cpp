@@ -1,0 +1,109 @@
+// topoflow._C: check, launch, return.
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <vector>
+
+#include "fluid/batch.h"
+#include "tensor.hpp"
+
+namespace py = pybind11;
+
+namespace topoflow {
+namespace {
+
+// Arrays by name; all must lie on the device of the first.
+class Arrays {
+ public:
+  explicit Arrays(const py::dict& named) : named_(named) {}
+
+  template <class T>
+  T* take(const char* name, int64_t size) {
+    const Tensor& tensor = tensors_.emplace_back(find(name));
+    if (tensor->device_type != tensors_[0]->device_type || tensor->device_id != tensors_[0]->device_id)
+      throw py::value_error(std::string(name) + ": must lie on the device of the other arrays");
+    return tensor.vector<T>(name, size);
+  }
+
+  int64_t size(const char* name) const { return py::len(find(name)); }
+  const DLTensor& first() const { return *tensors_[0]; }
+
+ private:
+  py::object find(const char* name) const {
+    if (!named_.contains(name)) throw py::value_error(std::string(name) + ": array is missing");
+    return named_[name];
+  }
+
+  py::dict named_;
+  std::vector<Tensor> tensors_;
+};
+
+Graphs take_graphs(Arrays& arrays) {
+  Graphs graphs{};
+  const int64_t count = arrays.size("graph_task_offsets") - 1;
+  graphs.tasks = arrays.size("delay");
+  graphs.dependencies = arrays.size("after");
+  graphs.task_offsets = arrays.take<int64_t>("graph_task_offsets", count + 1);
+  graphs.path_base = arrays.take<int64_t>("path_base", count + 1);
+  graphs.delay = arrays.take<double>("delay", graphs.tasks);
+  graphs.bytes = arrays.take<double>("bytes", graphs.tasks);
+  graphs.release = arrays.take<double>("release", graphs.tasks);
+  graphs.path = arrays.take<int32_t>("path", graphs.tasks);
+  graphs.after_offsets = arrays.take<int64_t>("after_offsets", graphs.tasks + 1);
+  graphs.after = arrays.take<int32_t>("after", graphs.dependencies);
+  graphs.path_offsets = arrays.take<int64_t>("path_offsets", arrays.size("path_offsets"));
+  graphs.path_links = arrays.take<int32_t>("path_links", arrays.size("path_links"));
+  return graphs;
+}
+
+void simulate(const py::dict& named, int64_t most_tasks, int64_t most_links, int64_t budget, int64_t stream) {
+  Arrays arrays(named);
+  Batch batch{};
+  batch.graphs = take_graphs(arrays);
+  const int64_t worlds = arrays.size("graph"), tasks = arrays.size("start"), links = arrays.size("capacity");
+  batch.worlds = static_cast<int32_t>(worlds);
+  batch.order = arrays.take<int32_t>("order", worlds);
+  batch.graph = arrays.take<int32_t>("graph", worlds);
+  batch.task_offsets = arrays.take<int64_t>("task_offsets", worlds + 1);
+  batch.link_offsets = arrays.take<int64_t>("link_offsets", worlds + 1);
+  batch.capacity = arrays.take<double>("capacity", links);
+  batch.latency = arrays.take<double>("latency", links);
+  batch.cancel = arrays.take<int32_t>("cancel", 1);
+  batch.start = arrays.take<double>("start", tasks);
+  batch.finish = arrays.take<double>("finish", tasks);
+  batch.status = arrays.take<int32_t>("status", worlds);
+  batch.most_tasks = most_tasks;
+  batch.most_links = most_links;
+  batch.budget = budget;
+  batch.device = arrays.first().device_id;
+  batch.stream = stream;
+
+  const bool on_cpu = arrays.first().device_type == kCpu;
+  const py::gil_scoped_release release;
+  if (on_cpu) return cpu::simulate(batch);
+#ifdef TOPOFLOW_CUDA
+  return cuda::simulate(batch);
+#else
+  throw py::value_error("device: topoflow._C was built without CUDA; put nvcc on the path and run pip install again");
+#endif
+}
+
+}  // namespace
+}  // namespace topoflow
+
+PYBIND11_MODULE(_C, module) {
+  namespace tf = topoflow;
+  module.doc() = "Kernels of topoflow; topoflow.engine wraps them.";
+#ifdef TOPOFLOW_CUDA
+  module.attr("has_cuda") = true;
+#else
+  module.attr("has_cuda") = false;
+#endif
+  module.attr("DONE") = static_cast<int>(tf::kDone);
+  module.attr("STARVED") = static_cast<int>(tf::kStarved);
+  module.attr("DEADLOCK") = static_cast<int>(tf::kDeadlock);
+  module.attr("CANCELLED") = static_cast<int>(tf::kCancelled);
+  module.def("simulate", &tf::simulate, py::arg("arrays"), py::arg("most_tasks"), py::arg("most_links"),
+             py::arg("budget"), py::arg("stream"),
+             "Run every world of a batch (csrc/fluid/batch.h names the arrays); writes start, finish and status.");
+}
