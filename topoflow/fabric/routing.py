@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from topoflow.fabric.base import Path
 
-# Large graphs have more shortest paths between far nodes than anyone installs. A choice of this model, not a law: a flow
-# takes one path, and among 64 that are spread evenly no link is preferred.
+# Large graphs have more shortest paths between far nodes than anyone installs. A choice of this model, not a law: a
+# flow takes one path, and among 64 that are spread evenly no link is preferred.
 ECMP_PATHS = 64
 
 

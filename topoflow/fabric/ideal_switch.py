@@ -1,0 +1,47 @@
+"""One switch that nothing is wrong with: the best any network of the same interfaces can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.fat_tree import Tree
+from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex
+
+
+@dataclass(frozen=True)
+class IdealSwitch:
+    """An electrical switch that scales to any number of servers (TopoOpt 5.1).
+
+                 switch
+               /   |    \\        each a duplex cable of degree * bandwidth
+        server 0   1  ..  n-1
+
+    It cannot be bought; its bill is that of a full-bisection fat-tree of the same bandwidth (TopoOpt 5.2).
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server, bundled to one link
+    latency: float  # s per link
+
+    def __post_init__(self) -> None:
+        check_interfaces("ideal_switch", self.bandwidth, self.degree, self.latency)
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("ideal_switch.servers", servers)
+        cables = [(server, servers) for server in range(servers)]
+        nodes = [f"server {server}" for server in range(servers)] + ["switch"]
+        bandwidth = self.degree * self.bandwidth
+        return cabled(
+            "ideal_switch",
+            servers=servers,
+            switches=["switch"],
+            cables=cables,
+            bandwidth=bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=ShortestPaths(nodes, *duplex(cables)),
+            bill=Tree.smallest(servers).bill(bandwidth),
+        )

@@ -1,0 +1,47 @@
+"""Circuits for traffic that cannot move: repeated maximum weight matchings."""
+
+from __future__ import annotations
+
+import numpy as np
+import rustworkx
+from numpy.typing import NDArray
+
+from topoflow.fabric.wiring import Cable
+
+
+def maximum_weight_matching(weights: NDArray[np.float64]) -> list[Cable]:
+    """Pairs (i < j) that share no server and whose weights [n, n] (symmetric, >= 0) have the largest sum.
+
+    Blossom (TopoOpt 4.2, line 14), in whole numbers: weights are scaled so that the largest is 2^52, which keeps
+    every bit that a float sum of them would.
+    """
+    largest = float(weights.max(initial=0.0))
+    if largest <= 0:
+        return []
+    whole = np.rint(np.triu(weights + weights.T) * (2.0**51 / largest)).astype(np.int64)
+    graph = rustworkx.PyGraph()
+    graph.add_nodes_from(range(len(weights)))
+    graph.add_edges_from([(int(i), int(j), int(whole[i, j])) for i, j in np.argwhere(whole > 0)])
+    pairs = rustworkx.max_weight_matching(graph, weight_fn=int)
+    return sorted((min(pair), max(pair)) for pair in pairs)
+
+
+class Matcher:
+    """TopoOpt 4.2, step 3: match, halve the demand of what was matched, match again.
+
+    The paper's matching is undirected: a matched pair gets a circuit each way, which takes one transmit and
+    one receive port of both, and its weight is the demand of both directions.
+    """
+
+    def __init__(self, mp: NDArray[np.float64]) -> None:
+        self.demand = mp + mp.T
+
+    def match(self, free: list[int]) -> list[Cable]:
+        """One matching among servers with ``free`` ports, which it takes. Empty: no demand between them is left."""
+        able = np.array(free) > 0
+        pairs = maximum_weight_matching(np.where(np.outer(able, able), self.demand, 0.0))
+        for i, j in pairs:
+            self.demand[[i, j], [j, i]] /= 2
+            free[i] -= 1
+            free[j] -= 1
+        return pairs
