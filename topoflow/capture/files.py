@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 GZIP_MAGIC = b"\x1f\x8b"
-# What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is a thousand times its size.
+# What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is 1000 times its size.
 LARGEST_FILE = 2 * 2**30
 LARGEST_INTEGER = 2**63 - 1
 
 
 def read_bytes(path: Path) -> bytes:
-    """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as ``open`` gives it."""
+    """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as from ``open``."""
     with path.open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
         raw.seek(0)
@@ -37,11 +37,6 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def read_text(path: Path) -> str:
-    """The unpacked content of ``path`` as UTF-8."""
-    return decode(str(path), read_bytes(path))
-
-
 def decode(name: str, data: bytes) -> str:
     """UTF-8 bytes as text; the error names the first wrong byte."""
     try:
@@ -50,8 +45,10 @@ def decode(name: str, data: bytes) -> str:
         raise ValueError(f"{name}: must be UTF-8, got byte 0x{data[error.start]:02x} at {error.start}") from error
 
 
-def parse_json(place: str, text: str) -> Any:
+def parse_json(place: str, text: str | bytes) -> Any:
     """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``."""
+    if isinstance(text, bytes):
+        text = decode(place, text)
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:

@@ -8,9 +8,10 @@ The first line is the header, every other line one event, rank by rank in the or
     {"rank": 0, "kind": "communication", "op": "all_reduce", "group": [0, 1], "dtype": "float32",
      "bytes_in": 4096, "bytes_out": 4096, "issue": 0.009, "start": 0.01, "end": 0.02, "group_name": "0", "after": [0]}
 
-(each on one line). ``ranks`` are the ranks the file records: a file of one rank of a larger job is a partial trace, which
-``topoflow.capture.load`` merges with the others. Fields have the names, units and meaning of ``topoflow.capture.base``;
-one that has its default there may be left out, and unknown ones are an error. ``read(write(trace)) == trace``.
+(each on one line). ``ranks`` are the ranks the file records: a file of one rank of a larger job is a partial trace,
+which ``topoflow.capture.load`` merges with the others. Fields have the names, units and meaning of
+``topoflow.capture.base``; one that has its default there may be left out, and unknown ones are an error.
+``read(write(trace)) == trace``.
 """
 
 from __future__ import annotations

@@ -2,13 +2,91 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol, cast
 
-from topoflow.capture import jsonl
+from topoflow.capture import formats
 from topoflow.capture.base import Trace
+from topoflow.capture.files import read_bytes
+from topoflow.capture.merge import merge
+from topoflow.capture.parts import Part, Source
+
+
+class Format(Protocol):
+    """What a module of ``topoflow.capture.formats`` offers."""
+
+    def matches(self, source: Source) -> bool:
+        """Whether the file is of this format, by its content."""
+
+    def parse(self, source: Source) -> list[Part]:
+        """What the file says, rank by rank."""
+
+
+def known_formats() -> dict[str, Format]:
+    """Name -> module, found by looking into ``topoflow.capture.formats``."""
+    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
+    return {name: cast(Format, import_module(f"{formats.__name__}.{name}")) for name in names}
 
 
 def load(paths: Sequence[Path]) -> Trace:
-    """The job recorded in ``paths``."""
-    return jsonl.read(paths[0])
+    """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats told by content.
+
+    ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
+    folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
+    """
+    paths = [Path(path) for path in paths]
+    if not paths:
+        raise ValueError("paths: must name a file or folder, got none")
+    parts: list[Part] = []
+    notes: list[str] = []
+    for path in paths:
+        parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
+    trace = merge(parts, _job_name(paths))
+    return replace(trace, notes=(*trace.notes, *notes))
+
+
+def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
+    """The parts in all files of a folder. A file with several ranks, all that the others hold one by one, stands alone:
+    the recorder leaves the merged trace beside those of the ranks.
+    """
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    found = {file.name: _read_file(file, must_match=False) for file in files}
+    notes += [f"{name} is no trace and is passed over" for name, parts in found.items() if not parts]
+    found = {name: parts for name, parts in found.items() if parts}
+    if not found:
+        raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
+    whole = [name for name, parts in found.items() if len(parts) > 1]
+    if len(whole) == 1 and {part.rank for part in found[whole[0]]} >= {
+        part.rank for parts in found.values() for part in parts
+    }:
+        return found[whole[0]]
+    return [part for parts in found.values() for part in parts]
+
+
+def _read_file(path: Path, must_match: bool = True) -> list[Part]:
+    """What one file says, rank by rank; without ``must_match``, nothing for a file that is no trace."""
+    source = Source(str(path), read_bytes(path))
+    for module in known_formats().values():
+        if module.matches(source):
+            return module.parse(source)
+    if source.looks_like_json and source.damage:
+        raise ValueError(source.damage)
+    if must_match:
+        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {_content(source)}")
+    return []
+
+
+def _content(source: Source) -> str:
+    if isinstance(source.document, dict):
+        return f"JSON with {', '.join(list(source.document)[:5]) or 'nothing'}"
+    return "JSON" if source.document is not None else f"{len(source.data)} bytes that begin with {source.data[:8]!r}"
+
+
+def _job_name(paths: Sequence[Path]) -> str:
+    """The name of the only file or folder without its endings, or of the folder that several are in."""
+    path = paths[0] if len(paths) == 1 else paths[0].parent
+    return path.absolute().name.split(".")[0] or "trace"

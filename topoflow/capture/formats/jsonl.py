@@ -1,0 +1,54 @@
+"""topoflow's own JSON lines, whole jobs or single ranks as the recorder writes them; see ``topoflow.capture.jsonl``."""
+
+from __future__ import annotations
+
+from topoflow.capture import jsonl
+from topoflow.capture.base import Communication, Compute
+from topoflow.capture.parts import Operation, Part, Source
+
+
+def matches(source: Source) -> bool:
+    """The header names the format in its first bytes."""
+    return source.looks_like_json and f'"{jsonl.FORMAT}"'.encode() in source.data[:256]
+
+
+def parse(source: Source) -> list[Part]:
+    """One part per recorded rank."""
+    trace = jsonl.parse(source.name, source.data)
+    return [
+        Part(
+            file=source.name,
+            rank=rank,
+            events=tuple(_event(source.name, rank, index, event) for index, event in enumerate(events)),
+            source=trace.source,
+            world_size=trace.world_size,
+            iterations=trace.iterations,
+            groups=trace.groups,
+            name=trace.name,
+            notes=trace.notes,
+        )
+        for rank, events in trace.ranks.items()
+    ]
+
+
+def _event(name: str, rank: int, index: int, event: Compute | Communication) -> Compute | Operation:
+    if isinstance(event, Compute):
+        return event
+    return Operation(
+        place=f"{name}: rank {rank} event {index}",
+        op=event.op,
+        group=event.group,
+        group_name=event.group_name,
+        dtype=event.dtype,
+        bytes_in=event.bytes_in,
+        bytes_out=event.bytes_out,
+        splits_in=event.splits_in,
+        splits_out=event.splits_out,
+        peer=event.peer,
+        root=event.root,
+        iteration=event.iteration,
+        issue=event.issue,
+        start=event.start,
+        end=event.end,
+        after=event.after,
+    )

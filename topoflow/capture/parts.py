@@ -1,0 +1,93 @@
+"""Parts: what one file says about one rank, before the ranks are merged into a Trace.
+
+A format module yields Parts; ``merge.py`` joins the parts of one rank (times from one file, sizes from another), checks
+that ranks agree, and builds the Trace. So a format only reads, and leaves as None what its file does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from topoflow.capture.base import Compute
+from topoflow.capture.files import parse_json
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective or send/recv as a file tells it; fields as in ``Communication``, None: not recorded.
+
+    ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one.
+    ``group`` None and ``group_name`` "" is an operation whose group the format cannot name.
+    """
+
+    place: str  # for messages: "trace.json: traceEvents[12]"
+    op: str
+    group: tuple[int, ...] | None = None
+    group_name: str = ""
+    dtype: str | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    splits_in: tuple[int, ...] | None = None
+    splits_out: tuple[int, ...] | None = None
+    peer: int | None = None
+    root: int | None = None
+    sequence: int | None = None
+    iteration: int = 0
+    issue: float | None = None
+    start: float | None = None
+    end: float | None = None
+    after: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rank, as one file tells it. ``events`` are in the order of issue."""
+
+    file: str
+    rank: int
+    events: tuple[Compute | Operation, ...]
+    source: str  # format and producer
+    world_size: int | None = None
+    iterations: int = 1
+    steps: tuple[int, ...] = ()  # number that the job gave each iteration ("ProfilerStep#6"); (): not numbered
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    timed: bool = True  # False: has no times, and may complete another part of the same rank
+    epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
+    name: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """One unpacked input file; ``document`` is its content as JSON, parsed once for all formats that ask."""
+
+    name: str
+    data: bytes
+
+    @cached_property
+    def document(self) -> Any:
+        """The parsed JSON, or None when the file is no JSON document (``damage`` says why)."""
+        return None if self.damage else self._parsed[0]
+
+    @cached_property
+    def damage(self) -> str:
+        """Why the file is no JSON document; empty when it is one."""
+        return self._parsed[1]
+
+    @cached_property
+    def looks_like_json(self) -> bool:
+        """Whether the first character opens a JSON object or list."""
+        return self.data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+    @cached_property
+    def _parsed(self) -> tuple[Any, str]:
+        if not self.looks_like_json:
+            return None, f"{self.name}: must be JSON, got {self.data[:8]!r}..."
+        try:
+            return parse_json(self.name, self.data), ""
+        except ValueError as error:
+            return None, str(error)
