@@ -63,7 +63,7 @@ class Blocks:
         pipelined = collectives.chunks(task.bytes) if algorithm in ("chain", "double_binary_tree") else 0
         key = (task.op, algorithm, task.group, task.local, task.root, task.splits, pipelined)
         if key not in self.made:
-            self.made[key] = self._collective(task, algorithm)
+            self.made[key] = self._collective(task, algorithm, where)
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -78,12 +78,16 @@ class Blocks:
         return algorithm
 
     def _transfer(self, task: Transfer, where: str) -> Block:
-        if task.path is None:
-            path = self.paths.connect(np.array([task.source]), np.array([task.target]), np.zeros(1, np.int64), "mp")
-        else:
-            self._check_path(task, task.path, where)
-            path = np.array([self.paths.number(task.path)], np.int32)
-        return replace(JOIN, share=(path != NO_PATH).astype(np.float64), path=path)
+        key = ("transfer", task.source, task.target, task.path)
+        if key not in self.made:
+            if task.path is None:
+                ends = np.array([[task.source], [task.target]])
+                path = self.paths.connect(ends[0], ends[1], np.zeros(1, np.int64), "mp")
+            else:
+                self._check_path(task, task.path, where)
+                path = np.array([self.paths.number(task.path)], np.int32)
+            self.made[key] = replace(JOIN, share=(path != NO_PATH).astype(np.float64), path=path)
+        return self.made[key]
 
     def _check_path(self, task: Transfer, path: Path, where: str) -> None:
         """A path is links, each of which begins where the one before ends, from source to target."""
@@ -95,9 +99,11 @@ class Blocks:
             ends = f"{fabric.nodes[task.source]!r} to {fabric.nodes[task.target]!r}"
             raise ValueError(f"{where}.path: must lead from {ends} without a gap, got {list(path)}")
 
-    def _collective(self, task: Collective, algorithm: str) -> Block:
+    def _collective(self, task: Collective, algorithm: str, where: str) -> Block:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
         local = 1 if algorithm == "hierarchical" else task.local
+        rings = len(self.paths.fabric.rings.get(task.group, (task.group,)))
+        collectives.check_size(where, algorithm, len(task.group) * local, rings)
         root = None if task.root is None else task.group.index(task.root) * local
         sends = collectives.schedule(task.op, algorithm, task.bytes, self._orders(task, local), root)
         server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]

@@ -34,7 +34,8 @@ class Paths:
         options = [self._between(*pair, kind) for pair in zip(sources.tolist(), targets.tolist(), strict=True)]
         chosen = choose(self.seed, sources, targets, channels, [len(option) for option in options])
         taken: Ints = np.array([option[index] for option, index in zip(options, chosen, strict=True)], np.int32)
-        return taken[inverse.reshape(-1)]
+        connected: Ints = taken[inverse.reshape(-1)]
+        return connected
 
     def _between(self, source: int, target: int, kind: str) -> list[int]:
         if source == target:

@@ -9,9 +9,9 @@ from topoflow.engine.collectives.direct import all_to_all, gather, scatter
 from topoflow.engine.collectives.halving_doubling import halving_doubling
 from topoflow.engine.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring
 from topoflow.engine.collectives.schedule import Index, Schedule
-from topoflow.engine.collectives.tree import broadcast, chunks, double_binary_tree, reduce
+from topoflow.engine.collectives.tree import MOST_CHUNKS, broadcast, chunks, double_binary_tree, reduce
 
-__all__ = ["ALGORITHMS", "Schedule", "check_algorithm", "chunks", "schedule"]
+__all__ = ["ALGORITHMS", "Schedule", "check_algorithm", "check_size", "chunks", "schedule"]
 
 # What an operation may run; the first is the default.
 ALGORITHMS = {
@@ -24,6 +24,7 @@ ALGORITHMS = {
     "gather": ("direct",),
     "scatter": ("direct",),
 }
+MOST_SENDS = 2**26  # of one collective, some 4 GB while it is made
 PHASES = {
     "all_reduce": (REDUCE_SCATTER, ALL_GATHER),
     "reduce_scatter": (REDUCE_SCATTER,),
@@ -35,6 +36,13 @@ def check_algorithm(field: str, op: str, algorithm: str) -> None:
     """Raise ``ValueError`` unless ``op`` may run ``algorithm``."""
     if algorithm not in ALGORITHMS[op]:
         raise ValueError(f"{field}: {op} must run one of {', '.join(ALGORITHMS[op])}, got {algorithm!r}")
+
+
+def check_size(field: str, algorithm: str, ranks: int, rings: int) -> None:
+    """Raise ``ValueError`` where a schedule would not fit in memory: rings and direct sends grow with ranks^2."""
+    sends = 2 * rings * ranks * ranks if algorithm in ("ring", "hierarchical", "direct") else 4 * MOST_CHUNKS * ranks
+    if sends > MOST_SENDS:
+        raise ValueError(f"{field}: {algorithm} must make at most {MOST_SENDS} sends, got {ranks} ranks")
 
 
 def schedule(op: str, algorithm: str, bytes: float, orders: Index, root: int | None) -> Schedule:

@@ -1,0 +1,107 @@
+"""``topoflow simulate``: one world from a file, made by hand or by another tool."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoflow.capture.files import write_atomically
+from topoflow.engine.base import Timeline
+from topoflow.engine.fluid import simulate
+from topoflow.engine.world_file import WorldFile, read
+from topoflow.units import human
+
+KEYS = ("world", "out", "device")
+DEVICES = ("cpu", "cuda")
+EPILOG = """\
+The README has the format of a world. Example:
+
+  topoflow simulate world=examples/two_flows.json out=answer
+  cat answer/flows.csv
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="when every task of a world in a file runs",
+        description="Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
+        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default) or cuda.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help=f"one of {', '.join(KEYS)}")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, simulate, write, print."""
+    settings = parse(arguments.settings)
+    file = read(Path(settings["world"]))
+    (timeline,) = simulate([file.world], device=settings.get("device", "cpu"))
+    if "out" in settings:
+        write(file, timeline, Path(settings["out"]))
+    show(file, timeline, Console())
+
+
+def parse(settings: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` words. Raises ``ValueError`` for a key that does not exist, comes twice or lacks its value."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if key not in KEYS:
+            raise ValueError(f"{key}: no such key; must be one of {', '.join(KEYS)}")
+        if not equals or not value:
+            raise ValueError(f"{key}: must have a value, as in {key}=VALUE, got {setting!r}")
+        if key in found:
+            raise ValueError(f"{key}: must be given once, got {found[key]!r} and {value!r}")
+        found[key] = value
+    if "world" not in found:
+        raise ValueError("world: must be given, as in world=FILE.json")
+    if found.get("device", "cpu") not in DEVICES:
+        raise ValueError(f"device: must be one of {', '.join(DEVICES)}, got {found['device']!r}")
+    return found
+
+
+def write(file: WorldFile, timeline: Timeline, out: Path) -> None:
+    """``flows.csv`` and ``links.csv``; numbers in the shortest form that reads back as the same double."""
+    flows = table(("id", "start", "finish"), file.flows(timeline))
+    links = table(("link", "src", "dst", "bytes", "utilization"), _numbered(file.loads(timeline)))
+    write_atomically(out / "flows.csv", flows)
+    write_atomically(out / "links.csv", links)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """CSV as RFC 4180 has it, with line feeds."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([repr(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _numbered(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
+    return ((number, *row) for number, row in enumerate(rows))
+
+
+def show(file: WorldFile, timeline: Timeline, console: Console) -> None:
+    """What a person wants to know first."""
+    summary = Table("", "", title=escape(file.world.name), show_header=False)
+    summary.add_row("makespan", human(timeline.makespan, "s"))
+    summary.add_row("tasks", f"{len(file.ids):,}")
+    summary.add_row("links", f"{len(file.ends):,}")
+    loads = file.loads(timeline)
+    if loads:
+        link = max(range(len(loads)), key=lambda link: loads[link][3])
+        source, target, carried, utilization = loads[link]
+        summary.add_row("busiest link", escape(f"{link}: {source} to {target}"))
+        summary.add_row("its load", f"{human(carried, 'B')}, {utilization:.1%} of the makespan")
+    console.print(summary)
