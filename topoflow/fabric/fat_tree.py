@@ -35,6 +35,7 @@ class FatTree:
 
     def __post_init__(self) -> None:
         check_interfaces("fat_tree", self.bandwidth, self.degree, self.latency)
+        check_count("fat_tree.oversubscription", self.oversubscription)
         if self.oversubscription not in (1, 2):
             raise ValueError(f"fat_tree.oversubscription: must be 1 or 2, got {self.oversubscription}")
         if self.radix is not None:

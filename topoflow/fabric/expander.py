@@ -1,0 +1,71 @@
+"""A random regular graph of servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx
+import numpy as np
+
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
+
+# A random d-regular graph with d >= 3 is connected almost surely, so one or two tries do; with d = 2 (a union of
+# circles) about one in sqrt(n) is one circle. Only d = 1 with more than two servers never succeeds.
+TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Expander:
+    """Servers wired to each other at random, each to ``degree`` others (Jellyfish, NSDI 2012; TopoOpt 5.1).
+
+    0 ---- 5
+    | \\  / |       simple, connected, and the same for the same seed;
+    |  3   |       hosts forward over all shortest paths
+    2 ---- 7
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server
+    latency: float  # s per link
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_interfaces("expander", self.bandwidth, self.degree, self.latency)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"expander.seed: must be a whole number that is not negative, got {self.seed!r}")
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("expander.servers", servers)
+        cables = self._cables(servers) if servers > 1 else []
+        source, target = duplex(cables)
+        return cabled(
+            "expander",
+            servers=servers,
+            cables=cables,
+            bandwidth=self.bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=ShortestPaths(server_names(servers), source, target),
+            bill=direct_bill(2 * len(cables), len(cables), self.bandwidth),
+        )
+
+    def _cables(self, servers: int) -> list[Cable]:
+        """The edges of the first connected graph among those that the seed gives."""
+        if self.degree >= servers:
+            raise ValueError(f"expander.degree: must be less than the {servers} servers, got {self.degree}")
+        if servers * self.degree % 2:
+            raise ValueError(
+                f"expander.degree: servers * degree must be even, a cable has two ends, got {servers} * {self.degree}"
+            )
+        for attempt in range(TRIES):
+            philox = np.random.Generator(np.random.Philox(key=[self.seed, attempt]))
+            graph = networkx.random_regular_graph(self.degree, servers, seed=int(philox.integers(2**31)))
+            if networkx.is_connected(graph):
+                return sorted((min(edge), max(edge)) for edge in graph.edges)
+        raise ValueError(
+            f"expander.degree: must allow a connected graph, got {self.degree} with {servers} servers: "
+            f"none of {TRIES} random ones is"
+        )

@@ -1,0 +1,73 @@
+"""Price lists: what a bill of materials costs, and what it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from topoflow.fabric.base import Item
+from topoflow.units import check_not_negative, check_positive
+
+BYTES_PER_GIGABIT = 1e9 / 8
+TARIFFS = ("each", "per_gbps", "by_gbps")
+Tariff = Mapping[str, float | Mapping[float, float]]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """USD and W of every component, as a price list writes them. One tariff for each:
+
+    - ``each: 100``: the same at any speed.
+    - ``per_gbps: 1``: in proportion to the Gb/s of its link.
+    - ``by_gbps: {10: 20, 100: 99}``: listed speeds. A link of another speed is carried by the cheapest whole number
+      of parallel components of one listed speed, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
+
+    Gb/s are written here alone, because price lists are; bills are in B/s.
+    """
+
+    usd: Mapping[str, Tariff]
+    watts: Mapping[str, Tariff]
+
+    def __post_init__(self) -> None:
+        for field in ("usd", "watts"):
+            for component, tariff in getattr(self, field).items():
+                _check_tariff(f"prices.{field}.{component}", tariff)
+
+    def cost(self, bill: Sequence[Item]) -> float:
+        """USD of all items."""
+        return _total("prices.usd", self.usd, bill)
+
+    def power(self, bill: Sequence[Item]) -> float:
+        """W of all items."""
+        return _total("prices.watts", self.watts, bill)
+
+
+def _total(field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
+    total = 0.0
+    for item in bill:
+        if item.component not in tariffs:
+            raise ValueError(f"{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
+        total += item.count * _unit(tariffs[item.component], item.bandwidth / BYTES_PER_GIGABIT)
+    return total
+
+
+def _unit(tariff: Tariff, gbps: float) -> float:
+    """What one component for a link of ``gbps`` costs or draws."""
+    ((kind, value),) = tariff.items()
+    if isinstance(value, Mapping):
+        return min(ceil(gbps / speed - 1e-9) * price for speed, price in value.items())
+    return value * gbps if kind == "per_gbps" else value
+
+
+def _check_tariff(place: str, tariff: Tariff) -> None:
+    if len(tariff) != 1 or next(iter(tariff)) not in TARIFFS:
+        raise ValueError(f"{place}: must be one of {', '.join(TARIFFS)}, got {', '.join(map(str, tariff))}")
+    ((kind, value),) = tariff.items()
+    if isinstance(value, Mapping) != (kind == "by_gbps") or value == {}:
+        raise ValueError(
+            f"{place}.{kind}: must be {'speeds and prices' if kind == 'by_gbps' else 'a number'}, got {value}"
+        )
+    for speed, price in value.items() if isinstance(value, Mapping) else [(1.0, value)]:
+        check_positive(f"{place}.{kind}", speed)
+        check_not_negative(f"{place}.{kind}", price)

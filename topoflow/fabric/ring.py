@@ -1,0 +1,72 @@
+"""Servers in a circle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.hamiltonian import both_ways
+from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.torus import Grid
+from topoflow.fabric.wiring import cabled, check_count, check_interfaces, direct_bill, server_names
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Every server is cabled to the next, the last to the first.
+
+        0 ==== 1 ==== 2 ==== .. ==== n-1 ==== (0)
+
+    Half of the ``degree`` interfaces go to each neighbour (all of them, between two servers); an odd one is left
+    dark. Parallel cables are one link of their summed bandwidth. With ``degree`` 1 the ring is simplex: the
+    interface transmits to the next server and receives from the one before. Hosts forward, the short way round;
+    half way round both directions are as short. All-reduce over all servers runs both ways round.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server
+    latency: float  # s per link
+
+    def __post_init__(self) -> None:
+        check_interfaces("ring", self.bandwidth, self.degree, self.latency)
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("ring.servers", servers)
+        if self.degree == 1 and servers > 2:
+            return self._simplex(servers, demand)
+        grid = Grid((servers,))
+        parallel = grid.parallel("ring", self.degree)
+        cables = grid.cables()
+        orders = both_ways(tuple(range(servers)))
+        return cabled(
+            "ring",
+            servers=servers,
+            cables=cables,
+            bandwidth=parallel * self.bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=grid.route,
+            bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), self.bandwidth),
+            rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
+        )
+
+    def _simplex(self, servers: int, demand: Demand) -> Fabric:
+        source = np.arange(servers, dtype=np.int32)
+        target = np.roll(source, -1)
+        return Fabric(
+            name="ring",
+            servers=servers,
+            nodes=server_names(servers),
+            source=source,
+            target=target,
+            bandwidth=np.full(servers, float(self.bandwidth)),
+            latency=np.full(servers, float(self.latency)),
+            route=ShortestPaths(server_names(servers), source, target),
+            degree=1,
+            interface_bandwidth=float(self.bandwidth),
+            bill=direct_bill(servers, servers, self.bandwidth),
+            rings={group: (tuple(range(servers)),) for group in demand.all_reduce if len(group) == servers},
+        )
