@@ -49,7 +49,8 @@ def grid(arguments: Sequence[str], progress: Callable[[int, int], None]) -> list
     """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument."""
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"):
-        points = expand(arguments)
+        own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
+        points = expand([argument for argument in arguments if argument not in own], own)
         values: dict[str, set[str]] = {}
         for overrides in points:
             for override in overrides:
@@ -61,27 +62,28 @@ def grid(arguments: Sequence[str], progress: Callable[[int, int], None]) -> list
             progress(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose(overrides, swept))
+            composed.append(_compose([*own, *overrides], swept))
         progress(len(points), len(points))
         return composed
 
 
-def expand(arguments: Sequence[str]) -> list[list[str]]:
-    """The overrides of every point, as ``hydra --multirun`` makes them. Needs an initialized Hydra."""
+def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> list[list[str]]:
+    """The overrides of every point, as ``hydra --multirun`` makes them; ``own`` are those of Hydra itself.
+
+    Needs an initialized Hydra.
+    """
     with _one_line(arguments):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-        for argument in arguments:
+        for argument in (*own, *arguments):
             if not re.match(r"[~+\w]", argument):
                 raise ValueError(f"{argument!r}: must be KEY=VALUE")
             try:
                 parser.parse_override(argument)
             except OverrideParseException as error:
                 raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
-        own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
-        overrides = [argument for argument in arguments if argument not in own]
-        defaults = compose(CONFIG, overrides=own, return_hydra_config=True).hydra.sweeper.params or {}
+        defaults = compose(CONFIG, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
-        points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *overrides]), None)[0]
+        points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *arguments]), None)[0]
         return points
 
 
@@ -121,7 +123,7 @@ def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> 
     for key in sorted(required - set(config)):
         raise ValueError(f"{where}.{key}: must be given")
     for key, value in config.items():
-        if key == "_target_":
+        if key.startswith("_"):  # _target_ and the like are for Hydra
             continue
         if key not in hints:
             raise ValueError(f"{where}.{key}: no such key{_suggest(key, list(hints), where)}")

@@ -46,5 +46,7 @@ def _price(outcome: Outcome) -> str:
 
 
 def _slower(outcome: Outcome, best: float) -> str:
-    times = outcome.row.iteration_time / best if best > 0 else 1.0
-    return f", {human(outcome.row.iteration_time, 's')} per step ({times:.2f} times the fastest){_price(outcome)}"
+    """How much slower than the fastest, and the price."""
+    more = outcome.row.iteration_time / best - 1 if best > 0 else 0.0
+    how = f"{more:.1%} slower" if more >= 0.0005 else "just as fast"
+    return f": {human(outcome.row.iteration_time, 's')} per step ({how}){_price(outcome)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -10,6 +11,7 @@ from topoflow.report.style import COMPUTE, EXPOSED, plain, scale
 from topoflow.units import human
 
 MOST = 40  # bars that can be read on one page
+GROUPS = 8
 
 
 def _groups(report: Report) -> list[tuple[str, list[Outcome]]]:
@@ -27,8 +29,8 @@ def _groups(report: Report) -> list[tuple[str, list[Outcome]]]:
 def draw(report: Report) -> Figure:
     """Horizontal bars: computing time, then the time that only the network takes."""
     groups = _groups(report)
-    each = max(1, MOST // len(groups))
-    shown = [(title, members[:each]) for title, members in groups][:MOST]
+    apart = np.unique(np.linspace(0, len(groups) - 1, min(GROUPS, len(groups))).astype(int))
+    shown = [(groups[index][0], groups[index][1][: MOST // len(apart)]) for index in apart]
     count = sum(len(members) for _, members in shown)
     factor, unit = scale((o.row.iteration_time for _, members in shown for o in members), "s")
     figure = Figure(figsize=(9, 1.7 + 0.34 * count + 0.6 * len(shown)), layout="constrained")
@@ -48,13 +50,13 @@ def draw(report: Report) -> Figure:
             labels.append(report.label(outcome, without=("bandwidth_gbps", "workload", "servers")))
         position += 1.6
     axes.set_yticks(ticks, labels)
-    axes.set_ylim(position - 0.6, -0.8)
+    axes.set_ylim(position - 0.6, -1.0)
     longest = max(o.row.iteration_time for _, members in shown for o in members)
     axes.set_xlim(0, 1.25 * longest / factor or 1.0)
     axes.set_xlabel(f"time of one training step [{unit}] (shorter is better)")
     plain(axes)
     total = len(report.outcomes)
-    figure.suptitle("Iteration time" if count == total else f"Iteration time (fastest {count} of {total} worlds)")
+    figure.suptitle("Iteration time" if count == total else f"Iteration time ({count} of {total} worlds)")
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),

@@ -33,11 +33,6 @@ class Settings:
     swept: Mapping[str, str]  # what differs between the points of the grid: key -> value as it was typed
     config: Mapping[str, object]  # the whole configuration, resolved
 
-    @property
-    def job(self) -> str:
-        """Worlds with the same job can be compared by their iteration time."""
-        return repr([self.config.get(key) for key in ("workload", "servers", "gpu")])
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -50,6 +45,11 @@ class Outcome:
     timeline: Timeline
     cost: float | None  # USD; None when the fabric has no bill of materials
     power: float | None  # W
+
+    @property
+    def job(self) -> str:
+        """Worlds with the same job can be compared by their iteration time."""
+        return repr((self.settings.config["workload"], self.fabric.servers))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:
@@ -134,9 +134,9 @@ class Report:
         """The ranking, job by job: times of different jobs say nothing about each other."""
         groups: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
-            groups.setdefault(outcome.settings.job, [])
+            groups.setdefault(outcome.job, [])
         for outcome in self.ranking:
-            groups[outcome.settings.job].append(outcome)
+            groups[outcome.job].append(outcome)
         return tuple(tuple(group) for group in groups.values())
 
     def representatives(self, most: int) -> tuple[Outcome, ...]:

@@ -74,6 +74,8 @@ def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequen
         for row, spans in enumerate(by_row[:shown]):
             bars = [(start / factor, (end - start) / factor) for start, end in spans]
             axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=_colour(name), linewidth=0)
+    for row in range(0, shown, 2):
+        axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
     axes.set_ylim(shown - 0.5, -0.5)
     axes.set_yticks(range(shown), [str(name) for name in names[:shown]])
     axes.tick_params(axis="y", labelsize=7)

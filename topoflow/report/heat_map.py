@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from topoflow.report.base import Report
-from topoflow.report.style import grid_shape, panels, scale
+from topoflow.report.style import grid_shape, panels
+from topoflow.units import human
 
 MOST = 6  # panels
 NOTHING = "#F2F2F2"
@@ -31,7 +32,7 @@ def draw(report: Report) -> Figure:
     return draw_matrices(titles, list(matrices.values()), "server")
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
+def _listed(names: Sequence[str], most: int = 4) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -39,15 +40,15 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
 def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
     """Matrices [n, n] of bytes from row to column, on one colour scale."""
     shown = list(zip(titles, matrices, strict=True))[:MOST]
-    rows, columns = grid_shape(len(shown), 3)
+    widest = 2 if len(shown) in (2, 4) else 3
+    rows, columns = grid_shape(len(shown), widest)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.3 * rows + 0.7), layout="constrained")
     sent = np.concatenate([matrix[matrix > 0] for _, matrix in shown])
-    factor, unit = scale([float(sent.max(initial=0.0))], "B")
-    norm = _norm(sent / factor)
+    norm = _norm(sent)
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
-    axes_list = panels(figure, len(shown), widest=3)
+    axes_list = panels(figure, len(shown), widest)
     for axes, (title, matrix) in zip(axes_list, shown, strict=True):
-        image = axes.imshow(np.ma.masked_equal(matrix, 0) / factor, norm=norm, cmap=colours, interpolation="nearest")
+        image = axes.imshow(np.ma.masked_equal(matrix, 0), norm=norm, cmap=colours, interpolation="nearest")
         step = max(1, -(-len(matrix) // 16))
         axes.set_xticks(range(0, len(matrix), step))
         axes.set_yticks(range(0, len(matrix), step))
@@ -55,10 +56,14 @@ def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]]
         axes.set_xlabel(f"to {what}")
         axes.set_ylabel(f"from {what}")
         axes.set_title(title, fontsize=9)
-    figure.colorbar(image, ax=axes_list, label=f"{unit} in one step (grey: nothing)", shrink=0.85)
+    figure.colorbar(image, ax=axes_list, label="in one step (grey: nothing)", shrink=0.85, format=_bytes)
     limit = "" if len(shown) == len(titles) else f" ({len(shown)} of {len(titles)} shown)"
     figure.suptitle(f"Traffic between {what}s{limit}")
     return figure
+
+
+def _bytes(value: float, _: int) -> str:
+    return human(value, "B")
 
 
 def _norm(sent: NDArray[np.float64]) -> Normalize:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from topoflow.report.base import Outcome, Report
 from topoflow.report.style import COLOURS, MARKERS, panels, plain, scale
@@ -34,10 +36,11 @@ def draw(report: Report) -> Figure:
                   color="#888888", linestyle="--", zorder=1)  # fmt: skip
         for outcome in priced:
             style = fabrics.index(outcome.settings.fabric) % len(COLOURS)
-            axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=70, zorder=2,
+            size = 190 - 20 * style  # points on top of each other stay visible
+            axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        _time_axis(axes, [outcome.row.iteration_time / factor for outcome in priced])
         axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
         axes.set_ylabel(f"time of one training step [{unit}]")
@@ -50,3 +53,15 @@ def draw(report: Report) -> Figure:
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle("Iteration time against price (lower left is better)")
     return figure
+
+
+def _time_axis(axes: Axes, times: list[float]) -> None:
+    """From zero; logarithmic where one slow fabric would press all others together."""
+    if min(times) > 0 and max(times) > 4 * min(times):
+        axes.set_yscale("log")
+        axes.set_ylim(min(times) / 1.5, max(times) * 1.5)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(0, 1.15 * max(times) or 1.0)

@@ -1,0 +1,111 @@
+"""Small worlds made by hand, whose every number can be found on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from topoflow.engine.placement import place
+from topoflow.engine.reference import simulate
+from topoflow.fabric.base import Fabric, Item
+from topoflow.report.base import Outcome, Report, Settings
+from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+
+# 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
+TRAFFIC = Traffic(
+    "job",
+    4,
+    (
+        Compute(2.0, 0, name="forward"),
+        Compute(1.0, 1, name="forward"),
+        Transfer(6.0, 0, 2, after=(0,), name="activation"),
+        Collective("all_reduce", 4.0, (0, 1, 2, 3), after=(1,), name="gradient"),
+        Compute(0.5, 0, after=(2,), name="backward"),
+    ),
+)
+
+
+def ring_fabric(bandwidth: float = 1.0) -> Fabric:
+    """0 -> 1 -> 2 -> 3 -> 0, one link each: from 0 to 2 server 1 relays."""
+
+    def route(source: int, target: int, kind: str) -> tuple[tuple[int, ...], ...]:
+        return (tuple((source + hop) % 4 for hop in range((target - source) % 4)),)
+
+    return Fabric(
+        name="ring",
+        servers=4,
+        nodes=("a", "b", "c", "d"),
+        source=np.array([0, 1, 2, 3], np.int32),
+        target=np.array([1, 2, 3, 0], np.int32),
+        bandwidth=np.full(4, bandwidth),
+        latency=np.zeros(4),
+        route=route,
+        degree=1,
+        interface_bandwidth=bandwidth,
+        bill=(Item("nic_port", 4, bandwidth),),
+    )
+
+
+def star_fabric(bandwidth: float = 1.0) -> Fabric:
+    """Four servers on one switch: link s goes up from server s, link 4 + s down to it."""
+    return Fabric(
+        name="star",
+        servers=4,
+        nodes=("a", "b", "c", "d", "switch"),
+        source=np.array([0, 1, 2, 3, 4, 4, 4, 4], np.int32),
+        target=np.array([4, 4, 4, 4, 0, 1, 2, 3], np.int32),
+        bandwidth=np.full(8, bandwidth),
+        latency=np.zeros(8),
+        route=lambda source, target, kind: ((source, 4 + target),),
+        degree=1,
+        interface_bandwidth=bandwidth,
+    )
+
+
+@pytest.fixture(scope="session")
+def traffic() -> Traffic:
+    return TRAFFIC
+
+
+@pytest.fixture(scope="session")
+def fabrics() -> dict[str, Callable[[float], Fabric]]:
+    return {"ring": ring_fabric, "star": star_fabric}
+
+
+@pytest.fixture(scope="session")
+def make_outcome() -> Callable[..., Outcome]:
+    """``make_outcome(fabric, traffic=TRAFFIC, cost=None, **swept)``: one world, simulated by the plain-Python twin."""
+
+    def make(fabric: Fabric, traffic: Traffic = TRAFFIC, cost: float | None = None, **swept: str) -> Outcome:
+        swept = {"fabric": fabric.name, **swept}
+        name = ",".join(f"{key}={value}" for key, value in swept.items())
+        settings = Settings(
+            world=name,
+            workload="toy",
+            strategy="by_hand",
+            fabric=fabric.name,
+            latency=0.0,
+            all_reduce="ring",
+            fidelity="fluid",
+            seed=0,
+            swept=swept,
+            config={"workload": {"size": 1}},
+        )
+        world = place(traffic, fabric, name=name)
+        return Outcome(settings, traffic, fabric, world, simulate(world), cost, None if cost is None else cost / 10)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def report(make_outcome: Callable[..., Outcome]) -> Report:
+    """Two fabrics at two bandwidths; the ring costs 1000 $ per B/s, the star has no price."""
+    outcomes = [
+        make_outcome(fabric(bandwidth), cost=cost, bandwidth_gbps=str(bandwidth))
+        for fabric, per in ((ring_fabric, 1000.0), (star_fabric, None))
+        for bandwidth in (1.0, 4.0)
+        for cost in [None if per is None else per * bandwidth]
+    ]
+    return Report(tuple(outcomes), "topoflow compare fabric=ring,star bandwidth_gbps=1,4")

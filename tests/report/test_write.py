@@ -1,0 +1,151 @@
+"""What a report leaves on disk: JSON and Parquet with their laws, pictures that show something, a page on its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from topoflow.fabric.base import Fabric
+from topoflow.report.base import Outcome, Report
+from topoflow.report.files import whole_folder
+from topoflow.report.page import page
+from topoflow.report.pictures import PICTURES
+from topoflow.report.style import png
+from topoflow.report.tables import LINKS, TASKS
+from topoflow.report.write import STEPS, write
+
+
+@pytest.fixture(scope="module")
+def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "new" / "out"
+    done: list[int] = []
+    write(report, out, done.append)
+    assert done == list(range(1, STEPS + 1))
+    return out
+
+
+def test_result_has_one_row_per_world_in_si_units(folder: Path, report: Report) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    required = set(
+        "fabric servers bandwidth degree fidelity iteration_time compute_time network_time bandwidth_tax "
+        "path_length_mean cost_usd power_w seed workload strategy all_reduce latency overrides config".split()
+    )
+    assert [row["world"] for row in result["rows"]] == [outcome.settings.world for outcome in report.outcomes]
+    assert all(required <= set(row) for row in result["rows"])
+    assert [row["bandwidth"] for row in result["rows"]] == [1.0, 4.0, 1.0, 4.0]
+    assert [row["cost_usd"] for row in result["rows"]] == [1000.0, 4000.0, None, None]
+    assert result["rows"][1]["overrides"] == {"fabric": "ring", "bandwidth_gbps": "4.0"}
+
+
+def test_parquet_of_links_says_what_every_link_carried(folder: Path, report: Report) -> None:
+    table = parquet.read_table(folder / "links.parquet")
+    assert table.schema.equals(LINKS)
+    rows = table.to_pylist()
+    assert len(rows) == sum(outcome.fabric.links for outcome in report.outcomes)
+    first = report.outcomes[0]
+    for row in rows[: first.fabric.links]:
+        assert row["utilisation"] == pytest.approx(row["bytes"] / (row["bandwidth"] * first.row.iteration_time))
+    assert [row["src"] for row in rows[:4]] == ["a", "b", "c", "d"]
+
+
+def test_parquet_of_tasks_says_when_every_task_ran(folder: Path, report: Report) -> None:
+    table = parquet.read_table(folder / "tasks.parquet")
+    assert table.schema.equals(TASKS)
+    rows = [row for row in table.to_pylist() if row["world"] == report.outcomes[0].settings.world]
+    assert [row["kind"] for row in rows] == ["compute", "compute", "transfer", "all_reduce", "compute"]
+    assert [row["server"] for row in rows] == [0, 1, None, None, 0]
+    assert (rows[2]["source"], rows[2]["target"], rows[3]["group"]) == (0, 2, [0, 1, 2, 3])
+    assert max(row["finish"] for row in rows) == report.outcomes[0].row.iteration_time
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
+def test_a_picture_is_large_enough_and_not_blank(folder: Path, picture: object) -> None:
+    image = matplotlib.image.imread(folder / picture.file)  # type: ignore[attr-defined]
+    height, width = image.shape[:2]
+    assert width >= 600
+    assert height >= 300
+    assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 10
+    edge = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert (edge[:, :3] == 1).all(), "nothing may touch the edge: it would be cut off"
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
+def test_pictures_stay_readable_with_many_worlds(
+    make_outcome: Callable[..., Outcome], fabrics: dict[str, Callable[[float], Fabric]], picture: object
+) -> None:
+    outcomes = [
+        make_outcome(fabric(float(bandwidth)), cost=100.0 * bandwidth, bandwidth_gbps=str(bandwidth))
+        for fabric in fabrics.values()
+        for bandwidth in range(1, 31)
+    ]
+    figure = picture.draw(Report(tuple(outcomes), ""))  # type: ignore[attr-defined]
+    width, height = figure.get_size_inches()
+    assert width <= 15
+    assert height <= 25
+    assert png(figure).startswith(b"\x89PNG")
+
+
+class Links(HTMLParser):
+    """Collects what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_loads_nothing(folder: Path) -> None:
+    text = (folder / "report.html").read_text()
+    links = Links()
+    links.feed(text)
+    assert len(links.sources) == len(PICTURES)
+    assert all(source.startswith("data:image/png;base64,") for source in links.sources)
+    assert "script" not in links.tags
+    assert not re.search(r"@import|url\(", text)
+
+
+def test_the_page_escapes_names(report: Report) -> None:
+    text = page(Report(report.outcomes, "topoflow compare '<script>alert(1)</script>'"), {})
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_an_error_leaves_no_folder(tmp_path: Path) -> None:
+    def fail() -> None:
+        with whole_folder(tmp_path / "out") as folder:
+            (folder / "half").write_text("x")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    (out / "result.json").write_text("old")
+    with whole_folder(out) as folder:
+        (folder / "result.json").write_text("new")
+    assert {path.name: path.read_text() for path in out.iterdir()} == {"notes.txt": "mine", "result.json": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_out_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="out: must be a folder"), whole_folder(out):
+            pass
