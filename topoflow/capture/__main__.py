@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run_script(script: Path, arguments: list[str]) -> None:
-    """As ``python script arguments``: its own ``sys.argv``, folder first in ``sys.path``, ``__name__ == "__main__"``."""
+    """As ``python script arguments``: its own ``sys.argv``, its folder first in ``sys.path``, ``__main__`` its name."""
     sys.argv = [str(script), *arguments]
     sys.path[0] = str(script.resolve().parent)
     runpy.run_path(str(script), run_name="__main__")

@@ -29,13 +29,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from topoflow.capture import c10d
 from topoflow.capture.base import Trace
-from topoflow.capture.training_steps import TrainingHooks
 from topoflow.capture.recording import UNKNOWN_PEER, Pending, Recording
+from topoflow.capture.training_steps import TrainingHooks
 
 NOT_IN_BACKWARD = -1  # torch._C._current_graph_task_id outside of a backward pass
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[misc]
+class Recorder(TorchDispatchMode):
     """``with Recorder() as recorder: ...`` records what this process communicates; then ``recorder.trace(...)``."""
 
     def __init__(self) -> None:

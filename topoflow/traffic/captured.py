@@ -1,0 +1,164 @@
+"""A recorded job becomes traffic: one iteration, with measured compute times and recorded sizes.
+
+    trace of 4 ranks, 2 per server        ranks 0 1 | 2 3      servers 0 | 1
+      all_reduce of S in [0, 1, 2, 3]  ->  all_reduce of S in [0, 1], local=2
+      all_reduce of S in [0, 2]        ->  all_reduce of S in [0, 1]
+      all_reduce of S in [0, 1]        ->  a delay of 2 * 1/2 * S / local_bandwidth
+      send 1 -> 2                      ->  transfer 0 -> 1
+
+Which iteration: ``captured_iteration``; what waits for what: ``captured_order``. Compute of the busiest rank of a
+server occupies the server; the other ranks have GPUs of their own and compute beside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from topoflow.capture.base import Communication, Compute
+from topoflow.strategy.base import Strategy
+from topoflow.traffic import base
+from topoflow.traffic.captured_iteration import Iteration, representative
+from topoflow.traffic.captured_order import Step, steps
+from topoflow.workload.base import Workload
+
+
+def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
+    """The traffic of the trace's representative iteration on ``strategy.servers`` servers.
+
+    ValueError when the trace's ranks do not fill the servers, some were not recorded and cannot be told from the
+    others, or the ranks contradict each other.
+    """
+    trace = workload.trace
+    if trace is None:
+        raise ValueError(f"workload: must be captured, got {workload.name}")
+    per_server = strategy.ranks_per_server
+    if strategy.servers * per_server != trace.world_size:
+        raise ValueError(
+            f"strategy.servers: the trace has {trace.world_size} ranks, {per_server} per server, "
+            f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
+        )
+    iteration = representative(trace)
+    lowering = _Lowering(iteration, per_server, workload.gpu.local_bandwidth)
+    for step in steps(iteration):
+        lowering.add(step)
+    name = f"{workload.name} {strategy.name} iteration {iteration.number}"
+    if iteration.mirrored:
+        name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
+    return base.Traffic(name, strategy.servers, tuple(lowering.tasks), workload.gpu.local_bandwidth)
+
+
+class _Lowering:
+    """The tasks so far; ``_finish[s]`` are the tasks that end step s."""
+
+    def __init__(self, iteration: Iteration, per_server: int, local_bandwidth: float) -> None:
+        self.tasks: list[base.Task] = []
+        self._per_server = per_server
+        self._local_bandwidth = local_bandwidth
+        self._busiest = _busiest_ranks(iteration, per_server)
+        self._finish: list[tuple[int, ...]] = []
+        self._last_compute: dict[int, int] = {}  # rank -> its last task: a rank computes one span at a time
+
+    def add(self, step: Step) -> None:
+        after = tuple(sorted({task for earlier in step.after for task in self._finish[earlier]}))
+        first = len(self.tasks)
+        rank, event = step.events[0]
+        if isinstance(event, Compute):
+            self._compute(rank, event, after)
+        elif event.op == "send":
+            self._transfer(rank, event, after)
+        else:
+            self._collective({rank: event for rank, event in step.events if isinstance(event, Communication)}, after)
+        self._finish.append(tuple(range(first, len(self.tasks))))
+
+    def _server(self, rank: int) -> int:
+        return rank // self._per_server
+
+    def _delay(self, seconds: float, after: tuple[int, ...], name: str) -> None:
+        self.tasks.append(base.Compute(seconds, None, after, name))
+
+    def _compute(self, rank: int, event: Compute, after: tuple[int, ...]) -> None:
+        server = self._server(rank) if rank in self._busiest else None
+        if rank in self._last_compute:
+            after = tuple(sorted({*after, self._last_compute[rank]}))
+        self._last_compute[rank] = len(self.tasks)
+        self.tasks.append(base.Compute(event.seconds, server, after, f"{event.name} rank {rank}"))
+
+    def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
+        assert event.peer is not None
+        source, target = self._server(rank), self._server(event.peer)
+        name = f"send {rank}->{event.peer}"
+        if source == target:
+            self._delay(event.bytes / self._local_bandwidth, after, name)
+        else:
+            self.tasks.append(base.Transfer(event.bytes, source, target, after, name))
+
+    def _collective(self, members: dict[int, Communication], after: tuple[int, ...]) -> None:
+        event = next(iter(members.values()))
+        servers = tuple(dict.fromkeys(self._server(rank) for rank in event.group))
+        size = buffer_bytes(members)
+        name = f"{event.op} {event.group_name}".rstrip()
+        if event.op == "barrier" or len(servers) == 1:
+            self._delay(_busiest_member_bytes(event.op, size, len(event.group)) / self._local_bandwidth, after, name)
+        elif event.op == "all_to_all":
+            self._all_to_all(members, servers, after, name)
+        else:
+            together = max(sum(self._server(rank) == server for rank in event.group) for server in servers)
+            root = None if event.root is None else self._server(event.root)
+            self.tasks.append(base.Collective(event.op, size, servers, after, name, root=root, local=together))
+
+    def _all_to_all(
+        self, members: dict[int, Communication], servers: tuple[int, ...], after: tuple[int, ...], name: str
+    ) -> None:
+        """Bytes between servers are the sums over their ranks; what stays inside takes its time beside them."""
+        place = {server: place for place, server in enumerate(servers)}
+        splits = [[0.0] * len(servers) for _ in servers]
+        inside = 0.0  # the most that one rank sends within its server
+        for rank, event in members.items():
+            stays = 0.0
+            for peer, size in zip(event.group, sent_bytes(event), strict=True):
+                splits[place[self._server(rank)]][place[self._server(peer)]] += size
+                stays += size * (peer != rank and self._server(peer) == self._server(rank))
+            inside = max(inside, stays)
+        size = sum(map(sum, splits)) / len(servers)
+        even = len(set(splits[0])) == 1 and all(row == splits[0] for row in splits)
+        table = None if even else tuple(map(tuple, splits))
+        self.tasks.append(base.Collective("all_to_all", size, servers, after, name, splits=table))
+        if inside:
+            self._delay(inside / self._local_bandwidth, after, f"{name} inside servers")
+
+
+def buffer_bytes(members: dict[int, Communication]) -> float:
+    """Bytes of a collective as Traffic counts them (``base.Collective``), from what its members recorded."""
+    event = next(iter(members.values()))
+    if event.op == "gather":  # the root's buffer: one tensor from each
+        return len(event.group) * max(event.bytes_in for event in members.values())
+    if event.op == "scatter":
+        return len(event.group) * max(event.bytes_out for event in members.values())
+    if event.op == "all_to_all":  # members may differ: the mean
+        return sum(event.bytes_in for event in members.values()) / len(members)
+    return max(event.bytes for event in members.values())
+
+
+def sent_bytes(event: Communication) -> list[float]:
+    """Bytes that one member of an all-to-all sends to each member, in group order."""
+    shares = event.splits_in or (1,) * len(event.group)
+    return [event.bytes_in * share / max(sum(shares), 1) for share in shares]
+
+
+def _busiest_member_bytes(op: str, size: float, ranks: int) -> float:
+    """Bytes that a member sends (or the root receives) within a server: nccl-tests, PERFORMANCE.md, "bus bandwidth"."""
+    if op == "all_reduce":
+        return size * 2 * (ranks - 1) / ranks
+    return size * (ranks - 1) / ranks if op not in ("broadcast", "reduce") or ranks == 1 else size
+
+
+def _busiest_ranks(iteration: Iteration, per_server: int) -> set[int]:
+    """Of each server, the rank that computes longest (the first among equals)."""
+    ranks: dict[int, list[int]] = defaultdict(list)
+    for rank in sorted(iteration.ranks):
+        ranks[rank // per_server].append(rank)
+    seconds = {
+        rank: sum(event.seconds for event in events.values() if isinstance(event, Compute))
+        for rank, events in iteration.ranks.items()
+    }
+    return {max(members, key=seconds.__getitem__) for members in ranks.values()}

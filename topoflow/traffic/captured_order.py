@@ -1,0 +1,202 @@
+"""What waits for what in a recorded iteration: its events become steps of the whole job, in an order that can be run.
+
+Where the record says what an event followed (``after``: recorder, task graphs), that holds. Elsewhere it is inferred
+from one rank's times, as a GPU runs one compute stream beside its communicators:
+
+    compute        |== c0 ==|== c1 ==|           |== c2 ==|
+    communicator         |---- A ----|--- B -----|
+                         ^                       ^
+      A waits for c0, the last compute done when it started; B for c1, and for A: a communicator works in order
+      c1 waits for c0 only: A was still under way; c2 waits for c1 and for B, which ended in the gap before it
+
+- a communication follows the last compute before it (that had ended, where times are known) and the previous
+  communication of its communicator (send and recv: of the same pair);
+- compute follows the compute before it and what ended in the gap between the two. A collective's own duration
+  contains waiting for the others, so it is never taken for compute;
+- without times, everything follows what was issued before it.
+
+Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
+the k-th receive of j from i. A transfer waits for its sender only, as an eager send does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
+from topoflow.traffic.captured_iteration import Iteration
+
+ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
+
+
+@dataclass(frozen=True)
+class Step:
+    """One compute span, one collective with the events of its members, or one transfer (send, recv).
+
+    ``after`` are earlier steps.
+    """
+
+    events: tuple[tuple[int, Event], ...]  # (rank, event); a transfer's sender first
+    after: tuple[int, ...]
+
+
+def steps(iteration: Iteration) -> list[Step]:
+    """The steps of the whole job in the order in which they could start if every transfer took no time."""
+    groups = list(_together(iteration))
+    owner = {member: number for number, members in enumerate(groups) for member in members}
+    before: list[set[int]] = [set() for _ in groups]
+    for rank, events in iteration.ranks.items():
+        for position, earlier in _follows(events).items():
+            number = owner[rank, position]
+            if _decides(events[position]):
+                before[number] |= {owner[rank, other] for other in earlier} - {number}
+    order = _order(iteration, groups, before)
+    place = {number: place for place, number in enumerate(order)}
+    return [
+        Step(
+            events=tuple((rank, iteration.ranks[rank][position]) for rank, position in groups[number]),
+            after=tuple(sorted(place[earlier] for earlier in before[number])),
+        )
+        for number in order
+    ]
+
+
+def _decides(event: Event) -> bool:
+    """Whether what this event follows holds up the step: all do but the receiving end of a transfer."""
+    return isinstance(event, Compute) or event.op != "recv"
+
+
+def _together(iteration: Iteration) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The (rank, position) of the events that are one step, sender first."""
+    queues: dict[Hashable, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for rank, events in iteration.ranks.items():
+        for position, event in events.items():
+            if isinstance(event, Compute):
+                yield ((rank, position),)
+            else:
+                queues[_channel(rank, event)][rank].append(position)
+    for channel, by_rank in queues.items():
+        yield from _matched(iteration, channel, by_rank)
+
+
+def _channel(rank: int, event: Communication) -> Hashable:
+    """What the k-th operations of different ranks are matched by."""
+    if event.op in POINT_TO_POINT:
+        ends = (rank, event.peer) if event.op == "send" else (event.peer, rank)
+        return (event.group_name, event.group, ends)
+    return (event.group_name, event.group)
+
+
+def _matched(
+    iteration: Iteration, channel: Hashable, by_rank: Mapping[int, list[int]]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    assert isinstance(channel, tuple)
+    members: tuple[int, ...] = channel[-1]  # of a transfer: sender, receiver
+    counts = [len(by_rank.get(member, ())) for member in members]
+    for member, count in zip(members, counts, strict=True):
+        if count != counts[0]:
+            what = f"group {channel[0]!r} {list(channel[1])}" + (
+                f" from {members[0]} to {members[1]}" * (len(channel) > 2)
+            )
+            raise ValueError(
+                f"iteration {iteration.number}, {what}: ranks must take part equally often, "
+                f"got rank {members[0]} {counts[0]} times and rank {member} {count} times"
+            )
+    for turn in range(counts[0]):
+        yield tuple((member, by_rank[member][turn]) for member in members)
+
+
+def _follows(events: Mapping[int, Event]) -> dict[int, set[int]]:
+    """The positions that each event of one rank follows."""
+    follows: dict[int, set[int]] = {}
+    seen = _Seen()
+    for position, event in events.items():
+        if event.after is not None:
+            follows[position] = {earlier for earlier in event.after if earlier in events}
+        elif isinstance(event, Compute):
+            follows[position] = seen.before_compute(event)
+        else:
+            follows[position] = seen.before_communication(event)
+        seen.add(position, event)
+    return follows
+
+
+class _Seen:
+    """The earlier events of one rank, as far as later ones may have waited for them."""
+
+    def __init__(self) -> None:
+        self._computes: list[tuple[int, Compute]] = []
+        self._open: list[tuple[int, Communication]] = []  # communications that no compute has waited for yet
+        self._newest: dict[Hashable, int] = {}  # per communicator
+
+    def add(self, position: int, event: Event) -> None:
+        if isinstance(event, Compute):
+            self._computes.append((position, event))
+        else:
+            self._open.append((position, event))
+            self._newest[_stream(event)] = position
+
+    def before_compute(self, event: Compute) -> set[int]:
+        waited = [(position, other) for position, other in self._open if _ended(other, event.start)]
+        last = self._computes[-1:]
+        busy_until = last[0][1].end if last else None
+        in_gap = {
+            position
+            for position, other in waited
+            if busy_until is None or other.end is None or other.end >= busy_until - ROUNDING
+        }
+        self._open = [entry for entry in self._open if entry not in waited]
+        return in_gap | {position for position, _ in last}
+
+    def before_communication(self, event: Communication) -> set[int]:
+        began = event.start if event.start is not None else event.issue
+        before = {self._newest[_stream(event)]} if _stream(event) in self._newest else set()
+        for position, compute in reversed(self._computes):
+            if _ended(compute, began):
+                return before | {position}
+        return before | ({position for position, _ in self._open} if began is None else set())
+
+
+def _stream(event: Communication) -> Hashable:
+    """What works in order: a communicator, or one direction of a pair."""
+    pair = (event.op, event.peer) if event.op in POINT_TO_POINT else None
+    return (event.group_name, event.group, pair)
+
+
+def _ended(event: Event, moment: float | None) -> bool:
+    """Whether ``event`` was over at ``moment``; yes when either time is unknown, as order is then all we know."""
+    return event.end is None or moment is None or event.end <= moment + ROUNDING
+
+
+def _order(iteration: Iteration, groups: list[tuple[tuple[int, int], ...]], before: list[set[int]]) -> list[int]:
+    """Topological: the step that is ready first on an infinitely fast network goes first."""
+    waiting = [len(earlier) for earlier in before]
+    later: dict[int, list[int]] = defaultdict(list)
+    for number, earlier in enumerate(before):
+        for other in earlier:
+            later[other].append(number)
+    ready = [0.0] * len(groups)
+    heap = [(0.0, members[0][::-1], number) for number, members in enumerate(groups) if waiting[number] == 0]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        moment, _, number = heapq.heappop(heap)
+        order.append(number)
+        rank, position = groups[number][0]
+        event = iteration.ranks[rank][position]
+        done = moment + (event.seconds if isinstance(event, Compute) else 0.0)
+        for other in later[number]:
+            ready[other] = max(ready[other], done)
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                heapq.heappush(heap, (ready[other], groups[other][0][::-1], other))
+    if len(order) < len(groups):
+        rank, position = groups[next(number for number in range(len(groups)) if waiting[number] > 0)][0]
+        raise ValueError(
+            f"iteration {iteration.number}: ranks must agree on an order, got a circle of waiting through rank {rank} "
+            f"event {position}"
+        )
+    return order
