@@ -42,10 +42,10 @@ class Hybrid:
         )
 
 
-def _holders(layer: str, chosen: int | Sequence[int], servers: int) -> tuple[int, ...]:
+def _holders(layer: str, chosen: object, servers: int) -> tuple[int, ...]:
     """The servers chosen for a layer, ascending."""
     where = f"hybrid.placement.{layer}"
-    holders = list(chosen) if isinstance(chosen, Sequence) else [chosen]
+    holders = list(chosen) if isinstance(chosen, Sequence) and not isinstance(chosen, str) else [chosen]
     for holder in holders:
         if not isinstance(holder, int) or isinstance(holder, bool) or not 0 <= holder < servers:
             raise ValueError(f"{where}: must be servers within 0..{servers - 1}, got {holder!r}")
