@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Returns the exit code; what the script raises, SystemExit too, passes through."""
     arguments = _parser().parse_args(argv)
     try:
-        job = Job(arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
+        job = Job(arguments.script.stem, arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
         if not arguments.script.is_file():
             raise ValueError(f"script: must be a file, got {arguments.script}")
         recorder_class = _recorder_class()
@@ -41,9 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     except BaseException as error:
         job.fail(error)
         raise
-    name = arguments.script.stem
     try:
-        trace = job.finish(lambda origin: recorder.trace(name, job.rank, job.world_size, origin))
+        trace = job.finish(lambda origin: recorder.trace(job.name, job.rank, job.world_size, origin))
     except (ValueError, OSError) as error:
         return _refuse(error)
     if trace is not None:

@@ -1,11 +1,11 @@
 """Job: how the ranks of one job bring their records together, by files in one folder that all of them see.
 
     rank0.started   rank1.started       each rank, when it begins; its content is the time
-    rank0.recorded.gz ...               each rank, when its script has ended well
+    .rank0.recorded.gz ...              each rank, when its script has ended well
     rank2.failed                        instead, when its script has not
     rank0.jsonl.gz ... trace.jsonl.gz   rank 0, when all have arrived and agree; trace.jsonl.gz comes last
 
-So nothing that is incomplete has a name that a reader takes for a trace. The script's process group is not used: it
+So nothing incomplete has a name that a reader would take for a trace. The script's process group is not used: it
 may be gone by then.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from topoflow.capture import jsonl
@@ -22,13 +22,15 @@ from topoflow.capture.files import write_atomically
 from topoflow.capture.load import load
 
 TRACE = "trace.jsonl.gz"
+RECORDED = "recorded.gz"  # its file is hidden: readers of a folder pass over it
 PATIENCE = 600.0  # s that a rank waits for the others after its own script has ended
 
 
 @dataclass(frozen=True)
 class Job:
-    """One rank's view of the folder ``out``."""
+    """One rank's view of the folder ``out``; ``name`` is what the trace will be called."""
 
+    name: str
     out: Path
     rank: int
     world_size: int
@@ -43,8 +45,8 @@ class Job:
         if self.out.exists() and not self.out.is_dir():
             raise ValueError(f"--out: must be a folder, got the file {self.out}")
         self.out.mkdir(parents=True, exist_ok=True)
-        own = {self._file(rank, kind).name for rank in range(self.world_size) for kind in ("started", "recorded.gz")}
-        if foreign := sorted(entry.name for entry in self.out.iterdir() if entry.name.lstrip(".") not in own):
+        own = {self._file(rank, kind).name for rank in range(self.world_size) for kind in ("started", RECORDED)}
+        if foreign := sorted({entry.name for entry in self.out.iterdir() if not entry.name.endswith(".part")} - own):
             raise ValueError(f"--out: must be empty, got {self.out} with {foreign[0]} in it")
         try:
             with self._file(self.rank, "started").open("x") as file:
@@ -67,21 +69,24 @@ class Job:
         self._wait_for("started", "has not started")
         starts = [self._file(rank, "started") for rank in range(self.world_size)]
         origin = min(float(start.read_text()) for start in starts)
-        jsonl.write(record(origin), self._file(self.rank, "recorded.gz"))
+        jsonl.write(record(origin), self._file(self.rank, RECORDED))
         if self.rank != 0:
             return None
-        self._wait_for("recorded.gz", "has not finished")
-        records = [self._file(rank, "recorded.gz") for rank in range(self.world_size)]
-        trace = load(records)
+        self._wait_for(RECORDED, "has not finished")
+        records = [self._file(rank, RECORDED) for rank in range(self.world_size)]
+        trace = replace(load(records), name=self.name)
         for rank, recorded in enumerate(records):
-            recorded.rename(self._file(rank, "jsonl.gz"))
+            if self.world_size > 1:
+                recorded.rename(self._file(rank, "jsonl.gz"))
+            else:  # the trace is all there is to say
+                recorded.unlink()
         jsonl.write(trace, self.out / TRACE)
         for start in starts:
             start.unlink()
         return trace
 
     def _file(self, rank: int, kind: str) -> Path:
-        return self.out / f"rank{rank}.{kind}"
+        return self.out / f"{'.' if kind == RECORDED else ''}rank{rank}.{kind}"
 
     def _wait_for(self, kind: str, complaint: str) -> None:
         """Until every rank has a file of ``kind``; ValueError when one has failed or takes too long."""

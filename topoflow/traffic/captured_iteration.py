@@ -34,7 +34,7 @@ def representative(trace: Trace) -> Iteration:
     missing = tuple(rank for rank in range(trace.world_size) if rank not in trace.ranks)
     model = min(trace.ranks, default=-1)
     if missing:
-        _check_mirrors(trace, len(missing))
+        _check_mirrors(trace)
     ranks = {
         rank: {
             position: event
@@ -72,14 +72,14 @@ def _length(trace: Trace, number: int) -> float:
     )
 
 
-def _check_mirrors(trace: Trace, missing: int) -> None:
+def _check_mirrors(trace: Trace) -> None:
     """Every rank does the same (SPMD) when all talk to all; then one record stands for the others."""
     for rank in trace.ranks:
         for event in trace.communications(rank):
             if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
                 raise ValueError(
-                    f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the {missing} "
-                    f"others need not do the same, as rank {rank} has a {event.op!r} within {list(event.group)}"
+                    f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the others "
+                    f"need not do the same, as rank {rank} has a {event.op!r} within {list(event.group)}"
                 )
     if not trace.ranks:
         raise ValueError(f"trace {trace.name}: must have at least one rank, got none")
