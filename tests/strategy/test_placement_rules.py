@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topoflow.capture.base import Trace
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
+from topoflow.workload.base import Workload
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
 
@@ -87,3 +89,11 @@ def test_a_job_needs_servers(rule: DataParallel | Hybrid, servers: Any, message:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         rule.place(FOUR_TABLES, servers)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("rule", [DataParallel(), Hybrid()])
+def test_a_captured_job_keeps_its_own_split(rule: DataParallel | Hybrid) -> None:
+    trace = Trace("job", world_size=2, iterations=1, ranks={})
+    captured = Workload("job", (), batch_per_gpu=1, gpu=A100, trace=trace)
+    with pytest.raises(ValueError, match=r"^strategy: must be as_captured for a captured job"):
+        rule.place(captured, 2)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.data_parallel import check_servers
+from topoflow.strategy.data_parallel import servers_to_place
 from topoflow.units import mib
 from topoflow.workload.base import Workload
 
@@ -23,8 +23,8 @@ class Hybrid:
     bucket_bytes: int = mib(25)
     first_bucket_bytes: int = mib(1)
 
-    def place(self, workload: Workload, servers: int) -> Strategy:
-        check_servers(servers)
+    def place(self, workload: Workload, servers: int | None) -> Strategy:
+        servers = servers_to_place(workload, servers)
         unknown = [layer for layer in self.placement if layer not in {known.name for known in workload.layers}]
         if unknown:
             raise ValueError(f"hybrid.placement: must name layers of {workload.name}, got {unknown[0]!r}")
@@ -45,10 +45,12 @@ class Hybrid:
 def _holders(layer: str, chosen: object, servers: int) -> tuple[int, ...]:
     """The servers chosen for a layer, ascending."""
     where = f"hybrid.placement.{layer}"
-    holders = list(chosen) if isinstance(chosen, Sequence) and not isinstance(chosen, str) else [chosen]
-    for holder in holders:
+    named = list(chosen) if isinstance(chosen, Sequence) and not isinstance(chosen, str) else [chosen]
+    holders: list[int] = []
+    for holder in named:
         if not isinstance(holder, int) or isinstance(holder, bool) or not 0 <= holder < servers:
             raise ValueError(f"{where}: must be servers within 0..{servers - 1}, got {holder!r}")
+        holders.append(holder)
     if not holders or len(set(holders)) != len(holders):
         raise ValueError(f"{where}: must name each server once and at least one, got {holders}")
     if servers % len(holders):

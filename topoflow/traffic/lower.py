@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.traffic.buckets import gradient_buckets
+from topoflow.traffic.captured import lower_captured
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, Workload
 
@@ -29,8 +30,6 @@ def lower(workload: Workload, strategy: Strategy) -> Traffic:
     Raises ``ValueError`` where the strategy does not place a layer of the workload.
     """
     if workload.trace is not None:
-        from topoflow.traffic.captured import lower_captured
-
         return lower_captured(workload, strategy)
     for layer in workload.layers:
         if layer.name not in strategy.placement:
