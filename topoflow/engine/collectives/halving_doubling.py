@@ -9,7 +9,8 @@ same steps backwards, copying. The big pieces travel between neighbours. n = 4, 
     0>1:p0-1  1>0:p2-3  2>3:p0-1  3>2:p2-3   (copied)
 
 If n is no power of two, p = 2^floor(log2 n): of the first 2 (n-p) ranks the even ones first hand all of S to the odd
-one beside them, sit out, and receive the result at the end.
+one beside them, sit out, and receive the result at the end. A step is a sendrecv, and large messages wait for their receiver
+(rendezvous): a send starts when both its ends are through with the steps before.
 
 Bytes sent per rank for n = 2^k: 2 (n-1)/n S. Time: 2 log2(n) a + 2 (n-1)/n S/B, and 2 (a + S/B) more for the fold.
 
@@ -52,12 +53,12 @@ def halving_doubling(ranks: int) -> Schedule:
 
 
 def _in_steps(ranks: int, parts: int, rows: list[tuple[Index, Index, Index, int, bool]]) -> Schedule:
-    """Each send waits for what its rank last received and last sent before this step."""
+    """A send waits until both its ends have received and sent all of the steps before (sendrecv, rendezvous)."""
     received, sent = np.full(ranks, -1), np.full(ranks, -1)
     pairs, base = [], 0
     for source, target, *_ in rows:
         send = base + np.arange(len(source))
-        for earlier in (received[source], sent[source]):
+        for earlier in (received[source], sent[source], received[target], sent[target]):
             pairs.append((send[earlier >= 0], earlier[earlier >= 0]))
         sent[source] = send
         received[target] = send

@@ -44,8 +44,8 @@ class Schedule:
 
 
 def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:
-    """Offsets [rows+1] and entries [D] of the (row, entry) ``pairs``, given as arrays of any equal shapes."""
-    row = np.concatenate([np.ravel(pair[0]) for pair in pairs]) if pairs else np.zeros(0, np.int64)
-    entry = np.concatenate([np.ravel(pair[1]) for pair in pairs]) if pairs else np.zeros(0, np.int64)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row.astype(np.int64), minlength=rows))])
-    return offsets.astype(np.int64), entry[np.argsort(row, kind="stable")].astype(np.int64)
+    """Offsets [rows+1] and entries [D], each once and ascending, of the (row, entry) ``pairs`` of equal-shaped arrays."""
+    none = np.zeros(0, np.int64)
+    key = np.unique(np.concatenate([none, *(np.ravel(row * rows + entry) for row, entry in pairs)]))
+    offsets = np.searchsorted(key, np.arange(rows + 1) * rows)
+    return offsets.astype(np.int64), (key % max(rows, 1)).astype(np.int64)
