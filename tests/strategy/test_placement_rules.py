@@ -6,12 +6,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.capture.base import Trace
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
+from topoflow.units import register_resolvers
 from topoflow.workload.base import Workload
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
@@ -97,3 +100,14 @@ def test_a_captured_job_keeps_its_own_split(rule: DataParallel | Hybrid) -> None
     captured = Workload("job", (), batch_per_gpu=1, gpu=A100, trace=trace)
     with pytest.raises(ValueError, match=r"^strategy: must be as_captured for a captured job"):
         rule.place(captured, 2)
+
+
+@pytest.mark.parametrize(
+    ("written", "holders"), [("{E0: 0, E1: 3, E2: [8, 9]}", [(0,), (3,), (8, 9)]), ("{E1: 5}", [(0,), (5,), (2,)])]
+)
+def test_a_placement_can_be_written_on_the_command_line(written: str, holders: list[tuple[int, ...]]) -> None:
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        config = compose("strategy/hybrid", overrides=[f"strategy.placement={written}"])
+    placement = instantiate(config.strategy).place(FOUR_TABLES, 16).placement
+    assert [placement[name] for name in ("E0", "E1", "E2")] == holders

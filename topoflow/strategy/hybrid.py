@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import servers_to_place
@@ -19,20 +19,22 @@ class Hybrid:
     without a copy has its samples computed by a holder; holders share equally, so their number divides ``servers``.
     """
 
-    placement: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
+    placement: Mapping[str, int | Sequence[int]] | None = None
     bucket_bytes: int = mib(25)
     first_bucket_bytes: int = mib(1)
 
     def place(self, workload: Workload, servers: int | None) -> Strategy:
         servers = servers_to_place(workload, servers)
-        unknown = [layer for layer in self.placement if layer not in {known.name for known in workload.layers}]
-        if unknown:
-            raise ValueError(f"hybrid.placement: must name layers of {workload.name}, got {unknown[0]!r}")
+        chosen = self.placement or {}
+        known = {layer.name for layer in workload.layers}
+        for layer in chosen:
+            if layer not in known:
+                raise ValueError(f"hybrid.placement: must name layers of {workload.name}, got {layer!r}")
         everyone = tuple(range(servers))
         tables = [layer.name for layer in workload.layers if layer.kind == "table"]
         placement = {layer.name: everyone for layer in workload.layers}
         placement |= {name: (position % servers,) for position, name in enumerate(tables)}
-        placement |= {name: _holders(name, chosen, servers) for name, chosen in self.placement.items()}
+        placement |= {name: _holders(name, holders, servers) for name, holders in chosen.items()}
         return Strategy(
             name="hybrid",
             servers=servers,
