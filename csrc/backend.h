@@ -57,8 +57,8 @@ void simulate(const Batch& given) {
   const int64_t bytes = State::bytes(batch.most_tasks, batch.most_links);
   const int64_t fitting = std::max<int64_t>(1, batch.budget / bytes);
   const auto teams = static_cast<int32_t>(std::min<int64_t>({fitting, batch.worlds, max_teams<RunWorld>()}));
-  thrust::device_vector<std::byte> memory(teams * bytes, thrust::default_init);
-  for_each_team(batch.worlds, teams, RunWorld{batch, thrust::raw_pointer_cast(memory.data()), bytes}, stream);
+  const Memory memory(teams * bytes);
+  for_each_team(batch.worlds, teams, RunWorld{batch, memory.start(), bytes}, stream);
 }
 
 }  // namespace topoflow::BACKEND

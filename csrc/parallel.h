@@ -5,6 +5,8 @@
 // namespace, so that both fit in one library.
 #pragma once
 
+#include <thrust/device_free.h>
+#include <thrust/device_malloc.h>
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
 
@@ -67,6 +69,16 @@ class Team {
     int found = 0;
     for (int32_t i = threadIdx.x; i < n; i += blockDim.x) found |= f(i);
     return __syncthreads_or(found) != 0;
+  }
+
+  template <class F>
+  __device__ int32_t count(int32_t n, F f) const {
+    int32_t found = 0;
+    for (int32_t first = 0; first < n; first += blockDim.x) {
+      const int32_t i = first + static_cast<int32_t>(threadIdx.x);
+      found += __syncthreads_count(i < n && f(i));
+    }
+    return found;
   }
 
   // What one thread sets or reads while no thread changes it.
@@ -174,6 +186,13 @@ class Team {
     return found;
   }
 
+  template <class F>
+  int32_t count(int32_t n, F f) const {
+    int32_t found = 0;
+    for (int32_t i = 0; i < n; ++i) found += f(i);
+    return found;
+  }
+
   void set(int32_t* to, int32_t value) const { *to = value; }
   int32_t get(const int32_t* from) const { return *from; }
 };
@@ -209,6 +228,20 @@ struct DeviceGuard {
 };
 
 #endif
+
+// Memory on the device that nobody has written to yet.
+class Memory {
+ public:
+  explicit Memory(int64_t bytes) : start_(thrust::device_malloc<std::byte>(bytes)) {}
+  ~Memory() { thrust::device_free(start_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::byte* start() const { return thrust::raw_pointer_cast(start_); }
+
+ private:
+  thrust::device_ptr<std::byte> start_;
+};
 
 // A growing list in memory that the team shares. Its order is whatever the threads made of it: nothing may depend on
 // it.

@@ -64,7 +64,7 @@ struct MaxMin {
     team.set(open.size, 0);
     team.set(links.size, 0);
     const int32_t n = team.get(flows.size);
-    while (team.any(n, [&](int32_t i) { return reach(flows[i]); })) {
+    while (team.any(n, [&](int32_t i) { return reach(flows[i]); }) && team.get(open.size) < n) {
     }
     team.for_each(team.get(open.size), [&](int32_t i) {
       for_each_link(open[i], [&](int32_t link) {

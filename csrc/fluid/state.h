@@ -38,18 +38,18 @@ struct State {
   double* left;      // [T] B
   double* rate;      // [T] B/s
   double* level;     // [T] B/s, see MaxMin
-  List waiting, still_waiting, flowing, still_flowing, over, open, still_open;  // tasks
-  int32_t* dirty;                                                               // [L] see MaxMin
-  int32_t* count;                                                               // [L]
-  int32_t* blocked;                                                             // [L]
-  int64_t* used;                                                                // [L]
-  double* share;                                                                // [L]
-  List busy;                                                                    // links
+  List near, still_near, far, still_far, flowing, still_flowing, over, open, still_open;  // tasks
+  int32_t* dirty;                                                                         // [L] see MaxMin
+  int32_t* count;                                                                         // [L]
+  int32_t* blocked;                                                                       // [L]
+  int64_t* used;                                                                          // [L]
+  double* share;                                                                          // [L]
+  List busy;                                                                              // links
 
   HD State(Arena& arena, int64_t tasks, int64_t links) {
     pending = arena.take<int32_t>(tasks);
     for (double** array : {&since, &left, &rate, &level}) *array = arena.take<double>(tasks);
-    for (List* list : {&waiting, &still_waiting, &flowing, &still_flowing, &over, &open, &still_open})
+    for (List* list : {&near, &still_near, &far, &still_far, &flowing, &still_flowing, &over, &open, &still_open})
       *list = arena.list(tasks);
     for (int32_t** array : {&dirty, &count, &blocked}) *array = arena.take<int32_t>(links);
     used = arena.take<int64_t>(links);

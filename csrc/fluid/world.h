@@ -14,6 +14,7 @@
 #include "batch.h"
 #include "maxmin.h"
 #include "state.h"
+#include "waits.h"
 
 namespace topoflow::BACKEND {
 
@@ -29,6 +30,7 @@ class World {
         start_(batch.start + batch.task_offsets[world]),
         finish_(batch.finish + batch.task_offsets[world]),
         state_(arena, tasks_, links_),
+        waits_{finish_, state_.near, state_.still_near, state_.far, state_.still_far},
         rates_{graph_.path_offsets + graph_.path_base[batch.graph[world]],
                graph_.path_links,
                graph_.path + base_,
@@ -47,30 +49,29 @@ class World {
     begin(team);
     int32_t done = 0;
     double now = 0, flow_end = kInfinity;
-    while (true) {
-      const int32_t waits = team.get(state_.waiting.size), flows = team.get(state_.flowing.size);
-      if (waits + flows == 0) return done == tasks_ ? kDone : kDeadlock;
-      if (team.get(cancel_) != 0) return kCancelled;
-      const double wait_end = earliest(team, state_.waiting);
+    while (team.get(cancel_) == 0) {
+      const double wait_end = waits_.earliest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
-      if (next == kInfinity) return kStarved;
+      if (next == kInfinity) return done == tasks_ ? kDone : team.get(state_.flowing.size) > 0 ? kStarved : kDeadlock;
       now = next > now ? next : now;
       const double horizon = now * (1 + kSame);
 
       team.set(state_.over.size, 0);
-      bool changed = false;
-      if (flow_end <= horizon) changed = end_flows(team, horizon);
-      if (wait_end <= horizon) changed |= end_waits(team, horizon);
+      bool changed = flow_end <= horizon;
+      if (changed) end_flows(team, horizon);
+      if (wait_end <= horizon) changed |= waits_.take(team, horizon, [&](int32_t task) { return end_wait(task); });
       done += release_followers(team);
       if (!changed) continue;
       rates_(team, state_.flowing, [&](int32_t task, double rate) { settle(task, rate, now); });
-      flow_end = earliest(team, state_.flowing);
+      flow_end = earliest_flow(team);
     }
+    return kCancelled;
   }
 
  private:
   DEVICE void begin(const Team& team) {
-    for (const List* list : {&state_.waiting, &state_.flowing}) team.set(list->size, 0);
+    waits_.clear(team);
+    team.set(state_.flowing.size, 0);
     team.for_each(links_, [&](int32_t link) { state_.dirty[link] = state_.count[link] = 0; });
     team.for_each(tasks_, [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + base_ + task;
@@ -81,8 +82,8 @@ class World {
     });
   }
 
-  DEVICE double earliest(const Team& team, const List& tasks) const {
-    return team.min(team.get(tasks.size), [&](int32_t i) { return finish_[tasks[i]]; });
+  DEVICE double earliest_flow(const Team& team) const {
+    return team.min(team.get(state_.flowing.size), [&](int32_t i) { return finish_[state_.flowing[i]]; });
   }
 
   // Until it is over, finish_ is when a task's wait or its bytes will end as things are.
@@ -95,10 +96,10 @@ class World {
     if (rates_.path[task] >= 0) rates_.for_each_link(task, [&](int32_t link) { wait += latency_[link]; });
     start_[task] = ready;
     finish_[task] = ready + wait;
-    state_.waiting.append(task);
+    waits_.append(task);
   }
 
-  DEVICE bool end_flows(const Team& team, double horizon) {
+  DEVICE void end_flows(const Team& team, double horizon) {
     const int32_t n = team.get(state_.flowing.size);
     team.set(state_.still_flowing.size, 0);
     team.for_each(n, [&](int32_t i) {
@@ -108,29 +109,17 @@ class World {
       state_.over.append(task);
     });
     swap(state_.flowing, state_.still_flowing);
-    return true;
   }
 
-  // True when a flow began.
-  DEVICE bool end_waits(const Team& team, double horizon) {
-    const int32_t n = team.get(state_.waiting.size);
-    team.set(state_.still_waiting.size, 0);
-    const bool joined = team.any(n, [&](int32_t i) {
-      const int32_t task = state_.waiting[i];
-      const bool ended = finish_[task] <= horizon, flows = ended && flows_after_waiting(task);
-      if (flows) join(task);
-      (flows ? state_.flowing : ended ? state_.over : state_.still_waiting).append(task);
-      return flows;
-    });
-    swap(state_.waiting, state_.still_waiting);
-    return joined;
+  // True when the task goes on as a flow.
+  DEVICE bool end_wait(int32_t task) const {
+    const bool flows = graph_.bytes[base_ + task] > 0 && rates_.path[task] >= 0 && rates_.hops(task) > 0;
+    if (flows) join(task);
+    (flows ? state_.flowing : state_.over).append(task);
+    return flows;
   }
 
-  DEVICE bool flows_after_waiting(int32_t task) const {
-    return graph_.bytes[base_ + task] > 0 && rates_.path[task] >= 0 && rates_.hops(task) > 0;
-  }
-
-  DEVICE void join(int32_t task) {
+  DEVICE void join(int32_t task) const {
     state_.since[task] = finish_[task];
     state_.left[task] = graph_.bytes[base_ + task];
     state_.rate[task] = 0;
@@ -172,6 +161,7 @@ class World {
   double* start_;          // [T] s
   double* finish_;         // [T] s
   State state_;
+  Waits waits_;
   MaxMin rates_;
 };
 

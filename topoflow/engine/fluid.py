@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoflow.engine.base import Floats, Graph, Timeline, World
 from topoflow.engine.batch import Batch, pack, pieces
@@ -137,8 +136,7 @@ def _link_bytes(graph: Graph) -> Floats:
     on_network = graph.path >= 0
     of_path = np.bincount(graph.path[on_network], weights=graph.bytes[on_network], minlength=paths)
     of_hop = np.repeat(of_path, np.diff(graph.path_offsets))
-    carried: NDArray[np.float64] = np.bincount(graph.path_links, weights=of_hop, minlength=graph.links)
-    return carried
+    return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)
 
 
 def _of_owners(graph: Graph, start: Floats, finish: Floats) -> tuple[Floats, Floats]:

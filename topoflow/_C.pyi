@@ -1,0 +1,10 @@
+from collections.abc import Mapping
+from typing import Any
+
+has_cuda: bool
+DONE: int
+STARVED: int
+DEADLOCK: int
+CANCELLED: int
+
+def simulate(arrays: Mapping[str, Any], most_tasks: int, most_links: int, budget: int, stream: int) -> None: ...
