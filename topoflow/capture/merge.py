@@ -165,9 +165,12 @@ def _delays(parts: Sequence[Part]) -> list[float]:
 
 
 def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:
+    """The events ``delay`` seconds later, in whole nanoseconds as profiles count."""
     if not delay:
         return events
     return tuple(
-        replace(event, **{key: time + delay for key in _TIMES if (time := getattr(event, key, None)) is not None})
+        replace(
+            event, **{key: round(time + delay, 9) for key in _TIMES if (time := getattr(event, key, None)) is not None}
+        )
         for event in events
     )

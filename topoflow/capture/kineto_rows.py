@@ -1,0 +1,132 @@
+"""The rows of a Kineto profile that an importer needs: host operators, annotations, launches, kernels.
+
+A row is a complete event (``"ph": "X"``) with ``ts`` and ``dur`` in microseconds; here they are whole nanoseconds,
+since epoch seconds with nanoseconds do not fit a double.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from topoflow.capture.files import Fields
+from topoflow.capture.torch_names import DTYPES
+
+PARAM_COMMS = "record_param_comms"
+STEP = "ProfilerStep#"
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+LAUNCH = ("cuda_runtime", "cuda_driver", "hip_runtime")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One complete event. ``lane`` is the host thread, or the device's stream."""
+
+    place: str
+    category: str
+    name: str
+    lane: tuple[Any, Any]
+    start: int  # ns
+    end: int  # ns
+    args: Fields
+
+    @property
+    def correlation(self) -> Any:
+        """What a kernel shares with the call that launched it."""
+        value = self.args.values.get("correlation")
+        return value if isinstance(value, (int, str)) else None
+
+
+def read_rows(file: str, document: Fields) -> list[Row]:
+    """The rows that matter, in the order of their start; ValueError for one of these that is damaged."""
+    rows = []
+    for index, event in enumerate(document.items("traceEvents")):
+        place = f"{file}: traceEvents[{index}]"
+        fields = Fields.of(f"{place}.", event)
+        if fields.values.get("ph") == "X" and _matters(fields.values.get("cat"), fields.values.get("name")):
+            rows.append(_row(place, fields))
+    return sorted(rows, key=lambda row: row.start)
+
+
+def _matters(category: Any, name: Any) -> bool:
+    if not isinstance(category, str) or not isinstance(name, str):
+        return False
+    if category == "cpu_op":
+        return name == PARAM_COMMS or name.startswith("c10d::")
+    if category == "user_annotation":
+        return name.startswith((STEP, "nccl:", "gloo:"))
+    return category in DEVICE or category in LAUNCH
+
+
+def _row(place: str, fields: Fields) -> Row:
+    start, duration = fields.number("ts"), fields.number("dur")
+    if duration < 0:
+        fields.fail("dur", "must not be negative")
+    lane = (fields.values.get("pid"), fields.values.get("tid"))
+    if not all(isinstance(part, (int, str, float)) or part is None for part in lane):
+        fields.fail("tid", "must be a number")
+    args = Fields.of(f"{place}.args.", fields.values.get("args") or {})
+    begin = round(start * 1000)
+    return Row(place, fields.text("cat"), fields.text("name"), lane, begin, begin + round(duration * 1000), args)
+
+
+class Enclosing:
+    """Finds the row of a thread within which something happened; the rows of one thread must not overlap."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: dict[tuple[Any, Any], list[Row]] = {}
+        for row in rows:
+            self._rows.setdefault(row.lane, []).append(row)
+        self._starts = {lane: [row.start for row in rows] for lane, rows in self._rows.items()}
+
+    def find(self, lane: tuple[Any, Any], at: int) -> Row | None:
+        """The row of ``lane`` that began last before ``at`` and had not ended."""
+        starts = self._starts.get(lane, [])
+        index = bisect_right(starts, at) - 1
+        row = self._rows[lane][index] if index >= 0 else None
+        return row if row is not None and at <= row.end else None
+
+
+def tensor_elements(row: Row, argument: int | None) -> int | None:
+    """Elements of the tensor or list of tensors that a row's ``Input Dims`` records; None where it does not."""
+    tensors = tensor_list(row, argument)
+    return None if tensors is None else sum(tensors)
+
+
+def tensor_list(row: Row, argument: int | None) -> tuple[int, ...] | None:
+    """Elements of each tensor of an argument: ``[[10], [10]]`` -> (10, 10); old files leave lists of tensors empty."""
+    if argument is None or not row.args.has("Input Dims"):
+        return None
+    dims = row.args.items("Input Dims")
+    if argument >= len(dims):
+        return None
+    shape = dims[argument]
+    if _type(row, argument) in ("TensorList", "") and not (isinstance(shape, list) and shape):
+        return None
+    shapes = shape if isinstance(shape, list) and shape and isinstance(shape[0], list) else [shape]
+    return tuple(_product(row, shape) for shape in shapes)
+
+
+def tensor_dtype(row: Row, arguments: Sequence[int | None]) -> str | None:
+    """The dtype of the first of these arguments that has one in ``Input type``."""
+    for argument in arguments:
+        written = _type(row, argument) if argument is not None else ""
+        if written in DTYPES:
+            return DTYPES[written]
+    return None
+
+
+def _type(row: Row, argument: int) -> str:
+    types = row.args.items("Input type") if row.args.has("Input type") else []
+    return types[argument] if argument < len(types) and isinstance(types[argument], str) else ""
+
+
+def _product(row: Row, shape: Any) -> int:
+    if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 2**48 for size in shape):
+        row.args.fail("Input Dims", "must be lists of sizes")
+    if len(shape) > 64 or (elements := prod(shape)) >= 2**60:
+        row.args.fail("Input Dims", "must be fewer than 2**60 elements")
+    return elements

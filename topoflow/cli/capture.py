@@ -1,0 +1,69 @@
+"""``topoflow capture``: traces of real jobs in. Recording itself is ``python -m topoflow.capture`` under torchrun."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from topoflow.capture import jsonl
+from topoflow.capture.base import Trace
+from topoflow.capture.load import known_formats, load
+from topoflow.units import human
+
+EPILOG = """example:
+  topoflow capture import rank0.pt.trace.json.gz rank1.pt.trace.json.gz --out trace.jsonl.gz
+  topoflow inspect trace.jsonl.gz
+
+Give the files of all ranks, or their folders. Where a profile has no sizes, give the PyTorch execution traces of
+the same steps as well: they are matched rank by rank. To record a job instead of importing a profile of it:
+  torchrun --nproc-per-node 4 -m topoflow.capture run --out DIR train.py
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``topoflow capture import FILE... --out TRACE``."""
+    parser = subparsers.add_parser("capture", help="import the traces of a real job")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    importer = actions.add_parser(
+        "import",
+        help="read the profiles of a job's ranks into one trace",
+        description=f"Read traces of a job into one file, checking that ranks agree: {', '.join(known_formats())}.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    importer.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
+    importer.add_argument(
+        "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
+    )
+    importer.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Import, write, and say what came in and what was left out."""
+    out: Path = arguments.out
+    if any(out.resolve() == file.resolve() for file in arguments.files):
+        raise ValueError(f"--out: must not be one of the files to import, got {out}")
+    trace = load(arguments.files)
+    jsonl.write(trace, out)
+    print("\n".join([*summary(trace), f"written to {out}"]))
+
+
+def summary(trace: Trace) -> list[str]:
+    """A few lines for a person: ranks, iterations, collectives, and what was left out."""
+    iterations = f"{trace.iterations} iteration{'s' if trace.iterations > 1 else ''}"
+    lines = [f"{trace.name}: {len(trace.ranks)} of {trace.world_size} ranks, {iterations}, from {trace.source}"]
+    counts, sizes = Counter[tuple[str, int, str]](), Counter[tuple[str, int, str]]()
+    for rank in trace.ranks:
+        for communication in trace.communications(rank):
+            if communication.iteration >= 0:
+                kind = communication.op, len(communication.group), communication.dtype
+                counts[kind] += 1
+                sizes[kind] += communication.bytes
+    share = 1 / (len(trace.ranks) * trace.iterations)
+    for (op, members, dtype), count in sorted(counts.items()):
+        size = human(sizes[op, members, dtype] * share, "B")
+        lines.append(f"  {op} of {members} ranks, {dtype}: {count * share:.4g} per rank and iteration, {size}")
+    if not counts:
+        lines.append("  no collectives and no sends")
+    return [*lines, *(f"  note: {note}" for note in trace.notes)]
