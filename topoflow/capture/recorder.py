@@ -93,7 +93,8 @@ class Recorder(TorchDispatchMode):
     def _follow_backward(self) -> None:
         """Notice where a backward pass begins and ends; at its end the thread waited for what was issued in it."""
         if torch._C._current_graph_task_id() != NOT_IN_BACKWARD:
-            self._recording.enter("backward")
+            if self._recording.phase != "backward":
+                self._recording.enter("backward")
         elif self._recording.phase == "backward":
             self._recording.enter("forward")
             for pending in self._in_backward:

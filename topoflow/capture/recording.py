@@ -69,10 +69,9 @@ class Recording:
 
     def enter(self, phase: str) -> None:
         """What follows is ``phase``: forward (and whatever is not the other two), backward or optimizer."""
-        if phase != self._phase:
-            self.pause()
-            self._phase = phase
-            self.resume()
+        self.pause()
+        self._phase = phase
+        self.resume()
 
     @property
     def phase(self) -> str:
@@ -105,18 +104,26 @@ class Recording:
         self._waited.append(pending.position)
 
     def begin_iterations(self) -> None:
-        """The first iteration begins with the next event."""
+        """The first iteration begins now."""
+        self.pause()
+        self.resume()
         self._first_forward = len(self._events)
 
+    def _begin(self) -> int:
+        """Position where iteration 0 begins: the first training forward pass, or else the first communication."""
+        communications = (position for position, event in enumerate(self._events) if isinstance(event, Pending))
+        begin = self._first_forward if self._first_forward is not None else next(communications, 0)
+        return begin if not self._steps or begin < self._steps[0] else 0
+
     def step(self) -> None:
-        """An iteration ends with the last event."""
+        """An iteration ended where the running compute span began."""
         self._steps.append(len(self._events))
 
     def trace(self, name: str, rank: int, world_size: int, origin: float, source: str, notes: tuple[str, ...]) -> Trace:
         """All of it, with times since ``origin``."""
-        numbers = iteration_numbers(len(self._events), self._first_forward, self._steps)
+        numbers = iteration_numbers(len(self._events), self._begin(), self._steps)
         if not self._steps:
-            notes = (*notes, "no optimizer took a step: the whole script is one iteration")
+            notes = (*notes, "no optimizer took a step: the script is one iteration")
         elif outside := sum(isinstance(event, Pending) for event in self._events[self._steps[-1] :]):
             notes = (*notes, f"{outside} communications after the last optimizer step belong to no iteration")
         if unknown := sum(isinstance(event, Pending) and event.event.peer == UNKNOWN_PEER for event in self._events):

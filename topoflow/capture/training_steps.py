@@ -4,7 +4,9 @@
                  ^ first forward pass   ^ optimizer step ends  ^
 
 Iteration 0 begins with the first forward pass of a module in training mode, so that what DDP's constructor sends is
-set-up; each ends when the optimizer has stepped. Where several optimizers step, the one that stepped first counts.
+set-up (in a script without one, with the first communication). Each ends when the optimizer has stepped; where several
+optimizers step, the one that stepped first counts. A script without optimizer is one iteration.
+
 DDP's first iteration sends other buckets than the later ones (their order is only then known): it is numbered, but is
 not the one to take for steady state.
 """
@@ -15,18 +17,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def iteration_numbers(events: int, first_forward: int | None, steps: Sequence[int]) -> list[int]:
-    """The iteration of each of ``events`` events; ``steps[k]`` is the first position after optimizer step k.
+def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int]:
+    """The iteration of each of ``events`` events, the first of which begins at position ``begin``.
 
-    No step: all is iteration 0. A step without a forward pass before it: the set-up is empty.
+    ``steps[k]`` is the first position after optimizer step k. No step: all from ``begin`` on is iteration 0.
 
         iteration_numbers(7, 1, [3, 6]) -> [-1, 0, 0, 1, 1, 1, -1]
     """
-    if not steps:
-        return [0] * events
-    begin = first_forward if first_forward is not None and first_forward < steps[0] else 0
     numbers = [-1] * events
-    for iteration, (first, last) in enumerate(zip([begin, *steps], steps, strict=False)):
+    ends = steps or [events]
+    for iteration, (first, last) in enumerate(zip([begin, *ends], ends, strict=False)):
         numbers[first:last] = [iteration] * (last - first)
     return numbers
 
