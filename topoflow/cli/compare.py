@@ -29,6 +29,7 @@ from topoflow.traffic.lower import lower
 from topoflow.units import us
 
 FIDELITIES = ("fluid",)
+DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "fidelity", "seed", "out")
 
@@ -38,6 +39,7 @@ A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), g
   topoflow compare
   topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=answer
   topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
+  topoflow compare workload=captured workload.trace=trace.jsonl.gz out=answer
 """
 
 
@@ -58,9 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, build, simulate, print; then write, if there is an ``out``."""
     with Stages() as stages:
-        points = grid(arguments.overrides, stages.stage("composing"))
-        for point in points:
-            check(point.config)
+        points = grid(arguments.overrides, check, stages.stage("composing"))
         out = output(points)
         built = Builder().build(points, stages.stage("placing"))
         tick = stages.stage("simulating")
@@ -90,6 +90,9 @@ def check(config: Mapping[str, Any]) -> None:
     unknown = sorted(set(config) - set(GROUPS) - set(KEYS))
     if unknown:
         raise ValueError(f"{unknown[0]}: no such key; must be one of {', '.join((*GROUPS, *KEYS))}")
+    missing = [key for key in (*GROUPS, *KEYS) if key not in config]
+    if missing:
+        raise ValueError(f"{missing[0]}: must be given")
     _whole("servers", config["servers"], least=1, optional=True)
     _whole("degree", config["degree"], least=1)
     _whole("seed", config["seed"], least=0)
@@ -180,7 +183,10 @@ class Builder:
     def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
         build(point, "gpu")
         workload = build(point, "workload").build()
-        strategy = build(point, "strategy").place(workload, point.config["servers"])
+        servers = point.config["servers"]
+        if servers is None and workload.trace is None:
+            servers = DEFAULT_SERVERS
+        strategy = build(point, "strategy").place(workload, servers)
         return strategy, lower(workload, strategy)
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any]) -> Any:

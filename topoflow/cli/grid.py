@@ -25,7 +25,6 @@ from hydra.errors import (
     HydraException,
     InstantiationException,
     MissingConfigException,
-    OverrideParseException,
 )
 from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -34,6 +33,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
+
+
+Check = Callable[[Mapping[str, typing.Any]], None]
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,11 @@ class Point:
     config: Mapping[str, typing.Any]
 
 
-def grid(arguments: Sequence[str], progress: Callable[[int, int], None]) -> list[Point]:
-    """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument."""
+def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], None]) -> list[Point]:
+    """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument.
+
+    ``check`` gets what is at the top of each configuration, before anything is computed from it.
+    """
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
@@ -62,7 +67,7 @@ def grid(arguments: Sequence[str], progress: Callable[[int, int], None]) -> list
             progress(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose([*own, *overrides], swept))
+            composed.append(_compose([*own, *overrides], swept, check))
         progress(len(points), len(points))
         return composed
 
@@ -78,8 +83,8 @@ def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> list[list[str]]
             if not re.match(r"[~+\w]", argument):
                 raise ValueError(f"{argument!r}: must be KEY=VALUE")
             try:
-                parser.parse_override(argument)
-            except OverrideParseException as error:
+                parser.parse_overrides([argument])
+            except HydraException as error:
                 raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
         defaults = compose(CONFIG, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
@@ -87,13 +92,14 @@ def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> list[list[str]]
         return points
 
 
-def _compose(overrides: list[str], swept: Mapping[str, str]) -> Point:
+def _compose(overrides: list[str], swept: Mapping[str, str], check: Check) -> Point:
     with _one_line(overrides):
         config = compose(CONFIG, overrides=overrides, return_hydra_config=True)
         choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
         OmegaConf.set_readonly(config, False)
         OmegaConf.set_struct(config, False)
         config.pop("hydra")
+        check({str(key): config[key] for key in config})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved))
@@ -187,6 +193,8 @@ def _suggest_key(key: str, overrides: Sequence[str]) -> str:
     loader = GlobalHydra.instance().config_loader()
     groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
     config = compose(CONFIG, overrides=groups)
+    if isinstance(OmegaConf.select(config, key), DictConfig):
+        return f" in it like those given; ++{key}=... adds keys"
     parent, _, name = key.rpartition(".")
     while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
         parent, _, name = parent.rpartition(".")

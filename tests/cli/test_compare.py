@@ -1,0 +1,153 @@
+"""``topoflow compare`` from the command line to the files, and what it says about wrong input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli import main
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+FILES = {
+    "iteration_time.png",
+    "link_load.png",
+    "links.parquet",
+    "path_length.png",
+    "price.png",
+    "report.html",
+    "result.json",
+    "tasks.parquet",
+    "timeline.png",
+    "traffic.png",
+}
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")  # a DLRM that is placed in a blink
+
+
+def test_without_arguments_it_answers_for_a_dlrm_on_16_servers(topoflow_cli: Cli, tmp_path: Path) -> None:
+    done = topoflow_cli("compare", f"out={tmp_path / 'out'}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "dlrm on 16 servers" in done.stdout
+    assert "is the fastest" in done.stdout
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    rows = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    assert len({row["fabric"] for row in rows}) == len(rows) >= 5
+    for row in rows:
+        assert row["servers"] == 16
+        assert row["bandwidth"] == 12.5e9  # 100 Gb/s
+        assert row["iteration_time"] >= row["compute_time"] > 0
+        assert row["bandwidth_tax"] >= 1
+        assert row["path_length_mean"] >= 1
+        assert row["cost_usd"] > 0
+    switched = {"ideal_switch", "fat_tree", "leaf_spine"}
+    assert all(row["bandwidth_tax"] == 1 for row in rows if row["fabric"] in switched)
+
+
+def test_the_grid_is_the_product_of_what_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    arguments = ["fabric=ideal_switch,ring", "bandwidth_gbps=25,100", f"out={out}", *SMALL]
+    assert main(["compare", *arguments]) == 0
+    rows = json.loads((out / "result.json").read_text())["rows"]
+    gbps25, gbps100 = 3.125e9, 12.5e9
+    assert [(row["fabric"], row["bandwidth"]) for row in rows] == [
+        ("ideal_switch", gbps25),
+        ("ideal_switch", gbps100),
+        ("ring", gbps25),
+        ("ring", gbps100),
+    ]
+    assert rows[0]["overrides"] == {"fabric": "ideal_switch", "bandwidth_gbps": "25"}
+    assert rows[0]["config"]["bandwidth_gbps"] == 25
+    # 40 bits in a byte cost four times as much where links are four times as slow; computing does not change
+    assert rows[0]["compute_time"] == rows[1]["compute_time"]
+    assert rows[0]["network_time"] > rows[1]["network_time"]
+    assert "report.html" in capsys.readouterr().out
+
+
+def test_worlds_of_one_batch_do_not_see_each_other(tmp_path: Path) -> None:
+    times = {}
+    for number, fabric in enumerate(("ring", "ring,torus", "torus,ring")):
+        out = tmp_path / str(number)
+        assert main(["compare", f"fabric={fabric}", f"out={out}", *SMALL]) == 0
+        rows = json.loads((out / "result.json").read_text())["rows"]
+        times[fabric] = {row["fabric"]: row["iteration_time"] for row in rows}
+    assert times["ring"]["ring"] == times["ring,torus"]["ring"] == times["torus,ring"]["ring"]
+
+
+def test_without_out_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "fabric=ring", *SMALL]) == 0
+    assert "out=DIR" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["bandwith_gbps=100"], "bandwith_gbps: no such key; did you mean bandwidth_gbps?"),
+        (["+colour=red"], "colour: no such key; must be one of"),
+        (["fabric=nope"], "fabric: must be one of"),
+        (["bandwidth_gbps=0"], "bandwidth_gbps: must be positive, got 0"),
+        (["bandwidth_gbps=-1"], "bandwidth_gbps: must be positive, got -1"),
+        (["bandwidth_gbps=abc"], "bandwidth_gbps: must be positive, got 'abc'"),
+        (["bandwidth_gbps=nan"], "bandwidth_gbps: must be positive, got nan"),
+        (["bandwidth_gbps=25,inf"], "bandwidth_gbps: must be positive, got inf"),
+        (["latency_us=-1"], "latency_us: must not be negative, got -1"),
+        (["degree=0"], "degree: must be a whole number of at least 1, got 0"),
+        (["degree=2.5"], "degree: must be a whole number of at least 1, got 2.5"),
+        (["servers=0"], "servers: must be a whole number of at least 1, got 0"),
+        (["servers=abc"], "servers: must be a whole number of at least 1, got 'abc'"),
+        (["seed=-1"], "seed: must be a whole number of at least 0, got -1"),
+        (["~degree"], "degree: must be given"),
+        (["fidelity=packet"], "fidelity: must be one of fluid, got 'packet'"),
+        (["all_reduce=magic"], "all_reduce: must be one of ring, "),
+        (["fabric=fat_tree", "fabric.radix=7"], "fat_tree.radix: must be even, got 7"),
+        (["fabric=links"], "fabric.file: must be given"),
+        (["fabric=links", "fabric.file=no_such.json"], "no_such.json"),
+        (["workload.tables=many"], "workload.tables: must be a whole number, got 'many'"),
+        (["+workload.colour=red"], "workload.colour: no such key"),
+        (["workload.dtype=int3"], "dtype"),
+        (["strategy.placement={E0: 99}"], "hybrid.placement.E0: must be servers within 0..15, got 99"),
+        (["workload=captured"], "workload.trace: must be given"),
+        (["workload=captured", "workload.trace=no_such_trace.json"], "no_such_trace.json"),
+        (["fabric=ring", "workload.tables="], "workload.tables: must be a whole number, got ''"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_key_or_value_is_one_line_and_exit_code_2(
+    overrides: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *overrides, "out=out"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("topoflow compare: ")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    assert main(["compare", "out=file"]) == 2
+    assert "out: must be a folder, got the file" in capsys.readouterr().err
+    assert main(["compare", "out=a,b"]) == 2
+    assert "out: must be one folder for the whole comparison, got a, b" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("verb", ["compare", "inspect"])
+def test_help_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([verb, "--help"])
+    assert stop.value.code == 0
+    assert f"\n  topoflow {verb} " in capsys.readouterr().out

@@ -1,0 +1,113 @@
+"""The grid is Hydra's grid, and a wrong argument is one line that names key, law and value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hydra import initialize_config_module
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from topoflow.cli.grid import Point, check_fields, expand, grid, unique_names
+from topoflow.fabric.fat_tree import FatTree
+
+DEFAULT = ["ideal_switch", "fat_tree", "leaf_spine", "torus", "expander", "topoopt"]
+
+
+@pytest.fixture
+def hydra() -> Iterator[None]:
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        yield
+
+
+@pytest.mark.usefixtures("hydra")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fabric=ring"],
+        ["fabric=ring,torus", "bandwidth_gbps=25,100"],
+        ["fabric=choice(ring,torus)", "degree=range(2,9,2)"],
+        ["fabric=glob(*,exclude=[links,t*])"],
+        ["fabric=ring", "bandwidth_gbps=sort(100,25)", "+workload.tags=[1,2],[3]"],
+        ["fabric=ring", "out='a,b'"],
+        ["fabric=ring,torus", "fabric=ring"],
+    ],
+    ids=" ".join,
+)
+def test_the_grid_is_that_of_hydras_sweeper(arguments: list[str]) -> None:
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    assert expand(arguments) == BasicSweeper.split_arguments(parser.parse_overrides(arguments), None)[0]
+
+
+@pytest.mark.usefixtures("hydra")
+def test_what_is_not_given_is_swept_by_default() -> None:
+    assert expand(["degree=2"]) == [[f"fabric={name}", "degree=2"] for name in DEFAULT]
+    assert expand(["seed=1"], ["hydra.sweeper.params={fabric: 'ring,torus'}"]) == [
+        ["fabric=ring", "seed=1"],
+        ["fabric=torus", "seed=1"],
+    ]
+
+
+def test_points_know_what_was_swept() -> None:
+    seen: list[tuple[int, int]] = []
+    points = grid(
+        ["fabric=ring", "bandwidth_gbps=25,100", "degree=2"], lambda top: None, lambda *step: seen.append(step)
+    )
+    assert [point.swept for point in points] == [{"bandwidth_gbps": "25"}, {"bandwidth_gbps": "100"}]
+    assert [point.config["fabric"]["bandwidth"] for point in points] == [25e9 / 8, 100e9 / 8]
+    assert points[0].choices["fabric"] == "ring"
+    assert unique_names(points) == ["bandwidth_gbps=25", "bandwidth_gbps=100"]
+    assert seen[-1] == (2, 2)
+
+
+def test_equal_points_have_different_names() -> None:
+    point = Point({}, {"fabric": "ring"}, {})
+    assert unique_names([point, point]) == ["ring", "ring (2)"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bandwith_gbps=100"], "bandwith_gbps: no such key; did you mean bandwidth_gbps?"),
+        (["fabrik=ring"], "fabrik: no such key; did you mean fabric?"),
+        (["fabric=ring", "fabric.degre=4"], "fabric.degre: no such key; did you mean fabric.degree?"),
+        (["workload.tables.x=1"], "workload.tables.x: no such key"),
+        (["fabric=rings"], "fabric: must be one of expander, fat_tree, ideal_switch, leaf_spine, links, ring, "),
+        (["workload=nope"], "workload: must be one of bert, candle, "),
+        (["prices.usd={laser: 1}"], "prices.usd: no such key in it like those given; ++prices.usd=... adds keys"),
+        (["fabric"], "'fabric': must be KEY=VALUE in Hydra's syntax (missing EQUAL"),
+        (["=3"], "'=3': must be KEY=VALUE"),
+        (["servers=[1"], "'servers=[1': must be KEY=VALUE in Hydra's syntax"),
+        (["servers=interval(1,2)"], "BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
+        (["fabric=links"], "fabric.file: must be given, e.g. fabric.file=VALUE"),
+        (["latency_us=abc"], "fabric.latency: could not convert string to float: 'abc'"),
+        (["workload.tables=${nope}"], "workload.tables: Interpolation key 'nope' not found"),
+        (["+degree=3"], "Could not append to config. An item is already at 'degree'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_argument_is_one_line(arguments: list[str], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        grid(arguments, lambda top: None, lambda done, total: None)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"radix": 4}, "fabric.bandwidth: must be given"),
+        ({"bandwidth": 1, "degree": 1, "latency": 0, "ports": 4}, "fabric.ports: no such key; must be one of"),
+        ({"bandwidth": "fast", "degree": 1, "latency": 0}, "fabric.bandwidth: must be a number, got 'fast'"),
+        ({"bandwidth": 1, "degree": 1.5, "latency": 0}, "fabric.degree: must be a whole number, got 1.5"),
+        ({"bandwidth": 1, "degree": True, "latency": 0}, "fabric.degree: must be a whole number, got True"),
+        ({"bandwidth": 1, "degree": 1, "latency": 0, "radix": "x"}, "fabric.radix: must be a whole number or null"),
+    ],
+    ids=str,
+)
+def test_a_field_of_a_config_has_the_type_of_its_class(config: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        check_fields("fabric", FatTree, config)
+    assert str(error.value).startswith(message)
