@@ -26,7 +26,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
     return Fabric(
         name="switch",
         servers=servers,
-        nodes=tuple(f"server {node}" for node in up) + ("switch",),
+        nodes=(*(f"server {node}" for node in up), "switch"),
         source=np.array(up + hub, np.int32),
         target=np.array(hub + up, np.int32),
         bandwidth=np.full(2 * servers, B),
@@ -322,7 +322,7 @@ def test_what_cannot_be_lowered_is_refused(task: Collective, message: str) -> No
 
 
 def test_an_unknown_default_and_too_many_servers_are_refused() -> None:
-    with pytest.raises(ValueError, match="^all_reduce: all_reduce must run one of ring, .*, got 'tree'"):
+    with pytest.raises(ValueError, match=r"^all_reduce: all_reduce must run one of ring, .*, got 'tree'"):
         run(switch(4), all_reduce="tree")
     with pytest.raises(ValueError, match="servers: must be at most the 4 of switch, got 9"):
         place(Traffic("t", 9, ()), switch(4), name="world")

@@ -9,8 +9,10 @@ same steps backwards, copying. The big pieces travel between neighbours. n = 4, 
     0>1:p0-1  1>0:p2-3  2>3:p0-1  3>2:p2-3   (copied)
 
 If n is no power of two, p = 2^floor(log2 n): of the first 2 (n-p) ranks the even ones first hand all of S to the odd
-one beside them, sit out, and receive the result at the end. A step is a sendrecv, and large messages wait for their receiver
-(rendezvous): a send starts when both its ends are through with the steps before.
+one beside them, sit out, and receive the result at the end.
+
+A step is a sendrecv, and large messages wait for their receiver (rendezvous): a send starts when both its ends are
+through with the steps before.
 
 Bytes sent per rank for n = 2^k: 2 (n-1)/n S. Time: 2 log2(n) a + 2 (n-1)/n S/B, and 2 (a + S/B) more for the fold.
 

@@ -44,7 +44,7 @@ class Schedule:
 
 
 def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:
-    """Offsets [rows+1] and entries [D], each once and ascending, of the (row, entry) ``pairs`` of equal-shaped arrays."""
+    """Offsets [rows+1] and entries [D], each once and ascending, of (row, entry) ``pairs`` of arrays of any shape."""
     none = np.zeros(0, np.int64)
     key = np.unique(np.concatenate([none, *(np.ravel(row * rows + entry) for row, entry in pairs)]))
     offsets = np.searchsorted(key, np.arange(rows + 1) * rows)

@@ -1,0 +1,85 @@
+"""``topoflow simulate`` as a user calls it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli.simulate import parse
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_the_example_writes_its_flows_and_links(topoflow_cli: Cli, tmp_path: Path) -> None:
+    done = topoflow_cli("simulate", "world=examples/two_flows.json", f"out={tmp_path / 'new' / 'out'}", cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "makespan" in done.stdout
+    assert "15 s" in done.stdout
+    out = tmp_path / "new" / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["flows.csv", "links.csv"]
+    # derived in tests/engine/test_world_file.py
+    assert (out / "flows.csv").read_text() == "id,start,finish\nforward,0.0,2.0\nlong,2.0,15.0\nshort,5.0,10.0\n"
+    with (out / "links.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    # 1000 B and 200 B in 15 s over 100 B/s: 1200 / 100 / 15 = 0.8
+    assert [(row["src"], row["dst"], float(row["bytes"]), float(row["utilization"])) for row in rows] == [
+        ("a", "switch", 1000.0, pytest.approx(1000 / 1500)),
+        ("b", "switch", 200.0, pytest.approx(200 / 1500)),
+        ("switch", "c", 1200.0, pytest.approx(0.8)),
+    ]
+
+
+def test_numbers_and_ids_read_back_as_they_were(topoflow_cli: Cli, tmp_path: Path) -> None:
+    names = ['a "quoted", one', "[red]ä", "7"]
+    tasks = [{"id": name, "type": "compute", "seconds": 0.1 + 0.2, "start": 1 / 3} for name in names]
+    (tmp_path / "world.json").write_text(json.dumps({"links": [], "tasks": tasks}))
+    done = topoflow_cli("simulate", f"world={tmp_path / 'world.json'}", f"out={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "flows.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["id", *names]
+    assert all(float(row[1]) == 1 / 3 and float(row[2]) == 1 / 3 + (0.1 + 0.2) for row in rows[1:])
+
+
+def test_an_error_is_one_line_and_leaves_nothing_behind(topoflow_cli: Cli, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"links": [], "tasks": [{"id": 1, "type": "compute", "seconds": -1}]}')
+    out = tmp_path / "out"
+    done = topoflow_cli("simulate", f"world={bad}", f"out={out}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"topoflow simulate: {bad}: tasks[0].seconds: must not be negative, got -1\n"
+    assert not out.exists()
+
+
+def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:
+    done = topoflow_cli("simulate", f"world={tmp_path / 'none.json'}")
+    assert done.returncode == 2
+    assert "none.json" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_shows_an_example(topoflow_cli: Cli) -> None:
+    assert "topoflow simulate world=examples/two_flows.json out=answer" in topoflow_cli("simulate", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["wrld=x"], "wrld: no such key; must be one of world, out, device"),
+        (["world"], "world: must have a value, as in world=VALUE, got 'world'"),
+        (["world=x", "out="], "out: must have a value, as in out=VALUE, got 'out='"),
+        (["world=x", "world=y"], "world: must be given once, got 'x' and 'y'"),
+        (["world=x", "device=tpu"], "device: must be one of cpu, cuda, got 'tpu'"),
+        ([], "world: must be given, as in world=FILE.json"),
+    ],
+)
+def test_a_wrong_word_names_key_law_and_value(settings: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=r"must") as caught:
+        parse(settings)
+    assert str(caught.value) == message
