@@ -103,8 +103,12 @@ class _Lowering:
             self._all_to_all(members, servers, after, name)
         else:
             together = max(sum(self._server(rank) == server for rank in event.group) for server in servers)
-            root = None if event.root is None else self._server(event.root)
-            self.tasks.append(base.Collective(event.op, size, servers, after, name, root=root, local=together))
+            # Kineto before 2026 does not record the root; PyTorch's scripts, and DDP, mostly use the first rank.
+            root = self._server(event.group[0] if event.root is None else event.root)
+            rooted = event.op in ("broadcast", "reduce", "gather", "scatter")
+            self.tasks.append(
+                base.Collective(event.op, size, servers, after, name, root=root if rooted else None, local=together)
+            )
 
     def _all_to_all(
         self, members: dict[int, Communication], servers: tuple[int, ...], after: tuple[int, ...], name: str
