@@ -20,8 +20,8 @@ class Prices:
 
     - ``each: 100``: the same at any speed.
     - ``per_gbps: 1``: in proportion to the Gb/s of its link.
-    - ``by_gbps: {10: 20, 100: 99}``: listed speeds. A link of another speed is carried by the cheapest whole number
-      of parallel components of one listed speed, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
+    - ``by_gbps: {10: 20, 100: 99}``: listed speeds. A link between two takes the faster; one beyond the fastest takes
+      as many of the fastest in parallel as carry it, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
 
     Gb/s are written here alone, because price lists are; bills are in B/s.
     """
@@ -56,7 +56,9 @@ def _unit(tariff: Tariff, gbps: float) -> float:
     """What one component for a link of ``gbps`` costs or draws."""
     ((kind, value),) = tariff.items()
     if isinstance(value, Mapping):
-        return min(ceil(gbps / speed - 1e-9) * price for speed, price in value.items())
+        fastest = max(value)
+        speed = min((listed for listed in value if listed >= gbps * (1 - 1e-9)), default=fastest)
+        return max(1, ceil(gbps / speed - 1e-9)) * value[speed]
     return value * gbps if kind == "per_gbps" else value
 
 

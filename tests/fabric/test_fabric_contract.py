@@ -1,0 +1,152 @@
+"""What every fabric of configs/fabric keeps to; a new one needs no edit here."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.prices import Prices
+from topoflow.units import register_resolvers
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
+PRICES = sorted(path.stem for path in (CONFIGS / "prices").glob("*.yaml"))
+NAMES_AND_SIZES = [(name, servers) for name in FABRICS for servers in (8, 16)]
+KINDS = ("all_reduce", "mp")
+Build = Callable[..., Fabric]
+
+
+def two_switches() -> dict[str, object]:
+    """16 servers at two switches, as a list of links."""
+    cables = [(f"server {server}", f"switch {server % 2}") for server in range(16)] + [("switch 0", "switch 1")]
+    ends = [end for a, b in cables for end in ((a, b), (b, a))]
+    links = [{"src": src, "dst": dst, "bandwidth": 50e9, "latency": 1e-6} for src, dst in ends]
+    return {"links": links, "servers": [f"server {server}" for server in range(16)]}
+
+
+def demand(servers: int) -> Demand:
+    """All-reduce over all and over the first half, and an uneven all-to-all."""
+    mp = np.add.outer(np.arange(servers), 2.0 * np.arange(servers)) * 1e6
+    np.fill_diagonal(mp, 0)
+    return Demand(mp, {tuple(range(servers)): 1e9, tuple(range(servers // 2)): 1e8})
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """``build(name, servers, *overrides)`` makes the fabric of a config; the one that is a file gets a file."""
+    file = tmp_path_factory.mktemp("links") / "two_switches.json"
+    file.write_text(json.dumps(two_switches()))
+    register_resolvers()
+
+    def make(name: str, servers: int, *overrides: str) -> Fabric:
+        given = [f"fabric={name}", f"servers={servers}", *overrides]
+        given += [f"fabric.file={file}"] if name == "links" else []
+        with initialize_config_module("topoflow.configs", version_base=None):
+            design = instantiate(compose("compare", overrides=given).fabric)
+        fabric = design.build(servers, demand(servers))
+        assert isinstance(fabric, Fabric)
+        return fabric
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def built(build: Build) -> Build:
+    """The same, each built once."""
+    return cache(build)
+
+
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_route_leads_from_source_to_target_and_visits_nothing_twice(
+    built: Build, name: str, servers: int, kind: str
+) -> None:
+    fabric = built(name, servers)
+    for source, target in itertools.permutations(range(servers), 2):
+        paths = fabric.route(source, target, kind)
+        assert paths
+        assert len(set(paths)) == len(paths)
+        for path in paths:
+            nodes = [source, *fabric.target[list(path)].tolist()]
+            assert fabric.source[list(path)].tolist() == nodes[:-1]
+            assert nodes[-1] == target
+            assert len(set(nodes)) == len(nodes)
+
+
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+def test_all_paths_of_a_pair_are_equally_long(built: Build, name: str, servers: int) -> None:
+    fabric = built(name, servers)
+    for source, target in itertools.permutations(range(servers), 2):
+        assert len({len(path) for path in fabric.route(source, target, "mp")}) == 1
+
+
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+def test_no_server_sends_or_receives_more_than_its_interfaces_carry(built: Build, name: str, servers: int) -> None:
+    fabric = built(name, servers)
+    room = fabric.degree * fabric.interface_bandwidth
+    for ends in (fabric.source, fabric.target):
+        per_node = np.bincount(ends, weights=fabric.bandwidth, minlength=len(fabric.nodes))
+        assert np.all(per_node[:servers] <= room * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+def test_ring_orders_name_every_member_once_and_each_hop_is_direct(built: Build, name: str, servers: int) -> None:
+    fabric = built(name, servers)
+    links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+    for group, orders in fabric.rings.items():
+        for order in orders:
+            assert sorted(order) == sorted(group)
+            for hop in zip(order, order[1:] + order[:1], strict=True):
+                assert hop in links
+                assert [len(path) for path in fabric.route(*hop, "all_reduce")] == [1]
+
+
+@pytest.mark.parametrize("prices", PRICES)
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+def test_every_fabric_costs_money_and_draws_power(built: Build, name: str, servers: int, prices: str) -> None:
+    with initialize_config_module("topoflow.configs", version_base=None):
+        table = instantiate(compose("compare", overrides=[f"prices={prices}"]).prices)
+    assert isinstance(table, Prices)
+    bill = built(name, servers).bill
+    assert table.cost(bill) > 0
+    assert table.power(bill) > 0
+
+
+@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+def test_the_same_design_is_wired_the_same_again(built: Build, build: Build, name: str, servers: int) -> None:
+    one, other = built(name, servers), build(name, servers)
+    for field in ("source", "target", "bandwidth", "latency"):
+        assert np.array_equal(getattr(one, field), getattr(other, field))
+    assert (one.nodes, one.bill, dict(one.rings)) == (other.nodes, other.bill, dict(other.rings))
+    pairs = list(itertools.permutations(range(servers), 2))
+    assert [one.route(*pair, "mp") for pair in pairs] == [other.route(*pair, "mp") for pair in pairs]
+
+
+@pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])
+def test_bandwidth_scales_links_and_leaves_the_wiring(built: Build, build: Build, name: str) -> None:
+    slow, fast = built(name, 16), build(name, 16, "bandwidth_gbps=300")  # three times the 100 of the default
+    assert np.array_equal(slow.source, fast.source)
+    assert np.array_equal(slow.target, fast.target)
+    np.testing.assert_allclose(fast.bandwidth, 3 * slow.bandwidth, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])
+def test_one_server_needs_no_path(build: Build, name: str) -> None:
+    assert build(name, 1).servers == 1
+
+
+@pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])
+@pytest.mark.parametrize("field", ["degree", "bandwidth_gbps"])
+def test_no_interface_or_no_bandwidth_is_an_error_that_names_the_field(build: Build, name: str, field: str) -> None:
+    law = rf"{name}\.{field.removesuffix('_gbps')}: must be positive, got 0"
+    with pytest.raises(Exception, match=law):  # Hydra wraps the ValueError of the design
+        build(name, 16, f"{field}=0")

@@ -1,0 +1,112 @@
+"""Price lists: TopoOpt's Table 2 and Sirius' power, worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+
+from topoflow.fabric.base import Demand, Item
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.fabric.prices import Prices
+from topoflow.fabric.topoopt import TopoOpt
+from topoflow.units import gbps
+
+NOTHING = Demand(np.zeros((128, 128)), {})
+
+
+@pytest.fixture(scope="module")
+def table2() -> Prices:
+    return prices("topoopt_table2")
+
+
+def prices(name: str) -> Prices:
+    with initialize_config_module("topoflow.configs", version_base=None):
+        table = instantiate(compose("compare", overrides=[f"prices={name}"]).prices)
+    assert isinstance(table, Prices)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("speed", "transceiver", "nic", "switch_port"),
+    [(10, 20, 185, 94), (25, 39, 185, 144), (40, 39, 354, 144), (100, 99, 678, 187), (200, 198, 815, 374)],
+)
+def test_listed_speeds_cost_what_table_2_says(
+    table2: Prices, speed: float, transceiver: float, nic: float, switch_port: float
+) -> None:
+    for component, usd in (("transceiver", transceiver), ("nic_port", nic), ("switch_port", switch_port)):
+        assert table2.cost([Item(component, 1, gbps(speed))]) == usd
+
+
+@pytest.mark.parametrize(
+    ("component", "speed", "usd"),
+    [
+        ("nic_port", 400, 2 * 815),  # two of the fastest
+        ("transceiver", 400, 2 * 198),
+        ("switch_port", 50, 187),  # one of 100
+        ("nic_port", 201, 2 * 815),
+        ("transceiver", 0, 20),  # a component is whole
+        ("fiber", 400, 4 * 150),  # of 100 Gb/s each (note 4); 0.30 USD/m * 500 m
+        ("patch_panel_port", 400, 100),  # constant (Appendix G)
+    ],
+)
+def test_other_speeds_take_the_next_faster_or_several_of_the_fastest(
+    table2: Prices, component: str, speed: float, usd: float
+) -> None:
+    assert table2.cost([Item(component, 1, gbps(speed))]) == usd
+
+
+def test_a_full_fat_tree_of_128_servers_costs(table2: Prices) -> None:
+    # 100 Gb/s: 128 NICs * 678 + 640 ports * 187 + 768 transceivers * 99 + 384 fibers * 150 = 340,096 USD
+    bill = FatTree(gbps(25), 4, 0.0).build(128, NOTHING).bill
+    assert table2.cost(bill) == 128 * 678 + 640 * 187 + 768 * 99 + 384 * 150
+
+
+def test_topoopt_of_128_servers_costs(table2: Prices) -> None:
+    # 512 interfaces of 100 Gb/s, each: NIC 678, transceiver 99, 2 panel ports 200, 1x2 switch 25, 2 fibers 300
+    bill = TopoOpt(gbps(100), 4, 0.0, 4).build(128, NOTHING).bill
+    assert table2.cost(bill) == 512 * (678 + 99 + 200 + 25 + 300)
+
+
+@pytest.mark.parametrize("component", ["patch_panel_port", "ocs_port", "optical_switch_1x2"])
+def test_optics_do_not_cost_more_for_faster_light(table2: Prices, component: str) -> None:
+    assert table2.cost([Item(component, 1, gbps(10))]) == table2.cost([Item(component, 1, gbps(800))])
+
+
+def test_a_direct_link_draws_50_watts_per_terabit(table2: Prices) -> None:
+    assert table2.power([Item("transceiver", 2, gbps(1000))]) == pytest.approx(50)  # Sirius 2: Watts/Tbps
+
+
+def test_a_switch_of_64_ports_of_400_gbps_draws_500_watts(table2: Prices) -> None:
+    assert table2.power([Item("switch_port", 64, gbps(400))]) == pytest.approx(500)  # Sirius 5
+    assert prices("sirius").cost([Item("switch_port", 64, gbps(400))]) == pytest.approx(5000)
+
+
+def test_topoopt_draws_less_than_the_fat_tree_of_the_same_bandwidth(table2: Prices) -> None:
+    # per server of 400 Gb/s: TopoOpt 4 transceivers of 2.5 W; fat-tree 6 of 10 W and 5 switch ports of 7.8125 W
+    tree = FatTree(gbps(100), 4, 0.0).build(128, NOTHING).bill
+    direct = TopoOpt(gbps(100), 4, 0.0, 4).build(128, NOTHING).bill
+    assert table2.power(direct) == pytest.approx(128 * 10)
+    assert table2.power(tree) == pytest.approx(128 * (6 * 10 + 5 * 7.8125))
+
+
+def test_a_component_without_a_price_is_named() -> None:
+    with pytest.raises(ValueError, match=r"prices\.usd: must have fiber, got nic_port"):
+        Prices({"nic_port": {"each": 1}}, {}).cost([Item("fiber", 1)])
+
+
+@pytest.mark.parametrize(
+    ("tariff", "law"),
+    [
+        ({"per_meter": 1.0}, r"prices\.usd\.fiber: must be one of each, per_gbps, by_gbps, got per_meter"),
+        ({"each": 1.0, "per_gbps": 1.0}, r"must be one of each, per_gbps, by_gbps, got each, per_gbps"),
+        ({"each": -1.0}, r"prices\.usd\.fiber\.each: must not be negative, got -1.0"),
+        ({"by_gbps": {}}, r"prices\.usd\.fiber\.by_gbps: must be speeds and prices, got {}"),
+        ({"by_gbps": {0: 5.0}}, r"prices\.usd\.fiber\.by_gbps: must be positive, got 0"),
+        ({"per_gbps": {10: 5.0}}, r"prices\.usd\.fiber\.per_gbps: must be a number"),
+    ],
+)
+def test_a_tariff_that_says_nothing_is_an_error_with_its_law(tariff: dict[str, float], law: str) -> None:
+    with pytest.raises(ValueError, match=law):
+        Prices({"fiber": tariff}, {})
