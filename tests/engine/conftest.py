@@ -1,0 +1,79 @@
+"""Small worlds by hand, and every device that this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.engine import fluid, reference
+from topoflow.engine.base import Graph, Timeline, World
+
+Task = dict[str, Any]
+
+
+def offsets(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
+
+
+def joined(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.array([item for row in rows for item in row], dtype=np.int32)
+
+
+@pytest.fixture(scope="session")
+def make_world() -> Callable[..., World]:
+    """``make_world([{"path": [0, 1], "bytes": 100.0, "after": [..], "delay": .., "release": ..}], capacity)``."""
+
+    def make(
+        tasks: Sequence[Task], capacity: Sequence[float], latency: Sequence[float] = (), name: str = "world"
+    ) -> World:
+        paths = [task["path"] for task in tasks if "path" in task]
+        index = iter(range(len(paths)))
+        after = [task.get("after", []) for task in tasks]
+
+        def numbers(field: str) -> np.ndarray:
+            return np.array([float(task.get(field, 0.0)) for task in tasks])
+
+        graph = Graph(
+            delay=numbers("delay"),
+            bytes=numbers("bytes"),
+            release=numbers("release"),
+            path=np.array([next(index) if "path" in task else -1 for task in tasks], dtype=np.int32),
+            after_offsets=offsets(after),
+            after=joined(after),
+            path_offsets=offsets(paths),
+            path_links=joined(paths),
+            owner=np.array([task.get("owner", t) for t, task in enumerate(tasks)], dtype=np.int32),
+            owners=max((task.get("owner", t) + 1 for t, task in enumerate(tasks)), default=0),
+            links=len(capacity),
+        )
+        return World(name, graph, np.array(capacity, float), np.array(latency or [0.0] * len(capacity), float))
+
+    return make
+
+
+def check_device(device: str) -> str:
+    if device == "cuda":
+        torch = pytest.importorskip("torch", reason="CUDA arrays come from torch")
+        from topoflow import _C
+
+        if not (_C.has_cuda and torch.cuda.is_available()):
+            pytest.skip("needs a GPU and topoflow._C built with nvcc")
+    return device
+
+
+@pytest.fixture(scope="session", params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> str:
+    """Where a kernel runs; "cuda" is skipped where there is no GPU."""
+    return check_device(request.param)
+
+
+@pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
+def run(request: pytest.FixtureRequest) -> Callable[[World], Timeline]:
+    """The fluid model, by its plain-Python twin and by the kernel on every device."""
+    if request.param == "twin":
+        return reference.simulate
+    device = check_device(request.param)
+    return lambda world: fluid.simulate([world], device=device)[0]

@@ -1,0 +1,72 @@
+"""What the installed package must hold, and what the border of topoflow._C refuses."""
+
+from __future__ import annotations
+
+import importlib.resources
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from topoflow import _C
+from topoflow.engine.batch import pack
+
+
+@pytest.fixture
+def packed(make_world):
+    return pack([make_world([{"path": [0], "bytes": 100}], [50])])
+
+
+def launch(packed, **other):
+    _C.simulate({**packed.arrays, **other}, packed.most_tasks, packed.most_links, 2**20, 0)
+
+
+def test_the_kernels_need_no_torch():
+    code = "import sys, topoflow.engine.fluid; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_configs_are_part_of_the_package():
+    configs = importlib.resources.files("topoflow.configs")
+    assert (configs / "compare.yaml").is_file()
+    assert (configs / "fabric" / "fat_tree.yaml").is_file()
+
+
+def test_cuda_is_built_only_where_nvcc_is():
+    # Whether a GPU is there plays no part; TOPOFLOW_CUDA=OFF may leave CUDA out even so.
+    assert _C.has_cuda in {False, shutil.which("nvcc") is not None}
+
+
+def test_the_kernel_writes_into_the_arrays_it_is_given(packed):
+    launch(packed)
+    assert packed.arrays["finish"].tolist() == [2.0]  # 100 B / 50 B/s
+    assert packed.arrays["status"].tolist() == [_C.DONE]
+
+
+def test_torch_tensors_cross_the_border_without_a_copy(packed):
+    torch = pytest.importorskip("torch")
+    finish = torch.zeros(1, dtype=torch.float64)
+    launch(packed, finish=finish)
+    assert finish.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "error", "message"),
+    [
+        ("delay", np.zeros(1, np.float32), TypeError, "delay: expected dtype float64"),
+        ("bytes", np.zeros(2), ValueError, r"bytes: expected \[1\], got \[2\]"),
+        ("finish", np.zeros((1, 1)), ValueError, "finish: expected one contiguous dimension"),
+        ("order", np.zeros(4, np.int32)[::2], ValueError, "order: expected one contiguous dimension"),
+    ],
+)
+def test_the_border_names_the_array_that_is_wrong(packed, name, array, error, message):
+    with pytest.raises(error, match=message):
+        launch(packed, **{name: array})
+
+
+def test_the_border_names_the_array_that_is_missing(packed):
+    del packed.arrays["latency"]
+    with pytest.raises(ValueError, match="latency: array is missing"):
+        launch(packed)

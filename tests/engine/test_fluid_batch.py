@@ -1,0 +1,176 @@
+"""Batches: ragged, cut into pieces, on any number of threads, stopped half-way; and worlds that are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow import _C
+from topoflow.engine import fluid
+from topoflow.engine.base import Graph, World
+from topoflow.engine.batch import pack, pieces
+
+
+def random_world(seed: int) -> World:
+    random = np.random.default_rng(seed)
+    tasks, links = int(random.integers(1, 200)), int(random.integers(1, 12))
+    hops = random.integers(1, 4, tasks)
+    after = [random.integers(0, task, min(task, int(random.integers(0, 3)))) for task in range(tasks)]
+    graph = Graph(
+        delay=random.choice([0.0, 1e-6], tasks),
+        bytes=random.random(tasks) * 1e6,
+        release=random.random(tasks) * 1e-3,
+        path=np.arange(tasks, dtype=np.int32),
+        after_offsets=np.cumsum([0, *map(len, after)]),
+        after=np.concatenate(after).astype(np.int32),
+        path_offsets=np.cumsum([0, *hops]),
+        path_links=random.integers(0, links, hops.sum()).astype(np.int32),
+        owner=np.arange(tasks, dtype=np.int32),
+        owners=tasks,
+        links=links,
+    )
+    return World(f"world {seed}", graph, random.random(links) * 1e10 + 1e8, random.random(links) * 1e-6)
+
+
+def digest() -> str:
+    timelines = fluid.simulate([random_world(seed) for seed in range(60)])
+    return hashlib.sha256(finishes(timelines).tobytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return [random_world(seed) for seed in range(60)]
+
+
+def finishes(timelines):
+    return np.concatenate([timeline.finish for timeline in timelines])
+
+
+def test_the_number_of_threads_does_not_change_a_bit():
+    def run(threads: int) -> str:
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        command = [sys.executable, "-c", f"import runpy; print(runpy.run_path({__file__!r})['digest']())"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    assert run(1) == run(2) == run(5) == f"{digest()}\n"
+
+
+@pytest.mark.parametrize("memory", [1, 20_000, 10**6])
+def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device):
+    whole = fluid.simulate(batch, device=device)
+    cut = fluid._simulate(batch, device=device, progress=None, memory=memory)
+    assert [timeline.name for timeline in cut] == [world.name for world in batch]
+    assert np.array_equal(finishes(cut), finishes(whole))
+
+
+def test_pieces_keep_every_world_once_and_in_order(batch):
+    for memory in (1, 20_000, 10**6, 10**9):
+        cut = list(pieces(batch, memory))
+        assert [world.name for piece in cut for world in piece] == [world.name for world in batch]
+    assert len(list(pieces(batch, 1))) == len(batch)
+    assert len(list(pieces(batch, 10**9))) == 1
+
+
+def test_equal_graphs_are_stored_once(batch):
+    # The same object, an equal copy, and the copy with other links: one graph. Another graph: a second one.
+    copied = replace(batch[0].graph, delay=batch[0].graph.delay.copy())
+    sweep = [batch[0], replace(batch[0], graph=copied), replace(batch[0], capacity=batch[0].capacity * 2), batch[1]]
+    packed = pack(sweep)
+    assert packed.graph_of == (0, 0, 0, 1)
+    assert len(packed.arrays["delay"]) == batch[0].graph.tasks + batch[1].graph.tasks
+
+
+def test_worlds_that_share_a_graph_run_on_their_own_links(batch, device):
+    sweep = [replace(batch[0], capacity=batch[0].capacity * k) for k in (1, 2, 4)]
+    alone = [fluid.simulate([world], device=device)[0].finish for world in sweep]
+    assert np.array_equal(finishes(fluid.simulate(sweep, device=device)), np.concatenate(alone))
+
+
+def test_inputs_that_cannot_be_written_to_are_fine(batch, device):
+    frozen = replace(batch[0].graph, delay=batch[0].graph.delay.copy())
+    frozen.delay.setflags(write=False)
+    timeline = fluid.simulate([replace(batch[0], graph=frozen)], device=device)[0]
+    assert np.array_equal(timeline.finish, fluid.simulate([batch[0]], device=device)[0].finish)
+
+
+def test_no_worlds_give_no_timelines(device):
+    assert fluid.simulate([], device=device) == []
+
+
+def test_progress_ends_with_all_worlds_done(batch, device):
+    told: list[int] = []
+    fluid._simulate(batch, device=device, progress=told.append, memory=20_000)
+    assert told == sorted(told)
+    assert told[-1] == len(batch)
+
+
+def test_a_stop_asked_for_while_it_runs_is_heard(make_world):
+    # 20 s of work, if nobody stopped it.
+    tasks = [{"path": [i % 50, 50 + i % 49], "bytes": 1e6 + i} for i in range(40_000)]
+
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fluid.simulate([make_world(tasks, [1e9] * 99)], progress=stop)
+
+
+def test_all_unfinished_worlds_are_named(make_world, device):
+    def dead(name):
+        return make_world([{"path": [0], "bytes": 1}], [0], name=name)
+
+    with pytest.raises(ValueError, match=r"^dead a: .*; dead b: .* got none for task 0$"):
+        fluid.simulate([dead("dead a"), make_world([{}], [], name="fine"), dead("dead b")], device=device)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("delay", np.array([-1.0]), r"w\.delay\[0\]: must be finite and not negative, got -1\.0"),
+        ("bytes", np.array([np.nan]), r"w\.bytes\[0\]: must be finite and not negative, got nan"),
+        ("release", np.array([np.inf]), r"w\.release\[0\]: must be finite and not negative, got inf"),
+        ("release", np.array([0.0, 0.0]), r"w\.release: expected \[T\] = \[1\], got \[2\]"),
+        ("path", np.array([1], np.int32), r"w\.path\[0\]: must be in -1\.\.0, got 1"),
+        ("path", np.array([-1], np.int32), r"w\.path\[0\]: a task with bytes must have a path, got -1"),
+        ("path_links", np.array([2], np.int32), r"w\.path_links\[0\]: must be in 0\.\.0, got 2"),
+        ("after_offsets", np.array([0, 1]), r"w\.after_offsets: must rise from 0 to 0, got 0 to 1"),
+        ("owner", np.array([3], np.int32), r"w\.owner\[0\]: must be in 0\.\.0, got 3"),
+    ],
+)
+def test_a_graph_that_breaks_a_law_is_refused(field, value, message, make_world):
+    world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
+    with pytest.raises(ValueError, match=message):
+        fluid.simulate([replace(world, graph=replace(world.graph, **{field: value}))])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("capacity", np.array([np.inf]), r"w\.capacity\[0\]: must be finite and not negative, got inf"),
+        ("latency", np.array([-1e-6]), r"w\.latency\[0\]: must be finite and not negative, got -1e-06"),
+        ("latency", np.array([]), r"w\.latency: expected \[L\] = \[1\], got \[0\]"),
+    ],
+)
+def test_links_that_break_a_law_are_refused(field, value, message, make_world):
+    world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
+    with pytest.raises(ValueError, match=message):
+        fluid.simulate([replace(world, **{field: value})])
+
+
+def test_an_unknown_device_is_refused(batch):
+    with pytest.raises(ValueError, match="device: must be cpu or cuda, got 'tpu'"):
+        fluid.simulate(batch, device="tpu")
+
+
+def test_cuda_without_a_gpu_is_an_error_that_says_so(batch):
+    torch = pytest.importorskip("torch")
+    if _C.has_cuda and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ValueError, match="device: "):
+        fluid.simulate(batch, device="cuda")
