@@ -113,6 +113,24 @@ def test_splits_and_members_that_share_a_node(tmp_path: Path) -> None:
     assert found == {"uneven": (0.0, pytest.approx(21 * US)), "h": (pytest.approx(21 * US), pytest.approx(53 * US))}
 
 
+def test_a_hierarchical_all_reduce_over_links_inside_servers_is_three_phases_of_tasks(tmp_path: Path) -> None:
+    # Servers {a0, a1} and {b0, b1}: 100 GB/s inside, 50 GB/s between a_i and b_i, no latency. S = 1 MB:
+    # inside 0.5 MB / 100 GB/s = 5 us; between, each on its half: 2 * 0.25 MB / 50 GB/s = 10 us; inside 5 us
+    def pair(one: str, other: str, bandwidth: float) -> list[Json]:
+        return [link(one, other, bandwidth, 0), link(other, one, bandwidth, 0)]
+
+    inside = [["a0", "a1"], ["b0", "b1"]]
+    between = [["a0", "b0"], ["a1", "b1"]]
+    tasks = [task(f"scatter {g}", "reduce_scatter", group=g, bytes=1e6) for g in inside]
+    first = [row["id"] for row in tasks]
+    tasks += [task(f"reduce {g}", "all_reduce", group=g, bytes=0.5e6, after=first) for g in between]
+    second = [row["id"] for row in tasks[2:]]
+    tasks += [task(f"gather {g}", "all_gather", group=g, bytes=1e6, after=second) for g in inside]
+    links = [row for g in inside for row in pair(*g, 100e9)] + [row for g in between for row in pair(*g, 50e9)]
+    found = flows(tmp_path, {"links": links, "tasks": tasks})
+    assert [finish for _, finish in found.values()] == pytest.approx([5 * US] * 2 + [15 * US] * 2 + [20 * US] * 2)
+
+
 def test_computes_of_a_server_run_one_at_a_time_in_the_order_of_the_file(tmp_path: Path) -> None:
     world = {
         "links": [link("a", "b", 100, 0)],

@@ -4,7 +4,7 @@ A switch hashes what identifies a connection (addresses and ports), and the regi
 value falls is the path: all packets of a connection keep one path, whatever else is in the network. A queue pair here
 is (seed, source, target, channel), so the flows of one ring between two servers share a path, as they do with NCCL.
 
-Source: Hopps, "Analysis of an equal-cost multi-path algorithm" (hash-threshold), RFC 2992, 2; the mixer is SplitMix64
+Source: Hopps, "Analysis of an equal-cost multi-path algorithm" (hash-threshold), RFC 2992; the mixer is SplitMix64
 of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
 

@@ -16,8 +16,8 @@ through with the steps before.
 
 Bytes sent per rank for n = 2^k: 2 (n-1)/n S. Time: 2 log2(n) a + 2 (n-1)/n S/B, and 2 (a + S/B) more for the fold.
 
-Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, 4.1; Thakur, Rabenseifner and
-Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005, 4.5.
+Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; Thakur, Rabenseifner and
+Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ received the part of the step before and has sent its own. n = 3, S = 3 parts, "
 With R orders, ring r carries the r-th of R equal pieces of S at the same time as the others.
 Bytes sent per rank: 2 (n-1)/n S for all-reduce. Time on links of B bytes/s and latency a: 2 (n-1) (a + S/(n B)).
 
-Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009, 3.
+Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009.
 """
 
 from __future__ import annotations

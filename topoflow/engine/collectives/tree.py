@@ -20,7 +20,7 @@ Bytes sent by all ranks: 2 (n-1) S for all-reduce, (n-1) S for broadcast and red
 C chunks: (n - 2 + C) (a + S/(C B)).
 
 Source: Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
-Computing 2009, 3-4; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtree); TopoOpt, appendix A.
+Computing 35(12), 2009; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtree); TopoOpt, appendix A.
 """
 
 from __future__ import annotations
