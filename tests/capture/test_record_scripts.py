@@ -1,0 +1,211 @@
+"""Real jobs under torchrun and gloo, recorded: what they are known to send is what comes out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.load import load
+
+pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+JOBS = Path(__file__).resolve().parent / "jobs"
+# examples/train_ddp.py: 1024 -> 1024 -> 1024 -> 10 with biases
+PARAMETERS = 2 * (1024 * 1024 + 1024) + 10 * 1024 + 10
+
+
+def capture(out: Path, script: Path, ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command = [*torchrun, "-m", "topoflow.capture", "run", "--out", str(out), str(script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=out.parent)
+
+
+@pytest.fixture(scope="module")
+def ddp(tmp_path_factory) -> Trace:
+    out = tmp_path_factory.mktemp("ddp") / "captured"
+    done = capture(out, ROOT / "examples" / "train_ddp.py", 4, "--steps", "3", "--batch", "8")
+    assert done.returncode == 0, done.stderr
+    assert "topoflow.capture: 4 ranks, 3 iterations" in done.stdout
+    assert "step 2: loss" in done.stdout  # the script's own output, its arguments having arrived
+    return load([out])
+
+
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory) -> Trace:
+    out = tmp_path_factory.mktemp("operations") / "captured"
+    done = capture(out, JOBS / "every_operation.py", 4)
+    assert done.returncode == 0, done.stderr
+    return load([out])
+
+
+def communications(trace: Trace, rank: int, op: str) -> list[Communication]:
+    return [event for event in trace.communications(rank) if event.op == op]
+
+
+def test_ddp_all_reduces_four_bytes_per_parameter_in_every_iteration(ddp) -> None:
+    for rank in range(4):
+        sums: Counter[int] = Counter()
+        for event in communications(ddp, rank, "all_reduce"):
+            sums[event.iteration] += event.bytes
+            assert event.group == (0, 1, 2, 3)
+            assert event.dtype == "float32"
+        assert sums == dict.fromkeys(range(3), 4 * PARAMETERS)
+
+
+def test_ddp_sends_one_bucket_in_the_first_iteration_and_two_later(ddp) -> None:
+    # Buckets are rebuilt in the order of the gradients after the first iteration: bucket_cap_mb=2 then cuts once.
+    counts = Counter(event.iteration for event in communications(ddp, 0, "all_reduce"))
+    assert counts == {0: 1, 1: 2, 2: 2}
+
+
+def test_what_the_constructor_broadcasts_is_set_up(ddp) -> None:
+    before = [event for event in communications(ddp, 1, "broadcast") if event.iteration == -1]
+    assert sum(event.bytes for event in before if event.dtype == "float32") == 4 * PARAMETERS
+    assert {event.root for event in before} == {0}
+
+
+def test_an_iteration_computes_forward_backward_and_optimizer(ddp) -> None:
+    names = [event.name for event in ddp.ranks[2] if isinstance(event, Compute) and event.iteration == 2]
+    assert list(dict.fromkeys(names)) == ["forward", "backward", "optimizer"]
+    for event in ddp.ranks[2]:
+        if isinstance(event, Compute):
+            assert 0 < event.seconds <= event.end - event.start + 1e-3  # two clocks
+
+
+def test_the_optimizer_has_waited_for_all_buckets(ddp) -> None:
+    events = ddp.ranks[0]
+    optimizer = next(
+        index
+        for index, event in enumerate(events)
+        if isinstance(event, Compute) and event.name == "optimizer" and event.iteration == 2
+    )
+    waited, todo = set(), [optimizer]
+    while todo:
+        for earlier in events[todo.pop()].after:
+            waited.add(earlier)
+            todo.append(earlier)
+    buckets = {
+        index
+        for index, event in enumerate(events)
+        if isinstance(event, Communication) and event.op == "all_reduce" and event.iteration == 2
+    }
+    assert buckets <= waited
+    last_backward = max(
+        index for index, event in enumerate(events) if isinstance(event, Compute) and event.name == "backward"
+    )
+    assert not buckets & set(events[last_backward].after)  # but the backward pass ran on beside them
+
+
+def test_transfers_end_after_they_began(ddp) -> None:
+    for rank in range(4):
+        for event in ddp.communications(rank):
+            assert 0 <= event.issue <= event.start <= event.end
+
+
+def test_every_operation_is_recorded_with_its_size(operations) -> None:
+    # elements times 4 bytes, see jobs/every_operation.py; all-gathers count the output, reduce-scatters the input
+    sizes = Counter((event.op, event.bytes // 4) for event in operations.communications(0) if event.dtype == "float32")
+    assert sizes == {
+        ("all_reduce", 100): 1,
+        ("broadcast", 101): 1,
+        ("reduce", 102): 1,
+        ("all_gather", 4 * 103): 1,
+        ("all_gather", 4 * 104): 1,
+        ("reduce_scatter", 4 * 105): 1,
+        ("reduce_scatter", 4 * 106): 1,
+        ("all_to_all", 4 * 107): 1,
+        ("gather", 108): 1,
+        ("scatter", 109): 1,
+        ("all_to_all", 10 * (1 + 2 + 3 + 4)): 1,
+        ("all_to_all", 4 * 120): 1,
+        ("send", 112): 1,
+        ("send", 113): 1,
+        ("send", 114): 1,
+        ("recv", 114): 1,
+        ("all_reduce", 115 + 116): 1,  # coalesced
+        ("all_reduce", 117): 1,
+        ("all_gather", 4 * 118): 1,
+        ("all_reduce", 119): 1,
+    }
+    assert operations.notes == ("no optimizer took a step: the script is one iteration",)  # nothing was not understood
+
+
+def test_roots_hold_the_buffers_of_gather_and_scatter(operations) -> None:
+    (gather,), (scatter,) = communications(operations, 3, "gather"), communications(operations, 3, "scatter")
+    assert (gather.bytes_in, gather.bytes_out, gather.root) == (4 * 108, 4 * 4 * 108, 3)
+    assert (scatter.bytes_in, scatter.bytes_out, scatter.root) == (4 * 4 * 109, 4 * 109, 3)
+
+
+def test_splits_of_an_uneven_all_to_all_are_elements(operations) -> None:
+    for rank in range(4):
+        splits = [event.splits_in for event in communications(operations, rank, "all_to_all") if event.splits_in]
+        assert splits == [tuple(10 * (rank + peer + 1) for peer in range(4))]
+
+
+def test_a_subgroup_keeps_its_own_order(operations) -> None:
+    (reduced,) = [event for event in communications(operations, 1, "all_reduce") if event.dtype == "float64"]
+    assert reduced.group == (3, 1)
+    assert reduced.bytes == 8 * 110
+    (broadcast,) = [event for event in communications(operations, 3, "broadcast") if event.group == (3, 1)]
+    assert broadcast.root == 1  # a global rank
+    assert not [event for event in operations.communications(0) if event.group == (3, 1)]
+
+
+def test_sends_and_receives_name_their_peers(operations) -> None:
+    assert [event.peer for event in communications(operations, 0, "send")] == [2, 3, 1]
+    assert [event.peer for event in communications(operations, 2, "recv")] == [0, 1]
+    assert [event.peer for event in communications(operations, 3, "recv")] == [0, 2]  # the first from any source
+
+
+def test_an_object_is_recorded_as_the_bytes_that_it_sends(operations) -> None:
+    length, content = [event for event in communications(operations, 0, "broadcast") if event.dtype != "float32"]
+    assert (length.dtype, length.bytes) == ("int64", 8)
+    assert content.dtype == "uint8"
+
+
+def test_an_asynchronous_operation_overlaps_until_it_is_waited_for(operations) -> None:
+    events = operations.ranks[0]
+    issued = next(i for i, e in enumerate(events) if isinstance(e, Communication) and e.bytes == 4 * 119)
+    beside, behind = events[issued + 1], events[issued + 2]
+    assert issued not in beside.after
+    assert issued in behind.after
+
+
+def test_ranks_that_disagree_are_one_line_and_no_trace(tmp_path) -> None:
+    done = capture(tmp_path / "out", JOBS / "ranks_disagree.py", 2)
+    assert done.returncode != 0
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("topoflow.capture: ")]
+    assert "ranks 0 and 1" in line
+    assert "float32" in line
+    assert "int32" in line
+    assert not list((tmp_path / "out").glob("*.jsonl.gz"))
+
+
+def test_a_failing_script_fails_as_it_would_alone(tmp_path) -> None:
+    done = capture(tmp_path / "out", JOBS / "rank_one_fails.py", 2, "--its", "arguments")
+    assert done.returncode != 0
+    assert "RuntimeError: the script's own error, with ['--its', 'arguments']" in done.stderr
+    assert 'rank_one_fails.py", line' in done.stderr
+    assert not list((tmp_path / "out").glob("*.jsonl.gz"))
+
+
+def test_a_script_without_torchrun_is_one_rank(tmp_path) -> None:
+    (tmp_path / "neighbour.py").write_text("NAME = 'found beside the script'\n")
+    script = tmp_path / "alone.py"
+    script.write_text("import sys, neighbour\nprint(neighbour.NAME, sys.argv[1:], __name__)\nsys.exit(0)\n")
+    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "alone.py", "-x"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("found beside the script ['-x'] __main__\n")
+    assert load([tmp_path / "out"]).world_size == 1
+    script.write_text("import sys\nsys.exit(7)\n")
+    command[5] = "again"  # --out
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert [path.name for path in sorted((tmp_path / "again").iterdir())] == ["rank0.failed", "rank0.started"]

@@ -1,0 +1,150 @@
+"""What one rank records, told by hand: no torch here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from topoflow.capture.base import Communication, Compute
+from topoflow.capture.recording import UNKNOWN_PEER, Recording
+from topoflow.capture.training_steps import iteration_numbers
+
+REDUCE = Communication("all_reduce", (0, 1), "float32", 4, 4, group_name="0")
+OTHER = Communication("all_reduce", (0,), "float32", 4, 4, group_name="1")
+
+
+class Clocks:
+    """A wall clock and a processor clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.wall = 100.0
+        self.processor = 0.0
+
+    def compute(self, seconds: float) -> None:
+        self.wall += seconds
+        self.processor += seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.wall += seconds
+
+
+@pytest.fixture
+def clocks() -> Clocks:
+    return Clocks()
+
+
+@pytest.fixture
+def recording(clocks: Clocks) -> Recording:
+    return Recording(clock=lambda: clocks.wall, busy=lambda: clocks.processor)
+
+
+def events(recording: Recording) -> tuple[Compute | Communication, ...]:
+    recording.pause()
+    return recording.trace("job", 0, 2, origin=100.0, source="", notes=()).ranks[0]
+
+
+def issue(recording: Recording, event: Communication):
+    recording.pause()
+    pending = recording.issue(event, recording.now())
+    recording.resume()
+    return pending
+
+
+def test_compute_is_processor_time_between_communications(clocks, recording) -> None:
+    clocks.compute(2.0)
+    clocks.sleep(5.0)
+    issue(recording, REDUCE)
+    clocks.compute(1.0)
+    first, _, last = events(recording)
+    assert (first.start, first.end, first.seconds) == (0.0, 7.0, 2.0)  # it slept for 5 of 7 s
+    assert (last.start, last.end, last.seconds) == (7.0, 8.0, 1.0)
+
+
+def test_compute_follows_what_the_thread_waited_for(clocks, recording) -> None:
+    clocks.compute(1.0)
+    one = issue(recording, REDUCE)  # event 1, after 0
+    clocks.compute(1.0)
+    issue(recording, OTHER)  # event 3, another communicator: after 2 only
+    clocks.compute(1.0)  # event 4, not waited for anything: after 2
+    recording.pause()
+    clocks.sleep(3.0)
+    recording.done(one)
+    recording.waited(one)
+    recording.resume()
+    clocks.compute(1.0)  # event 5
+    told = events(recording)
+    assert [event.after for event in told] == [(), (0,), (0,), (2,), (2,), (1, 4)]
+    assert told[1].end == 6.0
+
+
+def test_a_communicator_works_in_order(clocks, recording) -> None:
+    for _ in range(3):
+        clocks.compute(1.0)
+        issue(recording, REDUCE)
+    assert [event.after for event in events(recording)] == [(), (0,), (0,), (1, 2), (2,), (3, 4)]
+
+
+def test_a_span_without_processor_time_is_none(clocks, recording) -> None:
+    issue(recording, REDUCE)
+    clocks.sleep(1.0)
+    issue(recording, REDUCE)
+    assert [type(event) for event in events(recording)] == [Communication, Communication]
+
+
+def test_the_first_end_counts(clocks, recording) -> None:
+    pending = issue(recording, REDUCE)
+    clocks.sleep(1.0)
+    recording.done(pending)
+    clocks.sleep(1.0)
+    recording.done(pending)
+    assert events(recording)[0].end == 1.0
+
+
+def test_set_up_steps_and_the_rest_are_told_apart(clocks, recording) -> None:
+    issue(recording, REDUCE)  # DDP's constructor
+    clocks.compute(1.0)
+    recording.begin_iterations()
+    for _ in range(2):
+        clocks.compute(1.0)
+        issue(recording, REDUCE)
+        recording.enter("optimizer")
+        clocks.compute(1.0)
+        recording.enter("forward")
+        recording.step()
+    issue(recording, REDUCE)  # an evaluation
+    recording.pause()
+    trace = recording.trace("job", 0, 2, 100.0, "", ())
+    assert [event.iteration for event in trace.ranks[0]] == [-1, -1, 0, 0, 0, 1, 1, 1, -1]
+    assert trace.iterations == 2
+    assert trace.notes == ("1 communications after the last optimizer step belong to no iteration",)
+
+
+def test_a_script_without_optimizer_is_one_iteration_from_its_first_communication(clocks, recording) -> None:
+    clocks.compute(1.0)
+    issue(recording, REDUCE)
+    clocks.compute(1.0)
+    recording.pause()
+    trace = recording.trace("job", 0, 2, 100.0, "", ())
+    assert [event.iteration for event in trace.ranks[0]] == [-1, 0, 0]
+    assert trace.notes == ("no optimizer took a step: the script is one iteration",)
+
+
+def test_a_receive_from_nobody_knows_whom_is_counted(recording) -> None:
+    issue(recording, Communication("recv", (0, 1), "float32", 0, 4, peer=UNKNOWN_PEER))
+    trace = recording.trace("job", 0, 2, 100.0, "", ())
+    assert trace.notes[-1].startswith("1 receives from any source were not waited for")
+
+
+def test_iterations_end_with_the_steps() -> None:
+    assert iteration_numbers(7, 1, [3, 6]) == [-1, 0, 0, 1, 1, 1, -1]
+    assert iteration_numbers(3, 1, []) == [-1, 0, 0]
+
+
+def test_importing_capture_does_not_import_torch() -> None:
+    script = (
+        "import sys, topoflow.capture, topoflow.capture.load, topoflow.capture.__main__; print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
