@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -89,7 +90,7 @@ def test_equal_points_have_different_names() -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_argument_is_one_line(arguments: list[str], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         grid(arguments, lambda top: None, lambda done, total: None)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
@@ -108,6 +109,6 @@ def test_a_wrong_argument_is_one_line(arguments: list[str], message: str) -> Non
     ids=str,
 )
 def test_a_field_of_a_config_has_the_type_of_its_class(config: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         check_fields("fabric", FatTree, config)
     assert str(error.value).startswith(message)

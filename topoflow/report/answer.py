@@ -16,29 +16,23 @@ def answers(report: Report) -> list[str]:
 def _answer(report: Report, job: tuple[Outcome, ...]) -> str:
     fastest, row = job[0], job[0].row
     best = row.iteration_time
-    text = (
-        f"{row.workload} on {row.servers} servers: {_name(report, fastest)} is the fastest with "
-        f"{human(best, 's')} per step{_price(fastest)}."
-    )
+    names = dict(zip((outcome.settings.world for outcome in job), report.labels(job), strict=True))
+    place = f"{row.workload} on {row.servers} servers: {names[row.world]}"
     if len(job) == 1:
-        return text.replace("is the fastest with", "takes")
-    priced = [outcome for outcome in job if outcome.cost is not None]
+        return f"{place} takes {human(best, 's')} per step{_price(fastest)}."
+    text = f"{place} is the fastest with {human(best, 's')} per step{_price(fastest)}."
+    priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
+    if not priced:
+        return text
     close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + CLOSE)]
-    if close:
-        cheap = min(close, key=lambda outcome: (outcome.cost or 0.0, outcome.row.iteration_time))
-        if cheap is not fastest:
-            text += f" Within {CLOSE:.0%} of that, the cheapest is {_name(report, cheap)}{_slower(cheap, best)}."
-        else:
-            text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
-    if priced:
-        cheapest = min(priced, key=lambda outcome: (outcome.cost or 0.0, outcome.row.iteration_time))
-        if cheapest is not fastest and (not close or cheapest not in close):
-            text += f" The cheapest of all is {_name(report, cheapest)}{_slower(cheapest, best)}."
+    if close and close[0] is not fastest:
+        name = names[close[0].settings.world]
+        text += f" Within {CLOSE:.0%} of that, the cheapest is {name}{_slower(close[0], best)}."
+    elif close:
+        text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
+    if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
+        text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
     return text
-
-
-def _name(report: Report, outcome: Outcome) -> str:
-    return report.label(outcome, without=("workload", "servers"))
 
 
 def _price(outcome: Outcome) -> str:
@@ -48,5 +42,5 @@ def _price(outcome: Outcome) -> str:
 def _slower(outcome: Outcome, best: float) -> str:
     """How much slower than the fastest, and the price."""
     more = outcome.row.iteration_time / best - 1 if best > 0 else 0.0
-    how = f"{more:.1%} slower" if more >= 0.0005 else "just as fast"
+    how = "just as fast" if more < 0.0005 else f"{more:.1%} slower" if more < 1 else f"{1 + more:.3g} times as long"
     return f": {human(outcome.row.iteration_time, 's')} per step ({how}){_price(outcome)}"

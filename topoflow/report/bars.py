@@ -38,7 +38,7 @@ def draw(report: Report) -> Figure:
     position, ticks, labels = 0.0, [], []
     for title, members in shown:
         axes.text(0, position, title, va="center", ha="left", fontweight="bold", fontsize=9)
-        for outcome in members:
+        for outcome, label in zip(members, report.labels(members), strict=True):
             position += 1
             row = outcome.row
             axes.barh(position, row.compute_time / factor, color=COMPUTE, height=0.7)
@@ -47,12 +47,12 @@ def draw(report: Report) -> Figure:
             axes.text(row.iteration_time / factor, position, f" {row.iteration_time / factor:.4g} {unit}{price}",
                       va="center", fontsize=8)  # fmt: skip
             ticks.append(position)
-            labels.append(report.label(outcome, without=("bandwidth_gbps", "workload", "servers")))
+            labels.append(label)
         position += 1.6
     axes.set_yticks(ticks, labels)
     axes.set_ylim(position - 0.6, -1.0)
     longest = max(o.row.iteration_time for _, members in shown for o in members)
-    axes.set_xlim(0, 1.25 * longest / factor or 1.0)
+    axes.set_xlim(0, 1.4 * longest / factor or 1.0)
     axes.set_xlabel(f"time of one training step [{unit}] (shorter is better)")
     plain(axes)
     total = len(report.outcomes)
@@ -60,7 +60,7 @@ def draw(report: Report) -> Figure:
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),
-            Patch(color=EXPOSED, label="waiting for the network"),
+            Patch(color=EXPOSED, label="added by the network"),
         ],
         loc="outside lower center",
         ncols=2,

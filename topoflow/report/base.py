@@ -5,7 +5,7 @@ Shapes: P ordered pairs of servers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,7 +34,7 @@ class Settings:
     config: Mapping[str, object]  # the whole configuration, resolved
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """One world: what was asked for, what that was built into, and what happened."""
 
@@ -118,11 +118,14 @@ class Report:
         keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.settings.swept)
         return tuple(key for key in keys if len({o.settings.swept.get(key) for o in self.outcomes}) > 1)
 
-    def label(self, outcome: Outcome, without: tuple[str, ...] = ()) -> str:
-        """What tells this world from the others, short: ``fat_tree, bandwidth_gbps=25``."""
-        swept = outcome.settings.swept
-        others = [f"{key}={swept[key]}" for key in self.swept if key in swept and key not in ("fabric", *without)]
-        return ", ".join([outcome.settings.fabric, *others])
+    def labels(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """What tells these worlds from each other, short: ``fat_tree, 25 Gb/s, degree=4``."""
+        keys = [key for key in self.swept if key != "fabric"]
+        keys = [key for key in keys if len({outcome.settings.swept.get(key) for outcome in outcomes}) > 1]
+        return [
+            ", ".join([outcome.settings.fabric, *(_short(key, outcome.settings.swept.get(key, "")) for key in keys)])
+            for outcome in outcomes
+        ]
 
     @cached_property
     def ranking(self) -> tuple[Outcome, ...]:
@@ -150,3 +153,7 @@ class Report:
         chosen += [outcome for outcome in self.ranking if first[outcome.settings.fabric] is not outcome]
         names = {outcome.settings.world for outcome in chosen[:most]}
         return tuple(outcome for outcome in self.outcomes if outcome.settings.world in names)
+
+
+def _short(key: str, value: str) -> str:
+    return f"{value} Gb/s" if key == "bandwidth_gbps" else f"{key.rpartition('.')[2]}={value}"

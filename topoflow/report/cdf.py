@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from topoflow.report.base import Outcome, Report
-from topoflow.report.style import COLOURS, LINES, panels, plain, scale
+from topoflow.report.style import COLOURS, LINES, legend_columns, panels, plain, scale
 
 MOST = len(COLOURS)  # curves that can be told apart
 
@@ -32,12 +34,10 @@ def draw_path_length(report: Report) -> Figure:
     for outcome in report.outcomes:
         wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
     shown = list(wirings.values())[:MOST]
-    fabrics = [outcome.settings.fabric for outcome in shown]
+    names = wiring_names(report, shown)
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
-    for position, outcome in enumerate(shown):
-        alone = fabrics.count(outcome.settings.fabric) == 1
-        name = outcome.settings.fabric if alone else report.label(outcome)
+    for position, (outcome, name) in enumerate(zip(shown, names, strict=True)):
         _curve(axes, position, outcome.path_lengths, f"{name} (mean {outcome.row.path_length_mean:.2f})")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 103)
@@ -48,14 +48,23 @@ def draw_path_length(report: Report) -> Figure:
     return figure
 
 
+def wiring_names(report: Report, outcomes: Sequence[Outcome]) -> list[str]:
+    """The fabric, and what else tells worlds of one fabric apart."""
+    names = []
+    for outcome in outcomes:
+        same = [other for other in outcomes if other.settings.fabric == outcome.settings.fabric]
+        names.append(report.labels(same)[same.index(outcome)] if len(same) > 1 else outcome.settings.fabric)
+    return names
+
+
 def draw_link_load(report: Report) -> Figure:
     """Left the bytes of every link, right the share of the step in which it is busy at full rate."""
     shown = report.representatives(MOST)
     factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
     figure = Figure(figsize=(10, 4.8), layout="constrained")
     load, use = panels(figure, 2, widest=2)
-    for position, outcome in enumerate(shown):
-        _curve(load, position, outcome.timeline.link_bytes / factor, report.label(outcome))
+    for position, (outcome, name) in enumerate(zip(shown, report.labels(shown), strict=True)):
+        _curve(load, position, outcome.timeline.link_bytes / factor, name)
         _curve(use, position, 100 * outcome.utilisation, None)
     load.set_xlabel(f"carried by a link in one step [{unit}]")
     use.set_xlabel("of what the link could carry in that time [%]")
@@ -69,5 +78,8 @@ def draw_link_load(report: Report) -> Figure:
 
 
 def _finish(figure: Figure, title: str, shown: int, total: int) -> None:
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    columns = legend_columns(labels, figure.get_figwidth())
+    figure.set_figheight(4.2 + 0.22 * -(-len(labels) // columns))
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     figure.suptitle(title if shown == total else f"{title} ({shown} of {total} shown)")

@@ -19,6 +19,7 @@ from topoflow.report.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, sca
 from topoflow.traffic.base import Compute
 
 MOST = 6  # worlds
+SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
 ROWS = 16  # rows of a panel that can be read
 
 Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
@@ -46,22 +47,25 @@ def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
 def draw(report: Report) -> Figure:
     """One panel per world: a row per server, in it a lane for computing and one for each kind of sending."""
     shown = report.representatives(MOST)
-    factor, unit = scale((outcome.row.iteration_time for outcome in shown), "s")
+    ends = [outcome.row.iteration_time for outcome in shown]
+    shared = max(ends) <= SHARED * min(ends)
     rows = -(-len(shown) // 2)
     height = max(min(outcome.fabric.servers, ROWS) for outcome in shown)
     figure = Figure(figsize=(12 if len(shown) > 1 else 9, rows * (1.0 + 0.22 * height) + 1.0), layout="constrained")
     kinds: dict[str, None] = {}
-    for axes, outcome in zip(panels(figure, len(shown), widest=2, sharex=True), shown, strict=True):
+    for axes, outcome, name in zip(panels(figure, len(shown), widest=2), shown, report.labels(shown), strict=True):
+        factor, unit = scale(ends if shared else [outcome.row.iteration_time], "s")
         found = lanes(outcome)
         kinds.update(dict.fromkeys(found))
         draw_lanes(axes, found, factor, "server", range(outcome.fabric.servers))
         end = outcome.row.iteration_time / factor
+        axes.set_xlim(0, 1.02 * (max(ends) / factor if shared else end) or 1.0)
         axes.axvline(end, color="black", linewidth=1)
-        axes.set_title(f"{report.label(outcome)}: {end:.4g} {unit}", fontsize=10)
-        axes.tick_params(labelbottom=True)
+        axes.set_title(f"{name}: {end:.4g} {unit}", fontsize=10 if len(name) < 50 else 7)
         axes.set_xlabel(f"time in the step [{unit}]")
     limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
-    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end")
+    own = "" if shared else ". Time scales differ!"
+    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end{own}")
     legend(figure, kinds, "sending")
     return figure
 

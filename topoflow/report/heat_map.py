@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.base import Report
+from topoflow.report.base import Outcome, Report
 from topoflow.report.style import grid_shape, panels
 from topoflow.units import human
 
@@ -20,16 +20,20 @@ NOTHING = "#F2F2F2"
 
 def draw(report: Report) -> Figure:
     """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
-    names: dict[tuple[str, str, bytes], list[str]] = {}
-    matrices: dict[tuple[str, str, bytes], NDArray[np.float64]] = {}
+    panels_of: dict[tuple[str, bytes], dict[str, Outcome]] = {}  # (job and how, traffic) -> fabric -> its first world
     for outcome in report.outcomes:
-        matrix = outcome.flow_matrix
-        key = (outcome.settings.workload, outcome.settings.strategy, np.round(matrix).tobytes())
-        matrices.setdefault(key, matrix)
-        if outcome.settings.fabric not in names.setdefault(key, []):
-            names[key].append(outcome.settings.fabric)
-    titles = [f"{workload}, {strategy}\non {_listed(names[key])}" for key in names for workload, strategy, _ in [key]]
-    return draw_matrices(titles, list(matrices.values()), "server")
+        row = outcome.row
+        how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
+        same = panels_of.setdefault((how, np.round(outcome.flow_matrix).tobytes()), {})
+        same.setdefault(row.fabric, outcome)
+    titles = []
+    for (how, _), worlds in panels_of.items():
+        names = []
+        for fabric, outcome in worlds.items():
+            rivals = [other[fabric] for (also, _), other in panels_of.items() if also == how and fabric in other]
+            names.append(report.labels(rivals)[rivals.index(outcome)])
+        titles.append(f"{how}\non {_listed(names)}")
+    return draw_matrices(titles, [next(iter(worlds.values())).flow_matrix for worlds in panels_of.values()], "server")
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
@@ -49,9 +53,9 @@ def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]]
     axes_list = panels(figure, len(shown), widest)
     for axes, (title, matrix) in zip(axes_list, shown, strict=True):
         image = axes.imshow(np.ma.masked_equal(matrix, 0), norm=norm, cmap=colours, interpolation="nearest")
-        step = max(1, -(-len(matrix) // 16))
-        axes.set_xticks(range(0, len(matrix), step))
-        axes.set_yticks(range(0, len(matrix), step))
+        step = max(1, -(-matrix.shape[0] // 16))
+        axes.set_xticks(range(0, matrix.shape[0], step))
+        axes.set_yticks(range(0, matrix.shape[0], step))
         axes.tick_params(labelsize=7)
         axes.set_xlabel(f"to {what}")
         axes.set_ylabel(f"from {what}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -36,11 +37,10 @@ def draw(report: Report) -> Figure:
                   color="#888888", linestyle="--", zorder=1)  # fmt: skip
         for outcome in priced:
             style = fabrics.index(outcome.settings.fabric) % len(COLOURS)
-            size = 190 - 20 * style  # points on top of each other stay visible
+            size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
-        axes.set_xlim(left=0)
-        _time_axis(axes, [outcome.row.iteration_time / factor for outcome in priced])
+        _scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
         axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
         axes.set_ylabel(f"time of one training step [{unit}]")
@@ -55,13 +55,28 @@ def draw(report: Report) -> Figure:
     return figure
 
 
-def _time_axis(axes: Axes, times: list[float]) -> None:
-    """From zero; logarithmic where one slow fabric would press all others together."""
-    if min(times) > 0 and max(times) > 4 * min(times):
+def _scales(axes: Axes, prices: list[float], times: list[float]) -> None:
+    """From zero, or logarithmic."""
+    if _log(prices):
+        axes.set_xscale("log")
+        _log_ticks(axes.xaxis)
+    if _log(times):
         axes.set_yscale("log")
-        axes.set_ylim(min(times) / 1.5, max(times) * 1.5)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axes.set_ylim(0, 1.15 * max(times) or 1.0)
+        _log_ticks(axes.yaxis)
+    axes.set_xlim(_limits(prices))
+    axes.set_ylim(_limits(times))
+
+
+def _log(values: list[float]) -> bool:
+    """Whether one large value would press all others together."""
+    return min(values) > 0 and max(values) > 4 * min(values)
+
+
+def _limits(values: list[float]) -> tuple[float, float]:
+    return (min(values) / 1.5, max(values) * 1.5) if _log(values) else (0.0, 1.15 * max(values) or 1.0)
+
+
+def _log_ticks(axis: Axis) -> None:
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import Literal
 
@@ -50,13 +50,19 @@ def grid_shape(panels: int, widest: int) -> tuple[int, int]:
     return -(-panels // columns), columns
 
 
-def panels(figure: Figure, count: int, widest: int, sharex: bool = False) -> list[Axes]:
+def panels(figure: Figure, count: int, widest: int) -> list[Axes]:
     """``count`` axes in a grid; the cells left over are not drawn."""
     rows, columns = grid_shape(count, widest)
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[count:]:
         spare.remove()
     return axes[:count]
+
+
+def legend_columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of a legend fit into a figure of so many inches."""
+    longest = max(map(len, labels), default=1)
+    return max(1, min(5, len(labels), int(width / (0.085 * longest + 0.7))))
 
 
 def plain(axes: Axes, grid: Literal["x", "y", "both"] = "x") -> None:
