@@ -97,7 +97,9 @@ class _Lowering:
         servers = tuple(dict.fromkeys(self._server(rank) for rank in event.group))
         size = buffer_bytes(members)
         name = f"{event.op} {event.group_name}".rstrip()
-        if event.op == "barrier" or len(servers) == 1:
+        if event.op == "barrier":
+            self._delay(0.0, after, name)
+        elif len(servers) == 1:
             self._delay(_busiest_member_bytes(event.op, size, len(event.group)) / self._local_bandwidth, after, name)
         elif event.op == "all_to_all":
             self._all_to_all(members, servers, after, name)

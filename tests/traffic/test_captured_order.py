@@ -1,0 +1,142 @@
+"""What waits for what in a recorded iteration."""
+
+from __future__ import annotations
+
+import pytest
+
+from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.traffic.captured_iteration import representative
+from topoflow.traffic.captured_order import steps
+
+
+def compute(name: str, start: float | None = None, end: float | None = None, after=None) -> Compute:
+    seconds = end - start if start is not None and end is not None else 1.0
+    return Compute(name, start, end, seconds, after=after)
+
+
+def reduce(
+    name: str, start: float | None = None, end: float | None = None, after=None, ranks: int = 1
+) -> Communication:
+    return Communication(
+        "all_reduce", tuple(range(ranks)), "float32", 8, 8, start=start, end=end, group_name=name, after=after
+    )
+
+
+def point(op: str, peer: int, after: tuple[int, ...] | None = ()) -> Communication:
+    return Communication(op, (0, 1), "float32", 8, 8, peer=peer, after=after)
+
+
+def label(event: Event) -> str:
+    return event.name if isinstance(event, Compute) else event.group_name or event.op
+
+
+def order(*ranks: tuple[Event, ...]) -> dict[str, set[str]]:
+    """Label of each step -> labels of the steps that it directly follows; in the order of the steps."""
+    job = steps(representative(Trace("toy", len(ranks), 1, dict(enumerate(ranks)))))
+    names = [label(step.events[0][1]) for step in job]
+    return {name: {names[earlier] for earlier in step.after} for name, step in zip(names, job, strict=True)}
+
+
+def test_the_drawing_of_the_module() -> None:
+    told = order(
+        (
+            compute("c0", 0.0, 1.0),
+            reduce("A", 1.0, 3.0),
+            compute("c1", 1.1, 2.0),
+            reduce("B", 3.0, 5.0),
+            compute("c2", 5.1, 6.0),
+        )
+    )
+    # A and B are communicators of their own here: B follows c1 only; c2 began after both had ended, in the gap
+    assert told == {"c0": set(), "A": {"c0"}, "c1": {"c0"}, "B": {"c1"}, "c2": {"c1", "A", "B"}}
+
+
+def test_compute_beside_a_collective_does_not_wait_for_it() -> None:
+    told = order((compute("c0", 0, 1), reduce("A", 1, 2), compute("c1", 1, 3), compute("c2", 3, 4)))
+    assert told["c1"] == {"c0"}
+    assert told["c2"] == {"c1"}  # A had ended while c1 ran: there was no gap to wait in
+
+
+def test_a_communicator_works_in_order() -> None:
+    ranks = (compute("c0", 0, 1), reduce("A", 1, 2), reduce("A", 2, 3))
+    job = steps(representative(Trace("toy", 1, 1, {0: ranks})))
+    assert [step.after for step in job] == [(), (0,), (0, 1)]
+
+
+def test_a_collective_waits_for_the_last_compute_that_was_over() -> None:
+    told = order((compute("c0", 0, 1), compute("c1", 1, 4), reduce("A", 2, 3)))
+    assert told["A"] == {"c0"}
+
+
+def test_without_times_order_is_all_we_know() -> None:
+    told = order((compute("c0"), reduce("A"), compute("c1"), reduce("B")))
+    assert told == {"c0": set(), "A": {"c0"}, "c1": {"c0", "A"}, "B": {"c1"}}
+
+
+def test_what_was_recorded_goes_before_what_could_be_inferred() -> None:
+    told = order((compute("c0", 0, 1, ()), reduce("A", 1, 2, (0,)), compute("c1", 3, 4, (0,))))
+    assert told["c1"] == {"c0"}
+
+
+def test_a_collective_waits_for_all_its_members() -> None:
+    told = order(
+        (compute("c0", after=()), reduce("A", after=(0,), ranks=2)),
+        (compute("d0", after=()), reduce("A", after=(0,), ranks=2), compute("d1", after=(0, 1))),
+    )
+    assert told["A"] == {"c0", "d0"}
+    assert told["d1"] == {"d0", "A"}
+
+
+def test_operations_of_a_group_match_one_by_one() -> None:
+    group = tuple(range(2))
+    events = tuple(Communication("broadcast", group, "float32", size, size, root=0, after=()) for size in (8, 16))
+    job = steps(representative(Trace("toy", 2, 1, {0: events, 1: events})))
+    assert [{event.bytes_in for _, event in step.events} for step in job] == [{8}, {16}]
+
+
+def test_a_transfer_waits_for_its_sender_only() -> None:
+    told = order(
+        (compute("c0", after=()), point("send", 1, (0,))),
+        (compute("d0", after=()), point("recv", 0, (0,)), compute("d1", after=(0, 1))),
+    )
+    assert told["send"] == {"c0"}
+    assert told["d1"] == {"d0", "send"}
+
+
+def test_two_ranks_may_both_send_before_they_receive() -> None:
+    # with rendezvous this would be a circle; small messages are sent eagerly, and the script did run
+    job = steps(
+        representative(
+            Trace(
+                "toy",
+                2,
+                1,
+                {
+                    0: (point("send", 1), compute("c", after=(0,)), point("recv", 1, (1,))),
+                    1: (point("send", 0), compute("d", after=(0,)), point("recv", 0, (1,))),
+                },
+            )
+        )
+    )
+    assert len(job) == 4
+
+
+def test_a_circle_of_waiting_is_refused() -> None:
+    def both(first: str, second: str) -> tuple[Communication, Communication]:
+        return reduce(first, after=(), ranks=2), reduce(second, after=(0,), ranks=2)
+
+    with pytest.raises(ValueError, match="got a circle of waiting through rank 0 event"):
+        order(both("A", "B"), both("B", "A"))
+
+
+def test_what_an_earlier_iteration_ended_is_not_waited_for() -> None:
+    events = tuple(
+        event
+        for number in range(3)
+        for event in (
+            Compute("c", 2.0 * number, 2.0 * number + 1, 1.0, number, (2 * number - 1,) if number else ()),
+            Communication("all_reduce", (0,), "float32", 8, 8, number, after=(2 * number,)),
+        )
+    )
+    job = steps(representative(Trace("toy", 1, 3, {0: events})))
+    assert [step.after for step in job] == [(), (0,)]
