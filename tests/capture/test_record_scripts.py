@@ -13,6 +13,7 @@ from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.load import load
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.slow  # each job starts up to 4 processes that import torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOBS = Path(__file__).resolve().parent / "jobs"
