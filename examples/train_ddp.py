@@ -1,6 +1,6 @@
 """A toy training script, plain PyTorch: a small MLP on random data, data parallel over gloo.
 
-    torchrun --nproc-per-node 4 examples/train_ddp.py --steps 4
+torchrun --nproc-per-node 4 examples/train_ddp.py --steps 4
 """
 
 import argparse
@@ -21,7 +21,9 @@ def main() -> None:
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())
     width = arguments.width
-    network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+    network = nn.Sequential(
+        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
+    )
     model = DistributedDataParallel(network, bucket_cap_mb=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(arguments.steps):

@@ -246,7 +246,7 @@ def test_on_an_infinitely_fast_network_a_synchronous_job_takes_its_slowest_compu
 
 
 def test_the_recorded_example_takes_the_compute_of_its_slowest_ranks() -> None:
-    workload = Captured(str(EXAMPLES / "train_ddp_4ranks.jsonl.gz"), GPU).build()
+    workload = Captured(str(EXAMPLES / "ddp_4_ranks.jsonl.gz"), GPU).build()
     job = lower(workload, AsCaptured().place(workload, None))
     # MLP 1024 -> 1024 -> 1024 -> 10: every gradient once, 4 bytes each
     assert sums(job) == {"all_reduce": 4 * (2 * (1024 * 1024 + 1024) + 10 * 1024 + 10)}

@@ -15,7 +15,7 @@ EXAMPLE = """\
 example, from the project's folder (4 processes on this machine, gloo, no GPU needed):
   torchrun --nproc-per-node 4 -m topoflow.capture run --out captured examples/train_ddp.py --steps 4
   topoflow inspect captured/trace.jsonl.gz
-  topoflow compare workload=captured workload.trace=captured/trace.jsonl.gz strategy=as_captured
+  topoflow compare workload=captured workload.trace=captured fabric=ideal_switch,ring bandwidth_gbps=1,10 degree=1
 """
 
 
