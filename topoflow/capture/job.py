@@ -92,7 +92,7 @@ class Job:
         """Until every rank has a file of ``kind``; ValueError when one has failed or takes too long."""
         deadline = time.monotonic() + self.patience
         for rank in range(self.world_size):
-            while not self._file(rank, kind).exists():
+            while not _is_written(self._file(rank, kind)):
                 self._check_failures()
                 if time.monotonic() > deadline:
                     raise ValueError(f"rank {rank}: {complaint} after {self.patience:g} s, so there is no trace")
@@ -103,3 +103,8 @@ class Job:
             failed = self._file(rank, "failed")
             if failed.exists():
                 raise ValueError(f"rank {rank}: its script must end well, got {failed.read_text()}")
+
+
+def _is_written(path: Path) -> bool:
+    """Whether the file is there and no longer the empty one that its rank has just created."""
+    return path.exists() and path.stat().st_size > 0
