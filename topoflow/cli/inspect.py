@@ -47,8 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     trace = load(arguments.trace)
     summary = summarize(trace)
     text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
-    if arguments.out is not None:
-        write(trace, text, arguments.out)
+    pictures = [] if arguments.out is None else write(trace, text, arguments.out)
     if arguments.json:
         print(text)
         return
@@ -56,12 +55,12 @@ def run(arguments: argparse.Namespace) -> None:
     if not console.is_terminal:
         console.width = 160  # a file or a pipe has no width to fit into
     show(trace, summary, console)
-    if arguments.out is not None:
-        console.print(f"Open {arguments.out / 'traffic.png'} and {arguments.out / 'timeline.png'}.")
+    if pictures:
+        console.print(f"Open {' and '.join(map(str, pictures))}.")
 
 
-def write(trace: Trace, text: str, out: Path) -> None:
-    """Pictures and ``inspect.json``, all or none."""
+def write(trace: Trace, text: str, out: Path) -> list[Path]:
+    """Pictures and ``inspect.json``, all or none; returns the pictures. A trace without times has no timeline."""
     pictures = {"traffic.png": png(draw_traffic(trace))}
     timeline = draw_timeline(trace)
     if timeline is not None:
@@ -70,3 +69,4 @@ def write(trace: Trace, text: str, out: Path) -> None:
         for name, image in pictures.items():
             (folder / name).write_bytes(image)
         (folder / "inspect.json").write_text(text + "\n", encoding="utf-8")
+    return [out / name for name in pictures]

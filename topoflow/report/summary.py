@@ -32,7 +32,7 @@ class CollectiveLine:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One process group."""
+    """One process group that ran collectives."""
 
     name: str
     size: int
@@ -117,7 +117,7 @@ def _groups(trace: Trace) -> tuple[GroupLine, ...]:
     used: dict[tuple[int, ...], list[Communication]] = {}
     members: dict[tuple[int, ...], set[int]] = {}
     for rank in sorted(trace.ranks):
-        for event in trace.communications(rank):
+        for event in (event for event in trace.communications(rank) if event.peer is None):
             used.setdefault(event.group, []).append(event)
             members.setdefault(event.group, set()).add(rank)
     names: dict[tuple[int, ...], list[str]] = {}

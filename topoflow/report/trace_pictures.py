@@ -19,7 +19,7 @@ def draw_traffic(trace: Trace) -> Figure:
 def draw_timeline(trace: Trace) -> Figure | None:
     """When ranks computed and communicated; None where the trace has no times."""
     spans = {rank: rank_spans(trace, rank) for rank in sorted(trace.ranks)}
-    names = dict.fromkeys(name for found in spans.values() for name in found)
+    names = sorted({name for found in spans.values() for name in found}, key=lambda name: (name != "compute", name))
     if not names:
         return None
     start = min(span[0, 0] for found in spans.values() for span in found.values())

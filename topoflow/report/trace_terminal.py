@@ -25,7 +25,7 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
         collectives.add_row(line.op, str(line.group_size), line.dtype, _number(line.count) + before,
                             _amount(line.bytes_per_iteration))  # fmt: skip
     console.print(collectives)
-    groups = _table("Process groups, per member", "ranks", "size", "name", "count", "bytes per iteration")
+    groups = _table("Groups of the collectives, per member", "ranks", "size", "name", "count", "bytes per iteration")
     for group in summary.groups[:MOST]:
         groups.add_row(_ranks(group.ranks), str(group.size), group.name, _number(group.count),
                        _amount(group.bytes_per_iteration))  # fmt: skip
@@ -35,7 +35,7 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
     _show_shares(summary, console)
     _show_heat(trace, console)
     for note in summary.notes:
-        console.print(Text(f"left out: {note}"))
+        console.print(Text(f"note: {note}"))
 
 
 def _show_shares(summary: Summary, console: Console) -> None:
@@ -60,7 +60,7 @@ def _show_heat(trace: Trace, console: Console) -> None:
     largest = matrix.max()
     if largest <= 0 or len(matrix) > 64:
         return
-    console.print(f"Traffic in one iteration, from rank (row) to rank (column); █ is {_amount(float(largest))}")
+    console.print(f"Traffic in one iteration, from rank (row) to rank (column); █ is {human(float(largest), 'B')}")
     for rank, row in enumerate(matrix):
         cells = "".join(" ░▒▓█"[int(np.ceil(4 * amount / largest))] * 2 for amount in row)
         console.print(Text(f"{rank:>4} |{cells}|"))

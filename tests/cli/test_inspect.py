@@ -1,0 +1,113 @@
+"""``topoflow inspect`` on the traces of real jobs, whose sums are known."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from topoflow.cli import main
+
+
+def inspect_json(capsys: pytest.CaptureFixture[str], *paths: Path) -> dict[str, Any]:
+    assert main(["inspect", *map(str, paths), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def line(found: dict[str, Any], **wanted: object) -> dict[str, Any]:
+    """The one line of collectives with these values."""
+    lines = [item for item in found["collectives"] if all(item[key] == value for key, value in wanted.items())]
+    assert len(lines) == 1, lines
+    return dict(lines[0])
+
+
+@pytest.fixture(scope="session")
+def resnet(shared_data: Path) -> Path:
+    return shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"
+
+
+def test_resnet50_reduces_its_parameters_once_a_step(resnet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = inspect_json(capsys, resnet)
+    assert (found["iterations"], found["ranks"], found["world_size"]) == (3, 1, 2)
+    reduced = line(found, op="all_reduce", group_size=2, dtype="float32")
+    assert reduced["count"] == 15  # 5 buckets in each of 3 steps
+    assert reduced["bytes_per_iteration"] == 4 * 25_557_032  # fp32 parameters of ResNet-50
+    assert 0 < found["exposed_share"] <= found["communication_share"] < 1
+
+
+def test_dlrm_exchanges_five_times_and_reduces_three_times(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("dlrm_kineto", "dlrm_pytorch_et"):
+        with tarfile.open(shared_data / "dlrm_8gpu" / f"{name}.tar.gz") as archive:
+            archive.extractall(tmp_path, filter="data")
+    found = inspect_json(capsys, tmp_path / "dlrm_kineto", tmp_path / "dlrm_pytorch_et")
+    assert (found["ranks"], found["world_size"]) == (8, 8)
+    assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_to_all") == 5
+    assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_reduce") == 3
+    assert found["groups"][0]["ranks"] == list(range(8))
+
+
+def test_megatron_reduces_activations_between_its_two_ranks(
+    shared_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shared_data / "megatron_tp2"
+    found = inspect_json(capsys, *(folder / f"kineto_rank{rank}.pt.trace.json.gz" for rank in (0, 1)))
+    reduced = line(found, op="all_reduce", group_size=2, dtype="float32")
+    assert reduced["count"] == 13
+    # 10 of 6144 and 3 of 512 fp32 elements, in one iteration
+    assert reduced["bytes_per_iteration"] * found["iterations"] == 4 * (10 * 6144 + 3 * 512)
+
+
+def test_vgg16_task_graph_reduces_what_is_published(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
+        (member,) = [item for item in archive.getmembers() if Path(item.name).name == "100vgg_16.fbuf"]
+        archive.extract(member, tmp_path, filter="data")
+    found = inspect_json(capsys, tmp_path / member.name)
+    reduced = line(found, op="all_reduce", group_size=16)
+    assert (reduced["count"], reduced["bytes_per_iteration"]) == (32, 1_157_409_952)
+    assert found["communication_share"] is None  # a task graph has no times of its transfers
+
+
+def test_a_person_gets_tables_a_heat_map_and_pictures(
+    resnet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["inspect", str(resnet), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    for words in ("all_reduce", "102,228,128 B", "1 of 2 ranks recorded", "not hidden", "██"):
+        assert words in printed
+    assert {path.name for path in out.iterdir()} == {"traffic.png", "timeline.png", "inspect.json"}
+    for name in ("traffic.png", "timeline.png"):
+        image = matplotlib.image.imread(out / name)
+        assert image.shape[1] >= 600
+        assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 10
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"not a trace", b"\x00\x01\x02" * 100], ids=["empty", "cut", "text", "bin"]
+)
+def test_a_file_that_is_no_trace_is_one_line_and_exit_code_2(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    assert main(["inspect", str(path), "--out", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "trace.json" in printed.err
+    assert printed.err.count("\n") == 1
+    assert [item.name for item in tmp_path.iterdir()] == ["trace.json"]
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path / "nowhere.json")]) == 2
+    assert "nowhere.json" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""What a trace says, counted on traces small enough to count by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.report.summary import exact, rank_share, summarize, traffic_matrix
+
+
+def all_reduce(rank: int, bytes: int, iteration: int = 0, start: float | None = None, end: float | None = None):  # type: ignore[no-untyped-def]
+    return Communication("all_reduce", (0, 1, 2, 3), "float32", bytes, bytes, iteration, start=start, end=end)
+
+
+def trace_of(*events: Communication | Compute, iterations: int = 1, ranks: int = 4) -> Trace:
+    """The same events on each of so many recorded ranks, of four."""
+    return Trace("hand", 4, iterations, dict.fromkeys(range(ranks), events))
+
+
+def test_bytes_per_iteration_are_those_of_one_rank() -> None:
+    # each rank reduces 40 B and 80 B in two iterations: 60 B in one, however many ranks there are
+    for ranks in (1, 4):
+        (line,) = summarize(trace_of(all_reduce(0, 40), all_reduce(0, 80, 1), iterations=2, ranks=ranks)).collectives
+        assert (line.count, line.bytes_per_iteration, line.group_size, line.dtype) == (2, 60, 4, "float32")
+
+
+def test_set_up_is_counted_but_is_no_part_of_an_iteration() -> None:
+    (line,) = summarize(trace_of(all_reduce(0, 1000, -1), all_reduce(0, 40))).collectives
+    assert (line.count, line.setup_count, line.bytes_per_iteration) == (2, 1, 40)
+
+
+def test_operations_of_another_dtype_or_group_size_are_another_line() -> None:
+    pair = Communication("all_reduce", (0, 1), "float32", 8, 8)
+    half = Communication("all_reduce", (0, 1), "float16", 8, 8)
+    trace = Trace("hand", 4, 1, {0: (pair, half, all_reduce(0, 8)), 1: (pair, half)})
+    assert {(line.group_size, line.dtype, line.ranks) for line in summarize(trace).collectives} == {
+        (2, "float32", 2),
+        (2, "float16", 2),
+        (4, "float32", 1),
+    }
+
+
+def test_sends_are_between_two_and_belong_to_no_group() -> None:
+    send = Communication("send", (0, 1, 2, 3), "int8", 5, 5, peer=3)
+    summary = summarize(Trace("hand", 4, 1, {0: (send,)}))
+    assert summary.collectives[0].group_size == 2
+    assert summary.groups == ()
+
+
+def test_means_stay_whole_where_they_are() -> None:
+    assert exact(102_228_128 * 3, 3) == 102_228_128
+    assert isinstance(exact(6, 3), int)
+    assert exact(7, 2) == 3.5
+
+
+def test_communication_beside_computation_is_hidden() -> None:
+    # 10 s: computing 0-6, all-reduce 4-8, all-reduce 7-10: communication 6 s, of which 2 s are hidden
+    trace = trace_of(Compute("f", 0.0, 6.0, 6.0), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
+    share = rank_share(trace, 0)
+    assert share.iteration_time == pytest.approx(10.0)
+    assert share.communication == pytest.approx(0.6)
+    assert share.exposed == pytest.approx(0.4)
+
+
+def test_without_times_there_is_no_share_and_json_says_null() -> None:
+    summary = summarize(trace_of(all_reduce(0, 4)))
+    assert summary.communication_share is None
+    assert json.loads(json.dumps(summary.as_json(), allow_nan=False))["communication_share"] is None
+
+
+def test_traffic_of_collectives_follows_their_closed_forms() -> None:
+    # ring all-reduce of S = 8 B among 4: each sends 2 * 3/4 * 8 = 12 B to the next
+    expected = np.zeros((4, 4))
+    for rank in range(4):
+        expected[rank, (rank + 1) % 4] = 12.0
+    np.testing.assert_allclose(traffic_matrix(trace_of(all_reduce(0, 8))), expected)
+    # all-gather to S = 8 B: 3/4 * 8 = 6 B to the next
+    gather = Communication("all_gather", (0, 1, 2, 3), "float32", 2, 8)
+    np.testing.assert_allclose(traffic_matrix(trace_of(gather)), expected / 2)
+    # all-to-all of 8 B: 2 B to each other rank
+    even = Communication("all_to_all", (0, 1, 2, 3), "float32", 8, 8)
+    np.testing.assert_allclose(traffic_matrix(trace_of(even)), 2.0 * (1 - np.eye(4)))
+    # with splits 0, 1, 0, 1 of 8 B: 4 B to ranks 1 and 3
+    split = Communication("all_to_all", (0, 1, 2, 3), "float32", 8, 8, splits_in=(0, 1, 0, 1))
+    np.testing.assert_allclose(traffic_matrix(trace_of(split))[0], [0, 4, 0, 4])
+    root = Communication("broadcast", (0, 1, 2, 3), "float32", 8, 8, root=2)
+    np.testing.assert_allclose(traffic_matrix(trace_of(root))[2], [8, 8, 0, 8])
+    assert traffic_matrix(trace_of(root)).sum() == 24
