@@ -74,9 +74,10 @@ class Recorder(TorchDispatchMode):
         return self._recording.trace(name, rank, world_size, origin, source, tuple(notes))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # A tensor subclass (DTensor, AsyncCollectiveTensor) goes first: what it sends comes back here as plain tensors.
-        if any(kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl for kind in types):
-            return NotImplemented
+        if any(kind.__module__.startswith("torch.distributed") for kind in types):
+            return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
+        if any(kind.__module__.startswith("torch._subclasses") for kind in types):
+            return func(*args, **(kwargs or {}))  # FakeTensor: only shapes are asked for, nothing is sent
         on_main = threading.get_ident() == self._main
         if on_main:
             self._follow_backward()
