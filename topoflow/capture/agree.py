@@ -64,8 +64,7 @@ def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:
             rank: _count_up(column, lambda member: member.operation.sequence or 0) for rank, column in columns.items()
         }
         if all(keyed.values()):
-            first = max(min(column) for column in keyed.values())[0]
-            last = min(max(column) for column in keyed.values())[0]
+            first, last = _common_window(keyed)
             return _pair_up(keyed, lambda key: first <= key[0] <= last)
     keyed = {rank: _count_up(column, lambda member: member.communication.iteration) for rank, column in columns.items()}
     shortest = min(sum(key[0] < 0 for key in column) for column in keyed.values())
@@ -73,6 +72,19 @@ def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:
         before = sum(key[0] < 0 for key in column)
         keyed[rank] = {(i, k - before if i < 0 else k): member for (i, k), member in column.items()}
     return _pair_up(keyed, lambda key: key[0] >= 0 or key[1] >= -shortest)
+
+
+def _common_window(keyed: Mapping[int, Mapping[tuple[int, int], Member]]) -> tuple[int, int]:
+    """The sequence numbers that all ranks recorded, first and last."""
+    late = max(keyed, key=lambda rank: min(keyed[rank]))
+    early = min(keyed, key=lambda rank: max(keyed[rank]))
+    first, last = min(keyed[late])[0], max(keyed[early])[0]
+    if first > last:
+        raise ValueError(
+            f"ranks {early} and {late}: must have recorded some of the same operations of their group, "
+            f"got sequence numbers up to {last} and from {first} on"
+        )
+    return first, last
 
 
 def _count_up(column: Sequence[Member], number: Callable[[Member], int]) -> dict[tuple[int, int], Member]:

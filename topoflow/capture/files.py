@@ -45,24 +45,37 @@ def decode(name: str, data: bytes) -> str:
         raise ValueError(f"{name}: must be UTF-8, got byte 0x{data[error.start]:02x} at {error.start}") from error
 
 
-def parse_json(place: str, text: str | bytes) -> Any:
-    """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``."""
+def parse_json(place: str, text: str | bytes, unique: bool = False) -> Any:
+    """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``.
+
+    Of a key given twice JSON takes the last; with ``unique`` it is an error.
+    """
     if isinstance(text, bytes):
         text = decode(place, text)
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repetition if unique else None
+        )
     except RecursionError:
         raise ValueError(f"{place}: must be JSON of a sane depth, got too many nested brackets") from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{place}: must be JSON, got {error.msg} at line {error.lineno} column {error.colno}"
         ) from error
-    except ValueError as error:  # NaN, Infinity, or an integer of thousands of digits
+    except ValueError as error:  # NaN, Infinity, a key given twice, or an integer of thousands of digits
         raise ValueError(f"{place}: must be JSON, got {error}") from error
 
 
 def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant}, which JSON does not have")
+
+
+def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)[:40]!r} twice")
+    return found
 
 
 def write_atomically(path: Path, data: bytes) -> None:

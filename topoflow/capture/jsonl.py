@@ -49,12 +49,12 @@ def read(path: Path) -> Trace:
 def parse(name: str, data: bytes) -> Trace:
     """As ``read``, from the unpacked content of the file ``name``."""
     lines = decode(name, data).split("\n")
-    header = _header(f"{name}:1: ", parse_json(f"{name}:1", lines[0]))
+    header = _header(f"{name}:1: ", parse_json(f"{name}:1", lines[0], unique=True))
     ranks: dict[int, list[Event]] = {rank: [] for rank in header.integers("ranks", highest=LARGEST_RANK)}
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
-        row = Fields.of(f"{name}:{number}: ", parse_json(f"{name}:{number}", line))
+        row = Fields.of(f"{name}:{number}: ", parse_json(f"{name}:{number}", line, unique=True))
         rank = row.integer("rank", highest=LARGEST_RANK)
         if rank not in ranks:
             row.fail("rank", f"must be one of the header's ranks {sorted(ranks)[:8]}")

@@ -129,19 +129,12 @@ def _operation(node: Node, groups: Mapping[str, tuple[int, ...]], counts: Counte
         raise ValueError(
             f"{node.place}.inputs: must hold the name and splits of a collective, got {len(node.inputs)} items"
         )
-    name = node.inputs[at]
-    if isinstance(name, str) and name in NO_COLLECTIVES:
+    names = ("rank", "name", "splits_in", "splits_out")
+    fields = Fields(f"{node.place}.inputs.", dict(zip(names, node.inputs[at - 1 : at + 3], strict=True)))
+    name = fields.text("name")
+    if name in NO_COLLECTIVES:
         counts[NO_COLLECTIVES[name]] += 1
         return None, 0
-    fields = Fields(
-        f"{node.place}.inputs.",
-        {
-            "name": name,
-            "rank": node.inputs[at - 1],
-            "splits_in": node.inputs[at + 1],
-            "splits_out": node.inputs[at + 2],
-        },
-    )
     if name not in COLLECTIVE_NAMES:
         fields.fail("name", f"must be one of {', '.join(COLLECTIVE_NAMES)}")
     group_name, group = _group(node, node.inputs[at - 2], groups)

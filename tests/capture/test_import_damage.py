@@ -1,0 +1,298 @@
+"""Damaged input: random bytes and random mutations of real traces end in a Trace or a ValueError, never otherwise."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from topoflow.capture import files
+from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.jsonl import write
+from topoflow.capture.load import known_formats, load
+from topoflow.capture.parts import Source
+
+# The deadline is what "never a hang" means here; an import of these shrunk traces takes a few milliseconds.
+damage = settings(
+    max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
+    deadline=timedelta(seconds=20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+# What a damaged or hostile JSON document may hold where a number, text, list or object was.
+HOSTILE = st.sampled_from(
+    [
+        *(None, True, -1, 0, 3, 2**31, 2**63, 10**400, -(2**64), 1.5, 1e308),
+        *("", "x", "13", "wait", "[", "[1, ...]", "Float", "é" * 40),
+        *([], [[]], {}, [0], [-1], [0, 0], [[1, 2]], ["a"], [None], {"rank": 7}, [2**62] * 3, [[[[]]]]),
+    ]
+)
+
+
+def outcome(paths: list[Path]) -> Trace | str:
+    """The trace, or the message of the ValueError; whatever else is raised fails the test."""
+    try:
+        return load(paths)
+    except ValueError as error:
+        return str(error)
+
+
+def must_be_trace_or_value_error(paths: list[Path]) -> None:
+    result = outcome(paths)
+    if isinstance(result, str):
+        assert "\n" not in result
+        assert str(paths[0].parent) in result or "rank" in result
+    else:
+        assert isinstance(result, Trace)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(files.read_bytes(path))
+    return document
+
+
+def _shrunk_kineto(path: Path) -> dict[str, Any]:
+    """The collectives of a profile with their launches and kernels, and every 20th other row."""
+    document = read_json(path)
+    events = document["traceEvents"]
+    wanted = ("record_param_comms", "c10d::", "nccl", "ProfilerStep")
+    kept = [event for event in events if str(event.get("name")).startswith(wanted)][:30]
+    correlations = {event["args"].get("correlation") for event in kept if event.get("cat") == "kernel"}
+    kept += [e for e in events if e.get("cat") == "cuda_runtime" and e["args"].get("correlation") in correlations]
+    return {**document, "traceEvents": kept + events[::20][:20], "deviceProperties": []}
+
+
+def _shrunk_execution_trace(path: Path) -> dict[str, Any]:
+    document = read_json(path)
+    wanted = ("record_param_comms", "## process_group", "ProfilerStep")
+    nodes = [node for node in document["nodes"] if node["name"].startswith(wanted)]
+    return {**document, "nodes": nodes[:14]}
+
+
+class Samples(dict[str, Any]):
+    """Good inputs by name; a failing example does not print them."""
+
+    def __repr__(self) -> str:
+        return f"Samples({', '.join(self)})"
+
+
+@pytest.fixture(scope="module")
+def documents(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Small copies of real traces: profiles of two generations, execution traces of two schemas."""
+    folder = tmp_path_factory.mktemp("dlrm")
+    for name in ("dlrm_kineto", "dlrm_pytorch_et"):
+        with tarfile.open(shared_data / "dlrm_8gpu" / f"{name}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+    megatron = shared_data / "megatron_tp2"
+    return Samples(
+        {
+            "old profile": _shrunk_kineto(next((folder / "dlrm_kineto").glob("worker0_*"))),
+            "old execution trace": _shrunk_execution_trace(folder / "dlrm_pytorch_et" / "dlrm_eg_0.json"),
+            "profile": _shrunk_kineto(megatron / "kineto_rank0.pt.trace.json.gz"),
+            "execution trace": _shrunk_execution_trace(megatron / "pytorch_et_0.json.gz"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def samples(documents: Samples, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Bytes of a good file of every format."""
+    folder = tmp_path_factory.mktemp("samples")
+    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    all_reduce = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="0", after=(0,))
+    trace = Trace("toy", 2, 1, {r: (Compute("f", 0.0, 0.1, 0.1), all_reduce) for r in (0, 1)}, {"0": (0, 1)})
+    write(trace, folder / "toy.jsonl")
+    found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
+    found["task graph"] = next(folder.rglob("100vgg_16.fbuf")).read_bytes()
+    found["jsonl"] = (folder / "toy.jsonl").read_bytes()
+    return found
+
+
+def test_every_format_has_a_sample_here(samples: Samples, tmp_path: Path) -> None:
+    read = set()
+    for name, data in samples.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        source = Source(name, files.read_bytes(path))
+        read |= {key for key, module in known_formats().items() if module.matches(source)}
+    assert read == set(known_formats())
+
+
+@damage
+@given(data=st.binary(max_size=400))
+def test_random_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    must_be_trace_or_value_error([path])
+
+
+@pytest.mark.parametrize(
+    "name", ["old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"]
+)
+@damage
+@given(choose=st.data(), packed=st.booleans())
+def test_flipped_and_cut_bytes_are_refused_or_harmless(
+    name: str, choose: st.DataObject, packed: bool, samples: Samples, tmp_path: Path
+) -> None:
+    data = bytearray(gzip.compress(samples[name], 1, mtime=0) if packed else samples[name])
+    for _ in range(choose.draw(st.integers(1, 6))):
+        # small positions as often as large: heads and offset tables are where damage hurts
+        limit = choose.draw(st.sampled_from([min(64, len(data)), len(data)]))
+        at = choose.draw(st.integers(0, max(limit - 1, 0)))
+        match choose.draw(st.sampled_from(["flip", "cut", "set", "drop", "repeat"])):
+            case "flip":
+                data[at : at + 1] = bytes(byte ^ (1 << choose.draw(st.integers(0, 7))) for byte in data[at : at + 1])
+            case "cut" if choose.draw(st.booleans()):
+                del data[at:]
+            case "set":
+                value = choose.draw(st.binary(min_size=1, max_size=8))
+                data[at : at + len(value)] = value
+            case "drop":
+                del data[at : at + choose.draw(st.integers(1, 40))]
+            case "repeat":
+                data[at:at] = data[at : at + choose.draw(st.integers(1, 40))]
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    must_be_trace_or_value_error([path])
+
+
+def _places(value: Any, wanted: Callable[[Any], bool]) -> list[tuple[Any, Any]]:
+    """(container, key) of everything in a document."""
+    found: list[tuple[Any, Any]] = []
+    stack = [value]
+    while stack:
+        container = stack.pop()
+        keys = list(container) if isinstance(container, dict) else range(len(container))
+        for key in keys:
+            if wanted(container[key]):
+                found.append((container, key))
+            if isinstance(container[key], (dict, list)):
+                stack.append(container[key])
+    return found
+
+
+def _mutate(document: Any, choose: st.DataObject) -> None:
+    for _ in range(choose.draw(st.integers(1, 3))):
+        places = _places(document, lambda value: True)
+        container, key = places[choose.draw(st.integers(0, len(places) - 1))]
+        if choose.draw(st.booleans()):
+            container[key] = copy.deepcopy(choose.draw(HOSTILE))
+        else:
+            del container[key]
+
+
+@pytest.mark.parametrize("name", ["old profile", "old execution trace", "profile", "execution trace"])
+@damage
+@given(choose=st.data())
+def test_fields_that_are_gone_or_replaced_are_refused_or_harmless(
+    name: str, choose: st.DataObject, documents: Samples, tmp_path: Path
+) -> None:
+    document = copy.deepcopy(documents[name])
+    _mutate(document, choose)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    must_be_trace_or_value_error([path])
+
+
+@pytest.mark.parametrize(("times", "sizes"), [("old profile", "old execution trace"), ("profile", "execution trace")])
+@damage
+@given(choose=st.data())
+def test_damaged_pairs_of_profile_and_execution_trace_are_refused_or_harmless(
+    times: str, sizes: str, choose: st.DataObject, documents: Samples, tmp_path: Path
+) -> None:
+    pair = [copy.deepcopy(documents[name]) for name in (times, sizes)]
+    _mutate(pair[choose.draw(st.integers(0, 1))], choose)
+    paths = [tmp_path / "times.json", tmp_path / "sizes.json"]
+    for path, document in zip(paths, pair, strict=True):
+        path.write_text(json.dumps(document))
+    must_be_trace_or_value_error(paths)
+
+
+@damage
+@given(choose=st.data())
+def test_damaged_lines_of_our_own_format_are_refused_or_harmless(
+    choose: st.DataObject, samples: Samples, tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in samples["jsonl"].splitlines()]
+    _mutate(lines, choose)
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    must_be_trace_or_value_error([path])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"traceEvents": [], "distributedInfo": {"rank": 0, "world_size": NaN}}',
+        '{"traceEvents": [], "distributedInfo": {"rank": 0, "world_size": Infinity}}',
+        '{"traceEvents": [], "distributedInfo": {"rank": 0, "world_size": 1e999}}',
+        '{"traceEvents": [], "distributedInfo": {"rank": 0, "world_size": ' + "9" * 5000 + "}}",
+        '{"traceEvents": {}, "distributedInfo": {"rank": 0, "world_size": 2}}',
+        '{"schema": "1.1", "nodes": [{"name": "## process_group:init ##", "id": 1, "inputs": ["' + "[" * 5000 + '"],'
+        '"input_types": ["String"], "outputs": []}]}',
+        "",
+        "{",
+        "null",
+        "\x00" * 64,
+    ],
+    ids=[
+        "deep",
+        "deeper",
+        "nan",
+        "infinity",
+        "overflow",
+        "digits",
+        "no list",
+        "deep inside",
+        "empty",
+        "cut",
+        "null",
+        "zeros",
+    ],
+)
+def test_hostile_json_is_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=str(path)) as caught:
+        load([path])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_position(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b'{"traceEvents": "\xff\xfe"}')
+    with pytest.raises(ValueError, match="must be UTF-8, got byte 0xff at 17"):
+        load([path])
+
+
+def test_a_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents": []}' * 50)[:-12])
+    with pytest.raises(ValueError, match="must be a complete gzip file"):
+        load([path])
+
+
+def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_FILE", 10**6)
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b" " * 10**8, 9))  # 97 kB
+    with pytest.raises(ValueError, match="must unpack to at most 1000000 bytes"):
+        load([path])
+
+
+def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load([tmp_path / "nothing.json"])
