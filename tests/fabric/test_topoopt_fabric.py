@@ -221,3 +221,10 @@ def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
 def test_a_wrong_setting_is_an_error_with_its_law(options: dict[str, Any], law: str) -> None:
     with pytest.raises(ValueError, match=law):
         TopoOpt(**({"bandwidth": B, "degree": 4, "latency": 0.0, "paths": 4} | options))
+
+
+@settings(max_examples=50, deadline=None)
+@given(demands())
+def test_a_group_that_was_given_no_ring_has_no_entry(case: tuple[int, int, Demand]) -> None:
+    servers, degree, demand = case
+    assert all(find_topology(servers, degree, demand).rings().values())

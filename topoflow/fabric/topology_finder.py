@@ -24,8 +24,9 @@ class Topology:
     pairs: tuple[Cable, ...]
 
     def rings(self) -> dict[Group, tuple[Group, ...]]:
-        """The ring orders of every group."""
-        return {group: tuple(ring(group, stride) for stride in strides) for group, strides in self.strides.items()}
+        """The ring orders of every group that was given any."""
+        given = {group: strides for group, strides in self.strides.items() if strides}
+        return {group: tuple(ring(group, stride) for stride in strides) for group, strides in given.items()}
 
     def circuits(self) -> Counter[tuple[int, int]]:
         """How many simplex circuits there are from server to server."""
