@@ -296,3 +296,20 @@ def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monke
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load([tmp_path / "nothing.json"])
+
+
+def test_ten_thousand_operations_all_alike_are_no_hang(tmp_path: Path) -> None:
+    sizes = {"In msg nelems": 1, "Out msg nelems": 1, "dtype": "Float", "Process Group Name": "0"}
+    row = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "dur": 1}
+    rows = [{**row, "ts": ts, "args": {**sizes, "Collective name": "allreduce"}} for ts in range(10_000)]
+    info = {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"distributedInfo": info, "traceEvents": rows}))
+    assert load([path]).iterations == 10_000  # each looks like an iteration of one all-reduce
+
+
+def test_a_job_of_too_many_ranks_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [], "distributedInfo": {"rank": 0, "world_size": 2147483647}}')
+    with pytest.raises(ValueError, match=r"distributedInfo.world_size: must be a whole number within 1..131072"):
+        load([path])

@@ -95,7 +95,7 @@ def test_sequence_numbers_align_windows_that_differ() -> None:
     assert operations(trace, 0) == operations(trace, 1) == [(0, 24), (0, 28), (0, 32)]
     with pytest.raises(ValueError, match="nothing on rank 1"):
         merged(part(0, *events), part(1, *events[:2], *events[3:]))
-    with pytest.raises(ValueError, match="ranks 0 and 1: .* got sequence numbers up to 6 and from 7 on"):
+    with pytest.raises(ValueError, match=r"ranks 0 and 1: .* got sequence numbers up to 6 and from 7 on"):
         merged(part(0, *events[:2]), part(1, *events[2:]))
 
 

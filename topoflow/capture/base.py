@@ -123,7 +123,7 @@ class Trace:
         if event.after and not all(0 <= earlier < position for earlier in event.after):
             raise ValueError(f"{where}: after must name earlier events, got {list(event.after)}")
         if isinstance(event, Communication):
-            if not all(0 <= member < self.world_size for member in event.group):
+            if min(event.group) < 0 or max(event.group) >= self.world_size:
                 raise ValueError(f"{where}: group must be within world_size {self.world_size}, got {list(event.group)}")
             if rank not in event.group:
                 raise ValueError(f"{where}: rank must be in its group, got {list(event.group)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from topoflow.capture.base import Communication
 from topoflow.capture.parts import Operation
 from topoflow.units import DTYPE_BYTES
@@ -13,7 +15,7 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
     An operation whose group the format cannot name is of all ranks (``merge`` notes it).
     """
     place, op = operation.place, operation.op
-    group = operation.group if operation.group is not None else tuple(range(world_size))
+    group = operation.group if operation.group is not None else _everyone(world_size)
     dtype = operation.dtype if operation.dtype is not None or op != "barrier" else "uint8"
     bytes_in, bytes_out = _sizes(operation, rank, len(group))
     if dtype is None or bytes_in is None or bytes_out is None:
@@ -47,6 +49,11 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
     return communication
 
 
+@lru_cache(maxsize=1)
+def _everyone(world_size: int) -> tuple[int, ...]:
+    return tuple(range(world_size))
+
+
 def _sizes(operation: Operation, rank: int, members: int) -> tuple[int | None, int | None]:
     """Input and output bytes, one derived from the other where the collective fixes it."""
     into, out = operation.bytes_in, operation.bytes_out
@@ -74,7 +81,7 @@ def _sizes(operation: Operation, rank: int, members: int) -> tuple[int | None, i
 
 def _check_members(communication: Communication, rank: int, world_size: int, place: str) -> None:
     group = communication.group
-    if rank not in group or not all(0 <= member < world_size for member in group):
+    if rank not in group or min(group) < 0 or max(group) >= world_size:
         raise ValueError(
             f"{place}: group must hold rank {rank} and be within 0..{world_size - 1}, got {list(group)[:8]}"
         )

@@ -20,6 +20,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 # What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is 1000 times its size.
 LARGEST_FILE = 2 * 2**30
 LARGEST_INTEGER = 2**63 - 1
+LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
+LARGEST_RANK = LARGEST_WORLD - 1
 
 
 def read_bytes(path: Path) -> bytes:

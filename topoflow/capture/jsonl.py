@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.files import Fields, decode, parse_json, read_bytes, write_atomically
+from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json, read_bytes, write_atomically
 
 FORMAT = "topoflow-trace"
 VERSION = 1
-LARGEST_RANK = 2**31 - 1
 KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
 _HEADER = ("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes")
 _REQUIRED = {"compute": ("name", "seconds"), "communication": ("op", "group", "dtype", "bytes_in", "bytes_out")}
@@ -62,7 +61,7 @@ def parse(name: str, data: bytes) -> Trace:
     try:
         return Trace(
             name=header.text("name"),
-            world_size=header.integer("world_size", 1, LARGEST_RANK),
+            world_size=header.integer("world_size", 1, LARGEST_WORLD),
             iterations=header.integer("iterations", 1),
             ranks={rank: tuple(events) for rank, events in ranks.items()},
             groups=_groups(name, header),

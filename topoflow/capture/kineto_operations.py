@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import Fields, parse_json
+from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
 from topoflow.capture.kineto_rows import PARAM_COMMS, Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
 from topoflow.capture.parts import Operation
 from topoflow.capture.torch_names import (
@@ -20,7 +20,6 @@ from topoflow.capture.torch_names import (
 )
 from topoflow.units import DTYPE_BYTES
 
-LARGEST_RANK = 2**31 - 1
 Groups = Mapping[str, tuple[int, ...]]
 
 

@@ -44,10 +44,10 @@ def read_rows(file: str, document: Fields) -> list[Row]:
     """The rows that matter, in the order of their start; ValueError for one of these that is damaged."""
     rows = []
     for index, event in enumerate(document.items("traceEvents")):
+        if isinstance(event, dict) and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
+            continue
         place = f"{file}: traceEvents[{index}]"
-        fields = Fields.of(f"{place}.", event)
-        if fields.values.get("ph") == "X" and _matters(fields.values.get("cat"), fields.values.get("name")):
-            rows.append(_row(place, fields))
+        rows.append(_row(place, Fields.of(f"{place}.", event)))
     return sorted(rows, key=lambda row: row.start)
 
 

@@ -85,7 +85,8 @@ def _steps(part: Part) -> str:
 
 
 def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
-    number = {part.steps.index(step): iteration for iteration, step in enumerate(common)} | {-1: -1}
+    kept = {step: iteration for iteration, step in enumerate(common)}
+    number = {-1: -1} | {index: kept[step] for index, step in enumerate(part.steps) if step in kept}
     outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
     counts[OUTSIDE] += len(outside)
     events = _without(part.events, outside)

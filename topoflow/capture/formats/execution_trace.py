@@ -18,14 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import Fields, parse_json
+from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.parts import Operation, Part, Source
 from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, ROOTED, split_elements
 from topoflow.units import DTYPE_BYTES
 
 STEP = "ProfilerStep#"
-LARGEST_RANK = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,8 @@ def _node(file: str, index: int, value: Any) -> Node | None:
 def _groups(nodes: Sequence[Node]) -> tuple[dict[str, tuple[int, ...]], int | None]:
     """Process groups by name, and the world size, from the node that lists them (schema 1.1). No ranks: all of them."""
     groups: dict[str, tuple[int, ...]] = {}
-    world_size = None
+    world_size: int | None = None
+    everyone: tuple[int, ...] = ()
     for node in nodes:
         if node.name != "## process_group:init ##" or not node.inputs or not isinstance(node.inputs[0], str):
             continue
@@ -115,9 +115,11 @@ def _groups(nodes: Sequence[Node]) -> tuple[dict[str, tuple[int, ...]], int | No
             group = Fields.of(f"{node.place}.inputs.", entry)
             ranks = group.integers("ranks", highest=LARGEST_RANK)
             if not ranks:
-                size = group.integer("group_size", 1, 2**20)
-                world_size = max(size, world_size or 0)
-                ranks = tuple(range(size))
+                size = group.integer("group_size", 1, LARGEST_WORLD)
+                if size != (world_size or size):
+                    group.fail("group_size", f"must be {world_size}, as of the other groups of all ranks")
+                world_size, ranks = size, everyone or tuple(range(size))
+                everyone = ranks
             groups[group.text("pg_name")] = ranks
     return groups, world_size
 
@@ -245,11 +247,12 @@ def _in_iterations(
     nodes: Sequence[Node], found: Sequence[tuple[Node, Operation]]
 ) -> tuple[list[Operation], tuple[int, ...], int]:
     """The operations with their iterations; the steps' numbers, if the job marked any; how many iterations."""
-    marks = [(node.id, int(number)) for node in nodes if (number := node.name.removeprefix(STEP)).isdecimal()]
+    named = [(node.id, node.name.removeprefix(STEP)) for node in nodes if node.name.startswith(STEP)]
+    marks = [(at, int(number)) for at, number in named if number.isdecimal() and len(number) < 16]
     if marks:
-        steps = tuple(dict.fromkeys(number for _, number in marks))
-        starts = [min(at for at, number in marks if number == step) for step in steps]
-        numbers = between_marks([node.id for node, _ in found], starts)
+        first = {number: at for at, number in reversed(marks)}
+        steps = tuple(sorted(first, key=lambda number: first[number]))
+        numbers = between_marks([node.id for node, _ in found], [first[step] for step in steps])
     else:
         steps = ()
         keys = [(operation.op, operation.group_name, operation.bytes_in, operation.bytes_out) for _, operation in found]

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
-from topoflow.capture.files import Fields
+from topoflow.capture.files import LARGEST_WORLD, Fields
 from topoflow.capture.iterations import between_marks, by_repetition
-from topoflow.capture.kineto_operations import LARGEST_RANK, from_metadata, from_shapes, has_metadata
+from topoflow.capture.kineto_operations import from_metadata, from_shapes, has_metadata
 from topoflow.capture.kineto_rows import STEP, Row, read_rows
 from topoflow.capture.kineto_spans import Span, compute_spans, sort_out
 from topoflow.capture.parts import Operation, Part, Source
@@ -85,7 +85,7 @@ def parse(source: Source) -> list[Part]:
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Rank, world size and the ranks of every process group that the rank is in."""
     info = Fields.of(f"{document.place}distributedInfo.", document.values.get("distributedInfo"))
-    world_size = info.integer("world_size", 1, LARGEST_RANK)
+    world_size = info.integer("world_size", 1, LARGEST_WORLD)
     groups = {}
     for index, entry in enumerate(info.items("pg_config") if info.has("pg_config") else []):
         group = Fields.of(f"{info.place}pg_config[{index}].", entry)
@@ -119,11 +119,9 @@ def _repetitions(found: Sequence[tuple[Row, Operation]]) -> Steps:
     """Iterations without marks: each begins right after the last collective of the one before."""
     keys = [(operation.op, operation.group_name, operation.bytes_in, operation.bytes_out) for _, operation in found]
     numbers = by_repetition(keys)
-    starts = []
-    for iteration in range(max(numbers, default=-1) + 1):
-        first = numbers.index(iteration)
-        starts.append(found[first - 1][0].end if first else 0)
-    return Steps((), tuple(starts) or (0,), max((row.end for row, _ in found), default=0) + 2**62)
+    firsts = [at for at, number in enumerate(numbers) if number >= 0 and (not at or numbers[at - 1] != number)]
+    starts = tuple(found[first - 1][0].end if first else 0 for first in firsts)
+    return Steps((), starts or (0,), 2**63)
 
 
 def _events(

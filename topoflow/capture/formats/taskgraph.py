@@ -59,7 +59,7 @@ def parse(source: Source) -> list[Part]:
     graph = root(source.name, source.data)
     servers, switches = graph.unsigned32(6), graph.unsigned32(8)
     devices = _devices(graph, servers, switches)
-    tasks = [_task(record, devices, servers) for record in graph.records(20, "tasks")]
+    tasks = _tasks(graph, devices, servers)
     by_id = {task.id: task for task in tasks}
     if len(by_id) < len(tasks):
         twice = next(task for task, count in Counter(task.id for task in tasks).items() if count > 1)
@@ -98,6 +98,18 @@ def _devices(graph: Record, servers: int, switches: int) -> dict[int, tuple[int,
     if not 0 < servers <= len(devices):
         raise ValueError(f"{graph.place}: nNode must be within 1..{len(devices)}, the devices, got {servers}")
     return devices
+
+
+def _tasks(graph: Record, devices: Mapping[int, tuple[int, ...]], servers: int) -> list[Task]:
+    """All tasks. Lists of a sound file do not overlap: together they hold fewer numbers than it has room for."""
+    tasks, room = [], len(graph.data) // 8
+    for record in graph.records(20, "tasks"):
+        task = _task(record, devices, servers)
+        room -= max(len(task.next), len(task.servers))
+        if room < 0:
+            raise ValueError(f"{record.place}.nexttasks: must not overlap, got more items than the file has room for")
+        tasks.append(task)
+    return tasks
 
 
 def _task(record: Record, devices: Mapping[int, tuple[int, ...]], servers: int) -> Task:
@@ -145,6 +157,7 @@ def _topological(name: str, tasks: Sequence[Task], counts: Counter[str]) -> list
     waiting = Counter(position[following] for task in tasks for following in task.next)
     before: list[list[Task]] = [[] for _ in tasks]
     ready = [index for index in range(len(tasks)) if not waiting[index]]
+    servers = [frozenset(task.servers) for task in tasks]
     ordered = []
     while ready:
         index = heapq.heappop(ready)
@@ -153,7 +166,7 @@ def _topological(name: str, tasks: Sequence[Task], counts: Counter[str]) -> list
         for following in task.next:
             after = position[following]
             before[after].append(task)
-            counts[UNORDERED] += not set(task.servers) & set(tasks[after].servers)
+            counts[UNORDERED] += servers[index].isdisjoint(servers[after])
             waiting[after] -= 1
             if not waiting[after]:
                 heapq.heappush(ready, after)
@@ -174,8 +187,13 @@ def _events(
         moves_nothing = task.kind in (ALL_REDUCE, BARRIER) and len(task.servers) < 2
         if moves_nothing:
             counts[ALONE if task.kind == ALL_REDUCE else BARRIERS] += 1
+        waits_for: dict[int, set[int]] = {server: set() for server in task.servers}
+        for earlier in before:
+            for server in earlier.servers:
+                if server in waits_for:
+                    waits_for[server].update(stands_for[earlier.id, server])
         for server in task.servers:
-            after = tuple(sorted({at for earlier in before for at in stands_for.get((earlier.id, server), ())}))
+            after = tuple(sorted(waits_for[server]))
             if moves_nothing:
                 stands_for[task.id, server] = after
             else:
