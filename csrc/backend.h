@@ -3,8 +3,10 @@
 
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
+#include <thrust/functional.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/sort.h>
+#include <thrust/transform_reduce.h>
 
 #include <algorithm>
 
@@ -34,6 +36,18 @@ class Followers {
   thrust::device_vector<int32_t> tasks_;
 };
 
+struct RowLength {
+  const int64_t* offsets;
+  HD int64_t operator()(int64_t row) const { return offsets[row + 1] - offsets[row]; }
+};
+
+// The longest of the rows that offsets [rows+1] delimit.
+inline int64_t longest(const int64_t* offsets, int64_t rows, Stream stream) {
+  const thrust::counting_iterator<int64_t> zero(0);
+  return thrust::transform_reduce(policy(stream), zero, zero + rows, RowLength{offsets}, int64_t{0},
+                                  thrust::maximum<int64_t>());
+}
+
 struct RunWorld {
   Batch batch;
   std::byte* memory;
@@ -54,7 +68,8 @@ void simulate(const Batch& given) {
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
-  const int64_t bytes = State::bytes(batch.most_tasks, batch.most_links);
+  const int64_t bytes = State::bytes(longest(batch.task_offsets, batch.worlds, stream),
+                                     longest(batch.link_offsets, batch.worlds, stream));
   const int64_t fitting = std::max<int64_t>(1, batch.budget / bytes);
   const auto teams = static_cast<int32_t>(std::min<int64_t>({fitting, batch.worlds, max_teams<RunWorld>()}));
   const Memory memory(teams * bytes);

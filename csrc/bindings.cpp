@@ -56,7 +56,7 @@ Graphs take_graphs(Arrays& arrays) {
   return graphs;
 }
 
-void simulate(const py::dict& named, int64_t most_tasks, int64_t most_links, int64_t budget, int64_t stream) {
+void simulate(const py::dict& named, int64_t budget, int64_t stream) {
   Arrays arrays(named);
   Batch batch{};
   batch.graphs = take_graphs(arrays);
@@ -72,8 +72,6 @@ void simulate(const py::dict& named, int64_t most_tasks, int64_t most_links, int
   batch.start = arrays.take<double>("start", tasks);
   batch.finish = arrays.take<double>("finish", tasks);
   batch.status = arrays.take<int32_t>("status", worlds);
-  batch.most_tasks = most_tasks;
-  batch.most_links = most_links;
   batch.budget = budget;
   batch.device = arrays.first().device_id;
   batch.stream = stream;
@@ -103,7 +101,6 @@ PYBIND11_MODULE(_C, module) {
   module.attr("STARVED") = static_cast<int>(tf::kStarved);
   module.attr("DEADLOCK") = static_cast<int>(tf::kDeadlock);
   module.attr("CANCELLED") = static_cast<int>(tf::kCancelled);
-  module.def("simulate", &tf::simulate, py::arg("arrays"), py::arg("most_tasks"), py::arg("most_links"),
-             py::arg("budget"), py::arg("stream"),
+  module.def("simulate", &tf::simulate, py::arg("arrays"), py::arg("budget"), py::arg("stream"),
              "Run every world of a batch (csrc/fluid/batch.h names the arrays); writes start, finish and status.");
 }

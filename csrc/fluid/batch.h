@@ -40,8 +40,6 @@ struct Batch {
   double* start;                // out [tasks of all worlds] s
   double* finish;               // out [tasks of all worlds] s
   int32_t* status;              // out [W] Status
-  int64_t most_tasks;           // of a world
-  int64_t most_links;           // of a world
   int64_t budget;               // B of memory for all teams together
   int device;                   // where the arrays lie
   int64_t stream;               // a cudaStream_t; 0 on the CPU

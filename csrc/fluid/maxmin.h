@@ -9,7 +9,8 @@
 //
 // Only the flows that can feel a change take part: those that share a link with a flow that came or went, those that
 // share a link with them, and so on. What frozen flows use of a link is summed in integers (2^-60 of its capacity),
-// so that the order of the flows, and so the number of threads, does not change a bit of the result.
+// so that the order of the flows, and so the number of threads, does not change a bit of the result. Where several
+// threads set one flag they all set it to 1.
 #pragma once
 
 #include "../parallel.h"

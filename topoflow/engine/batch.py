@@ -39,14 +39,6 @@ class Batch:
     graph_of: tuple[int, ...]  # [W] index into graphs
     arrays: dict[str, Array]
 
-    @property
-    def most_tasks(self) -> int:
-        return max(graph.tasks for graph in self.graphs)
-
-    @property
-    def most_links(self) -> int:
-        return max(graph.links for graph in self.graphs)
-
 
 def pack(worlds: Sequence[World]) -> Batch:
     """A batch of these worlds; raises ``ValueError`` where an array breaks a law of ``Graph`` or ``World``."""

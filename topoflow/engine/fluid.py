@@ -76,7 +76,7 @@ def _check_device(device: str) -> None:
 def _run_on_cpu(batch: Batch, memory: int, progress: Progress | None) -> None:
     """Run in a thread of its own, so that progress is told and Ctrl-C heard while the kernel runs."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(_C.simulate, batch.arrays, batch.most_tasks, batch.most_links, memory, 0)
+        running = pool.submit(_C.simulate, batch.arrays, memory, 0)
         try:
             while not wait([running], timeout=POLL).done:
                 if progress is not None:
@@ -95,7 +95,7 @@ def _run_on_cuda(batch: Batch, memory: int, progress: Progress | None) -> None:
 
     arrays: dict[str, Any] = {name: torch.from_numpy(array).cuda() for name, array in batch.arrays.items()}
     stream = torch.cuda.current_stream().cuda_stream
-    _C.simulate(arrays, batch.most_tasks, batch.most_links, memory, stream)
+    _C.simulate(arrays, memory, stream)
     for name in ("start", "finish", "status"):
         batch.arrays[name][:] = arrays[name].cpu().numpy()
     if progress is not None:

@@ -58,8 +58,7 @@ def simulate(world: World) -> Timeline:
     start: dict[int, float] = {}
     finish: dict[int, float] = {}
     waiting: dict[int, float] = {}  # task -> when its wait ends
-    flowing: dict[int, float] = {}  # task -> bytes that are left
-    now = 0.0
+    flowing: dict[int, tuple[float, float]] = {}  # task -> bytes that are left, since when
 
     def ready(task: int) -> None:
         start[task] = max([float(graph.release[task])] + [finish[t] for t in after[task]])
@@ -75,18 +74,17 @@ def simulate(world: World) -> Timeline:
 
     while waiting or flowing:
         rates = dict(zip(flowing, max_min([paths[t] for t in flowing], capacity), strict=True))
-        ends = {t: now + flowing[t] / rates[t] if rates[t] > 0 else math.inf for t in flowing}
+        ends = {t: since + left / rates[t] if rates[t] > 0 else math.inf for t, (left, since) in flowing.items()}
         then = min([*waiting.values(), *ends.values()])
         if math.isinf(then):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
         over = [t for t, end in {**waiting, **ends}.items() if end <= then * (1 + SAME)]
-        for task in flowing:
-            flowing[task] = max(0.0, flowing[task] - rates[task] * (then - now))
-        now = then
+        for task, (left, since) in flowing.items():
+            if then > since:
+                flowing[task] = (max(0.0, left - rates[task] * (then - since)), then)
         for task in over:
             if task in waiting and graph.bytes[task] > 0 and paths[task]:
-                del waiting[task]
-                flowing[task] = float(graph.bytes[task])
+                flowing[task] = (float(graph.bytes[task]), waiting.pop(task))
                 continue
             finish[task] = waiting.pop(task) if task in waiting else ends[task]
             flowing.pop(task, None)
