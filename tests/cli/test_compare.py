@@ -85,6 +85,27 @@ def test_without_out_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_default_fabric_that_cannot_be_built_is_left_out_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # a random regular graph of degree 4 needs more than 4 servers
+    assert main(["compare", *SMALL, f"out={tmp_path / 'out'}"]) == 0
+    reason = "fabric=expander: expander.degree: must be less than the 4 servers, got 4"
+    assert f"left out: {reason}" in capsys.readouterr().out
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["left_out"] == [reason]
+    assert "expander" not in {row["fabric"] for row in result["rows"]}
+    assert main(["compare", *SMALL, "fabric=expander,ring"]) == 2
+    assert capsys.readouterr().err == f"topoflow compare: {reason.partition(': ')[2]}\n"
+
+
+def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
+    trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
+    assert main(["compare", "workload=captured", f"workload.trace={trace}", f"out={tmp_path / 'out'}"]) == 0
+    rows = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    assert {(row["strategy"], row["servers"]) for row in rows} == {("as_captured", 4)}
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -62,14 +62,16 @@ def run(arguments: argparse.Namespace) -> None:
     with Stages() as stages:
         points = grid(arguments.overrides, check, stages.stage("composing"))
         out = output(points)
-        built = Builder().build(points, stages.stage("placing"))
+        builder = Builder()
+        built = builder.build(points, stages.stage("placing"))
         tick = stages.stage("simulating")
-        timelines = simulate([world.world for world in built], progress=lambda done: tick(done, len(built)))
+        timelines = simulate([one.world for one in built], progress=lambda done: tick(done, len(built)))
         outcomes = tuple(
-            Outcome(settings(point, world.world.name), world.traffic, world.fabric, world.world, timeline, *world.price)
-            for point, world, timeline in zip(points, built, timelines, strict=True)
+            Outcome(settings(one.point, one.world.name), one.traffic, one.fabric, one.world, timeline, *one.price)
+            for one, timeline in zip(built, timelines, strict=True)
         )
-        report = Report(outcomes, shlex.join(["topoflow", "compare", *arguments.overrides]))
+        command = shlex.join(["topoflow", "compare", *arguments.overrides])
+        report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
             tick_draw = stages.stage("drawing")
             write(report, out, lambda done: tick_draw(done, STEPS))
@@ -146,6 +148,7 @@ def settings(point: Point, world: str) -> Settings:
 class Built:
     """One point as objects."""
 
+    point: Point
     traffic: Traffic
     fabric: Fabric
     world: World
@@ -157,28 +160,45 @@ class Builder:
     """Builds every point; what several points have in common is made once."""
 
     made: dict[str, Any] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)  # why fabrics that nobody asked for are missing
 
     def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Built]:
-        """All worlds of the grid; ``progress(done, total)``."""
+        """All worlds of the grid; ``progress(done, total)``.
+
+        A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
+        or the fabric was asked for, that is a ``ValueError``.
+        """
         built = []
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             progress(done, len(points))
-            built.append(self._point(point, name))
+            strategy, traffic = self._once(point, ("workload", "strategy", "servers"), self._traffic)
+            try:
+                fabric = self._fabric(point, strategy, traffic)
+            except ValueError as error:
+                if "fabric" not in point.by_default:
+                    raise
+                self.left_out.append(f"{name}: {error}")
+                continue
+            built.append(self._world(point, name, traffic, fabric))
         progress(len(points), len(points))
+        if not built:
+            raise ValueError(self.left_out[0])
         return built
 
-    def _point(self, point: Point, name: str) -> Built:
-        strategy, traffic = self._once(point, ("workload", "strategy", "servers"), self._traffic)
-        fabric = self._once(
+    def _fabric(self, point: Point, strategy: Strategy, traffic: Traffic) -> Fabric:
+        fabric: Fabric = self._once(
             point,
             ("workload", "strategy", "servers", "fabric"),
             lambda point: build(point, "fabric").build(strategy.servers, Demand(*traffic.demand())),
         )
+        return fabric
+
+    def _world(self, point: Point, name: str, traffic: Traffic, fabric: Fabric) -> Built:
         config = point.config
         world = place(traffic, fabric, name=name, all_reduce=config["all_reduce"], seed=config["seed"])
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
-        return Built(traffic, fabric, world, price)
+        return Built(point, traffic, fabric, world, price)
 
     def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
         build(point, "gpu")

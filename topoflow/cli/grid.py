@@ -45,6 +45,7 @@ class Point:
     swept: Mapping[str, str]  # what differs between the points: key -> value as typed
     choices: Mapping[str, str]  # "fabric" -> "fat_tree"
     config: Mapping[str, typing.Any]
+    by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
 
 
 def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], None]) -> list[Point]:
@@ -55,7 +56,7 @@ def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], 
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
-        points = expand([argument for argument in arguments if argument not in own], own)
+        points, by_default = expand([argument for argument in arguments if argument not in own], own)
         values: dict[str, set[str]] = {}
         for overrides in points:
             for override in overrides:
@@ -67,15 +68,15 @@ def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], 
             progress(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose([*own, *overrides], swept, check))
+            composed.append(_compose([*own, *overrides], swept, by_default, check))
         progress(len(points), len(points))
         return composed
 
 
-def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> list[list[str]]:
-    """The overrides of every point, as ``hydra --multirun`` makes them; ``own`` are those of Hydra itself.
+def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> tuple[list[list[str]], frozenset[str]]:
+    """The overrides of every point, as ``hydra --multirun`` makes them, and the keys that only the config sweeps.
 
-    Needs an initialized Hydra.
+    ``own`` are the overrides of Hydra itself. Needs an initialized Hydra.
     """
     with _one_line(arguments):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
@@ -89,10 +90,11 @@ def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> list[list[str]]
         defaults = compose(CONFIG, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *arguments]), None)[0]
-        return points
+        named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
+        return points, frozenset(map(str, defaults)) - named
 
 
-def _compose(overrides: list[str], swept: Mapping[str, str], check: Check) -> Point:
+def _compose(overrides: list[str], swept: Mapping[str, str], by_default: frozenset[str], check: Check) -> Point:
     with _one_line(overrides):
         config = compose(CONFIG, overrides=overrides, return_hydra_config=True)
         choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
@@ -102,7 +104,7 @@ def _compose(overrides: list[str], swept: Mapping[str, str], check: Check) -> Po
         check({str(key): config[key] for key in config})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved))
+        return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved), by_default)
 
 
 def build(point: Point, group: str) -> typing.Any:

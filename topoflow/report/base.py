@@ -100,6 +100,7 @@ class Report:
 
     outcomes: tuple[Outcome, ...]
     command: str  # what was typed, to reproduce it
+    left_out: tuple[str, ...] = ()  # worlds of the default grid that cannot be built, and why
 
     def __post_init__(self) -> None:
         names = [outcome.settings.world for outcome in self.outcomes]

@@ -25,6 +25,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         worlds=len(report.outcomes),
         answers="".join(f"<p class=answer>{escape(answer)}</p>" for answer in answers(report)),
         tables=_tables(report),
+        left_out="".join(f"<p>Left out: {escape(reason)}</p>" for reason in report.left_out),
         pictures="".join(_picture(picture, images[picture.file]) for picture in PICTURES if picture.file in images),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         command=escape(report.command),

@@ -53,7 +53,7 @@ def result(report: Report) -> dict[str, object]:
         }
         for outcome in report.outcomes
     ]
-    return {"version": __version__, "command": report.command, "rows": rows}
+    return {"version": __version__, "command": report.command, "left_out": list(report.left_out), "rows": rows}
 
 
 def write_result(report: Report, path: Path) -> None:

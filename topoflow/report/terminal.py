@@ -77,3 +77,5 @@ def show(report: Report, console: Console) -> None:
             console.print(f"The fastest {MOST} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
+    for reason in report.left_out:
+        console.print(Text(f"left out: {reason}"))
