@@ -3,6 +3,9 @@
 // Shapes: W worlds, G graphs, T tasks, D dependencies, P paths, H hops, L links. A graph's tasks, paths and
 // dependencies follow those of the graph before. A task's number in `after` and `followers` counts the tasks of all
 // graphs; a path's counts from its graph's first, a link's from its world's first.
+//
+// Source: rows of different length are stored as in compressed sparse rows (Saad, Iterative Methods for Sparse Linear
+// Systems, 2nd ed., 3.4); the model is stated in topoflow/engine/base.py.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The memory that a team needs to run one world.
+// The memory that a team needs to run one world. Source: what world.h, waits.h and maxmin.h ask for.
 #pragma once
 
 #include <cstddef>
