@@ -11,9 +11,9 @@ from topoflow.capture.base import Trace
 from topoflow.capture.load import known_formats, load
 from topoflow.units import human
 
-EPILOG = """example:
-  topoflow capture import rank0.pt.trace.json.gz rank1.pt.trace.json.gz --out trace.jsonl.gz
-  topoflow inspect trace.jsonl.gz
+EPILOG = """example (examples/ is in the repository):
+  topoflow capture import examples/ddp_4_ranks.jsonl.gz --out runs/trace.jsonl.gz
+  topoflow inspect runs/trace.jsonl.gz
 
 Give the files of all ranks, or their folders. Where a profile has no sizes, give the PyTorch execution traces of
 the same steps as well: they are matched rank by rank. To record a job instead of importing a profile of it:
@@ -23,14 +23,17 @@ the same steps as well: they are matched rank by rank. To record a job instead o
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``topoflow capture import FILE... --out TRACE``."""
-    parser = subparsers.add_parser("capture", help="import the traces of a real job")
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = subparsers.add_parser(
+        "capture", help="import the traces of a real job", epilog=EPILOG, formatter_class=layout
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     importer = actions.add_parser(
         "import",
         help="read the profiles of a job's ranks into one trace",
         description=f"Read traces of a job into one file, checking that ranks agree: {', '.join(known_formats())}.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=layout,
     )
     importer.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
     importer.add_argument(

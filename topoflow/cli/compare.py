@@ -37,9 +37,9 @@ EPILOG = """\
 A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
 
   topoflow compare
-  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=answer
+  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
   topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
-  topoflow compare workload=captured workload.trace=trace.jsonl.gz out=answer
+  topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
 """
 
 

@@ -17,11 +17,11 @@ from topoflow.report.trace_pictures import draw_timeline, draw_traffic
 from topoflow.report.trace_terminal import show
 
 EPILOG = """\
-Examples:
+Examples (examples/ is in the repository; profiles of several ranks are given together):
 
-  topoflow inspect trace.jsonl.gz
-  topoflow inspect rank0.pt.trace.json.gz rank1.pt.trace.json.gz --json
-  topoflow inspect DIR --out pictures
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz --out runs/pictures
 """
 
 

@@ -23,8 +23,8 @@ DEVICES = ("cpu", "cuda")
 EPILOG = """\
 The README has the format of a world. Example:
 
-  topoflow simulate world=examples/two_flows.json out=answer
-  cat answer/flows.csv
+  topoflow simulate world=examples/two_flows.json out=runs/two_flows
+  cat runs/two_flows/flows.csv
 """
 
 
