@@ -36,11 +36,11 @@ if rank in (1, 3):  # the group's order is 3, 1
 
 if rank == 0:
     dist.send(floats(112), dst=2)
-    dist.isend(floats(113), dst=3).wait()
+    dist.isend(floats(113), dst=3, tag=7).wait()
 elif rank == 2:
     dist.recv(floats(112), src=0)
 elif rank == 3:
-    assert dist.recv(floats(113)) == 0  # from any source
+    assert dist.recv(floats(113), tag=7) == 0  # from any source; the tag keeps it apart from the exchange below
 right, left = (rank + 1) % ranks, (rank - 1) % ranks
 exchange = [dist.P2POp(dist.isend, floats(114), right), dist.P2POp(dist.irecv, floats(114), left)]
 for work in dist.batch_isend_irecv(exchange):
