@@ -45,7 +45,7 @@ struct Batch {
   int32_t* status;              // out [W] Status
   int64_t budget;               // B of memory for all teams together
   int device;                   // where the arrays lie
-  int64_t stream;               // a cudaStream_t; 0 on the CPU
+  int64_t stream;               // the stream to run on, as a number; 0 on the CPU
 };
 
 namespace cpu {
