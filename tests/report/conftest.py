@@ -86,6 +86,7 @@ def make_outcome() -> Callable[..., Outcome]:
             workload="toy",
             strategy="by_hand",
             fabric=fabric.name,
+            prices="by_hand",
             latency=0.0,
             all_reduce="ring",
             fidelity="fluid",

@@ -135,6 +135,7 @@ def settings(point: Point, world: str) -> Settings:
         workload=point.choices["workload"],
         strategy=point.choices["strategy"],
         fabric=point.choices["fabric"],
+        prices=point.choices["prices"],
         latency=us(point.config["latency_us"]),
         all_reduce=point.config["all_reduce"],
         fidelity=point.config["fidelity"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from topoflow.report.base import Outcome, Report
+from topoflow.report.rows import Row
 from topoflow.units import human
 
 CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
@@ -17,10 +18,10 @@ def _answer(report: Report, job: tuple[Outcome, ...]) -> str:
     fastest, row = job[0], job[0].row
     best = row.iteration_time
     names = dict(zip((outcome.settings.world for outcome in job), report.labels(job), strict=True))
-    place = f"{row.workload} on {row.servers} servers: {names[row.world]}"
+    first = f"{place(row)}: {names[row.world]}"
     if len(job) == 1:
-        return f"{place} takes {human(best, 's')} per step{_price(fastest)}."
-    text = f"{place} is the fastest with {human(best, 's')} per step{_price(fastest)}."
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}."
+    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
         return text
@@ -33,6 +34,11 @@ def _answer(report: Report, job: tuple[Outcome, ...]) -> str:
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
     return text
+
+
+def place(row: Row) -> str:
+    """``dlrm on 16 servers``"""
+    return f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}"
 
 
 def _price(outcome: Outcome) -> str:

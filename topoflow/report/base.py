@@ -26,6 +26,7 @@ class Settings:
     workload: str
     strategy: str
     fabric: str
+    prices: str
     latency: float  # s, of one link
     all_reduce: str
     fidelity: str

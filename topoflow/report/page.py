@@ -28,6 +28,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         left_out="".join(f"<p>Left out: {escape(reason)}</p>" for reason in report.left_out),
         pictures="".join(_picture(picture, images[picture.file]) for picture in PICTURES if picture.file in images),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
+        prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),
         config=escape(json.dumps(dict(report.outcomes[0].settings.config), indent=2)),
         first=escape(report.outcomes[0].settings.world),
@@ -35,9 +36,9 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
 
 
 def _tables(report: Report) -> str:
-    columns = cells(report)
     parts = []
     for job in report.jobs:
+        columns = cells(report, job)
         best = job[0].row.iteration_time
         head = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
         body = "".join(

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from topoflow.report.base import Outcome, Report
 from topoflow.report.style import COLOURS, MARKERS, panels, plain, scale
 
-MOST = 4  # jobs, one panel each
+MOST = 6  # jobs, one panel each
 
 
 def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
@@ -51,7 +51,8 @@ def draw(report: Report) -> Figure:
     ]
     handles.append(Line2D([], [], color="#888888", linestyle="--", label="nothing is both faster and cheaper"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle("Iteration time against price (lower left is better)")
+    limit = "" if len(jobs) == len(report.jobs) else f" ({len(jobs)} of {len(report.jobs)} jobs)"
+    figure.suptitle(f"Iteration time against price; lower left is better{limit}")
     return figure
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topoflow.report.answer import answers
+from topoflow.report.answer import answers, place
 from topoflow.report.base import Outcome, Report
 from topoflow.units import human
 
@@ -26,9 +26,10 @@ class Cell:
     right: bool = True
 
 
-def cells(report: Report) -> list[Cell]:
-    """The columns: the fabric, what else was swept, then the numbers."""
+def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
+    """The columns: the fabric, what else differs between the worlds of a job, then the numbers."""
     swept = [key for key in report.swept if key != "fabric"]
+    swept = [key for key in swept if len({outcome.settings.swept.get(key) for outcome in job}) > 1]
     return [
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
@@ -50,7 +51,7 @@ def _swept_cell(key: str) -> Cell:
 def setting(job: tuple[Outcome, ...]) -> str:
     """What all worlds of a job have in common, in a line."""
     rows = [outcome.row for outcome in job]
-    parts = [f"{rows[0].workload} on {rows[0].servers} servers"]
+    parts = [place(rows[0])]
     strategies = sorted({row.strategy for row in rows})
     if len(strategies) == 1:
         parts.append(f"strategy {strategies[0]}")
@@ -63,8 +64,8 @@ def setting(job: tuple[Outcome, ...]) -> str:
 
 def show(report: Report, console: Console) -> None:
     """Print one table per job, fastest first, and the answer under them."""
-    columns = cells(report)
     for job in report.jobs:
+        columns = cells(report, job)
         best = job[0].row.iteration_time
         table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
         for cell in columns:
