@@ -6,6 +6,7 @@ A wrong input is one line on stderr that names file and place, field, law and va
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from topoflow import __version__
@@ -28,10 +29,20 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         arguments.run(arguments)
+    except BrokenPipeError:  # the reader, say `head`, has seen enough; there is nobody to flush to at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
-        print(f"topoflow {arguments.verb}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"topoflow {arguments.verb}: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"topoflow {arguments.verb}: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def one_line(error: ValueError | OSError) -> str:
+    """What went wrong, in one line; the system's errors as ``file: No such file or directory``."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
