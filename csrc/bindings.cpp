@@ -76,7 +76,10 @@ void simulate(const py::dict& named, int64_t budget, int64_t stream) {
   batch.device = arrays.first().device_id;
   batch.stream = stream;
 
-  const bool on_cpu = arrays.first().device_type == kCpu;
+  const int32_t device_type = arrays.first().device_type;
+  const bool on_cpu = device_type == kCpu;
+  if (!on_cpu && device_type != kCuda)
+    throw py::value_error("device: must be CPU or CUDA, got DLPack device type " + std::to_string(device_type));
   const py::gil_scoped_release release;
   if (on_cpu) return cpu::simulate(batch);
 #ifdef TOPOFLOW_CUDA

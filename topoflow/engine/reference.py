@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from topoflow.engine.base import Timeline, World
+from topoflow.engine.base import Graph, Ints, Offsets, Timeline, World
 
 # Two instants (or two shares) closer than this, relatively, are one.
 SAME = 1e-12
@@ -48,10 +48,8 @@ def simulate(world: World) -> Timeline:
     """
     graph = world.graph
     tasks = range(graph.tasks)
-    bounds, hops = graph.path_offsets.tolist(), graph.path_links.tolist()
-    paths = [hops[bounds[p] : bounds[p + 1]] if p >= 0 else [] for p in graph.path.tolist()]
-    bounds, names = graph.after_offsets.tolist(), graph.after.tolist()
-    after = [names[bounds[t] : bounds[t + 1]] for t in tasks]
+    paths = _paths(graph)
+    after = _rows(graph.after_offsets, graph.after)
     capacity, latency = world.capacity.tolist(), world.latency.tolist()
 
     pending = {t: len(after[t]) for t in tasks}
@@ -96,9 +94,25 @@ def simulate(world: World) -> Timeline:
     stuck = [t for t in tasks if t not in finish]
     if stuck:
         raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
+    return _timeline(world, paths, [start[t] for t in tasks], [finish[t] for t in tasks])
+
+
+def _rows(offsets: Offsets, items: Ints) -> list[list[int]]:
+    bounds, flat = offsets.tolist(), items.tolist()
+    return [flat[first:end] for first, end in zip(bounds, bounds[1:], strict=False)]
+
+
+def _paths(graph: Graph) -> list[list[int]]:
+    """Links of every task, none for a task off the network."""
+    paths = _rows(graph.path_offsets, graph.path_links)
+    return [paths[path] if path >= 0 else [] for path in graph.path.tolist()]
+
+
+def _timeline(world: World, paths: list[list[int]], start: list[float], finish: list[float]) -> Timeline:
+    graph = world.graph
     link_bytes = [0.0] * graph.links
-    for task in tasks:
-        for link in paths[task]:
+    for task, path in enumerate(paths):
+        for link in path:
             link_bytes[link] += float(graph.bytes[task])
     task_start, task_finish = [math.inf] * graph.owners, [0.0] * graph.owners
     for task, owner in enumerate(graph.owner.tolist()):
@@ -106,8 +120,8 @@ def simulate(world: World) -> Timeline:
         task_finish[owner] = max(task_finish[owner], finish[task])
     return Timeline(
         name=world.name,
-        start=np.array([start[t] for t in tasks]),
-        finish=np.array([finish[t] for t in tasks]),
+        start=np.array(start),
+        finish=np.array(finish),
         link_bytes=np.array(link_bytes),
         task_start=np.array([first if math.isfinite(first) else 0.0 for first in task_start]),
         task_finish=np.array(task_finish),
