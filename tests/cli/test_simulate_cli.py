@@ -65,7 +65,8 @@ def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:
 
 
 def test_help_shows_an_example(topoflow_cli: Cli) -> None:
-    assert "topoflow simulate world=examples/two_flows.json out=runs/two_flows" in topoflow_cli("simulate", "--help").stdout
+    example = "topoflow simulate world=examples/two_flows.json out=runs/two_flows"
+    assert example in topoflow_cli("simulate", "--help").stdout
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ A server's GPUs split its samples evenly and work at the same time. Per GPU and 
 where the parameters are streamed once by every GPU, which holds a replica, unless the layer is a lookup (``table``,
 ``embedding``), which reads only the rows it gathers. The rows of a ``table`` are spread over the server's GPUs.
 The backward pass makes two gradients of the forward pass's size, of the inputs and of the parameters: it costs
-twice the forward pass (Kaplan et al., "Scaling laws", 2020, section 2.1). Launch overheads and imperfect kernels are not
-modelled: these times are a lower bound.
+twice the forward pass (Kaplan et al., "Scaling laws", 2020, section 2.1). Launch overheads and imperfect kernels are
+not modelled: these times are a lower bound.
 """
 
 from __future__ import annotations
