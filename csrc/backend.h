@@ -63,6 +63,8 @@ struct RunWorld {
 void simulate(const Batch& given) {
   const DeviceGuard guard(given.device);
   const Stream stream = to_stream(given.stream);
+  const int32_t most_teams = std::min(given.worlds, max_teams<RunWorld>());
+  const ThreadsFor threads(given.graphs.tasks + given.graphs.dependencies);
   const Followers followers(given.graphs, stream);
   Batch batch = given;
   batch.graphs.follower_offsets = followers.offsets();
@@ -71,7 +73,7 @@ void simulate(const Batch& given) {
   const int64_t bytes = State::bytes(longest(batch.task_offsets, batch.worlds, stream),
                                      longest(batch.link_offsets, batch.worlds, stream));
   const int64_t fitting = std::max<int64_t>(1, batch.budget / bytes);
-  const auto teams = static_cast<int32_t>(std::min<int64_t>({fitting, batch.worlds, max_teams<RunWorld>()}));
+  const auto teams = static_cast<int32_t>(std::min<int64_t>(fitting, most_teams));
   const Memory memory(teams * bytes);
   for_each_team(batch.worlds, teams, RunWorld{batch, memory.start(), bytes}, stream);
 }

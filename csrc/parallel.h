@@ -152,6 +152,10 @@ class DeviceGuard {
   int before_ = 0;
 };
 
+struct ThreadsFor {
+  explicit ThreadsFor(int64_t) {}
+};
+
 #else
 
 DEVICE int32_t atomic_add(int32_t* to, int32_t value) {
@@ -225,6 +229,25 @@ void for_each_team(int32_t jobs, [[maybe_unused]] int32_t teams, const Job& job,
 
 struct DeviceGuard {
   explicit DeviceGuard(int) {}
+};
+
+// Threads for Thrust's loops over n items, while this lives: waking them for a few costs more than it gains.
+class ThreadsFor {
+#ifdef _OPENMP
+ public:
+  explicit ThreadsFor(int64_t n) : before_(omp_get_max_threads()) {
+    if (n < 1 << 16) omp_set_num_threads(1);
+  }
+  ~ThreadsFor() { omp_set_num_threads(before_); }
+  ThreadsFor(const ThreadsFor&) = delete;
+  ThreadsFor& operator=(const ThreadsFor&) = delete;
+
+ private:
+  int before_;
+#else
+ public:
+  explicit ThreadsFor(int64_t) {}
+#endif
 };
 
 #endif

@@ -5,6 +5,7 @@ Nothing here is quick. ``topoflow.engine.fluid`` does the same on thousands of w
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -99,7 +100,7 @@ def simulate(world: World) -> Timeline:
 
 def _rows(offsets: Offsets, items: Ints) -> list[list[int]]:
     bounds, flat = offsets.tolist(), items.tolist()
-    return [flat[first:end] for first, end in zip(bounds, bounds[1:], strict=False)]
+    return [flat[first:end] for first, end in itertools.pairwise(bounds)]
 
 
 def _paths(graph: Graph) -> list[list[int]]:
