@@ -29,9 +29,7 @@ def topoflow_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
     """``topoflow_cli("inspect", path, "--json")`` runs the installed command in a process of its own."""
 
     def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())"]
-        return subprocess.run(
-            command + [str(argument) for argument in arguments], capture_output=True, text=True, cwd=cwd, timeout=240
-        )
+        command = [str(Path(sys.executable).parent / "topoflow"), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
 
     return run

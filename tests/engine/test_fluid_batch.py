@@ -52,11 +52,19 @@ def finishes(timelines):
     return np.concatenate([timeline.finish for timeline in timelines])
 
 
-def test_the_number_of_threads_does_not_change_a_bit():
+def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
+    command = [sys.executable, "-c", f"import runpy; print(runpy.run_path({__file__!r})['digest']())"]
+
     def run(threads: int) -> str:
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        command = [sys.executable, "-c", f"import runpy; print(runpy.run_path({__file__!r})['digest']())"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(
+            command,
+            cwd=tmp_path,  # in a checkout, the folder topoflow/ would stand before the installed package
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
 
     assert run(1) == run(2) == run(5) == f"{digest()}\n"
 
