@@ -15,6 +15,10 @@ REDUCE = Communication("all_reduce", (0, 1), "float32", 4, 4, group_name="0")
 OTHER = Communication("all_reduce", (0,), "float32", 4, 4, group_name="1")
 
 
+def point(op: str) -> Communication:
+    return Communication(op, (0, 1), "float32", 4, 4, peer=1, group_name="0")
+
+
 class Clocks:
     """A wall clock and a processor clock, moved by hand."""
 
@@ -129,6 +133,18 @@ def test_a_script_without_optimizer_is_one_iteration_from_its_first_communicatio
     trace = recording.trace("job", 0, 2, 100.0, "", ())
     assert [event.iteration for event in trace.ranks[0]] == [-1, 0, 0]
     assert trace.notes == ("no optimizer took a step: the script is one iteration",)
+
+
+def test_what_a_stage_receives_for_its_first_forward_pass_belongs_to_iteration_0(clocks, recording) -> None:
+    issue(recording, point("send"))  # set-up: a collective comes between this and the training
+    issue(recording, REDUCE)
+    clocks.compute(1.0)
+    issue(recording, point("recv"))
+    clocks.compute(1.0)
+    recording.begin_iterations()
+    clocks.compute(1.0)
+    issue(recording, point("send"))
+    assert [event.iteration for event in events(recording)] == [-1, -1, -1, 0, 0, 0, 0]
 
 
 def test_a_receive_from_nobody_knows_whom_is_counted(recording) -> None:

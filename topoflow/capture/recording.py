@@ -15,8 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace
 from topoflow.capture.training_steps import iteration_numbers
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
@@ -110,9 +111,17 @@ class Recording:
         self._first_forward = len(self._events)
 
     def _begin(self) -> int:
-        """Position where iteration 0 begins: the first training forward pass, or else the first communication."""
-        communications = (position for position, event in enumerate(self._events) if isinstance(event, Pending))
-        begin = self._first_forward if self._first_forward is not None else next(communications, 0)
+        """Position where iteration 0 begins: the first training forward pass and the sends and receives that led to it
+        (a later pipeline stage receives before it computes), or else the first communication.
+        """
+        communications = [event for event in self._events if isinstance(event, Pending)]
+        if self._first_forward is None:
+            begin = communications[0].position if communications else 0
+        else:
+            begin = self._first_forward
+            latest = (pending for pending in reversed(communications) if pending.position < begin)
+            leading = takewhile(lambda pending: pending.event.op in POINT_TO_POINT, latest)
+            begin = min((pending.position for pending in leading), default=begin)
         return begin if not self._steps or begin < self._steps[0] else 0
 
     def step(self) -> None:

@@ -4,7 +4,8 @@
                  ^ first forward pass   ^ optimizer step ends  ^
 
 Iteration 0 begins with the first forward pass of a module in training mode, so that what DDP's constructor sends is
-set-up (in a script without one, with the first communication). Each ends when the optimizer has stepped; where several
+set-up; what a pipeline stage receives for that pass belongs to it (``recording``). In a script without such a pass it
+begins with the first communication. Each ends when the optimizer has stepped; where several
 optimizers step, the one that stepped first counts. A script without optimizer is one iteration.
 
 DDP's first iteration sends other buckets than the later ones (their order is only then known): it is numbered, but is
