@@ -57,6 +57,15 @@ def test_a_missing_operation_is_named() -> None:
         merged(part(0, ALL_REDUCE, ALL_REDUCE), part(1, ALL_REDUCE))
 
 
+def test_sends_and_receives_are_paired_by_their_tags() -> None:
+    sends = [Operation("", "send", (0, 1), "pp", "float32", 4 * tag, tag=tag, peer=1) for tag in (1, 2)]
+    receives = [Operation("", "recv", (0, 1), "pp", "float32", None, 4 * tag, tag=tag, peer=0) for tag in (2, 1)]
+    trace = merged(part(0, *sends), part(1, *receives))
+    assert [(event.tag, event.bytes) for event in trace.communications(1)] == [(2, 8), (1, 4)]
+    with pytest.raises(ValueError, match="ranks 0 and 1: .* and nothing on rank 1"):
+        merged(part(0, *sends), part(1, replace(receives[0], tag=3), receives[1]))
+
+
 def test_splits_of_an_all_to_all_must_transpose() -> None:
     def side(into: tuple[int, ...], out: tuple[int, ...]) -> Operation:
         sizes = {"bytes_in": 4 * sum(into), "bytes_out": 4 * sum(out)}

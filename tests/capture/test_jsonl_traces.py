@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.capture.base import COLLECTIVES, Communication, Compute, Trace
+from topoflow.capture.base import COLLECTIVES, POINT_TO_POINT, Communication, Compute, Trace
 from topoflow.capture.jsonl import read, write
 from topoflow.capture.load import load
 from topoflow.units import DTYPE_BYTES
@@ -31,7 +31,7 @@ computes = st.builds(
 )
 communications = st.builds(
     Communication,
-    op=st.sampled_from(COLLECTIVES),
+    op=st.sampled_from(COLLECTIVES + POINT_TO_POINT),
     group=groups,
     dtype=st.sampled_from(sorted(DTYPE_BYTES)),
     bytes_in=sizes,
@@ -39,6 +39,8 @@ communications = st.builds(
     iteration=st.integers(-1, 2),
     splits_in=st.lists(sizes, max_size=4).map(tuple),
     splits_out=st.lists(sizes, max_size=4).map(tuple),
+    peer=st.integers(0, WORLD - 1),
+    tag=sizes,
     root=st.none() | st.integers(0, WORLD - 1),
     issue=times,
     start=times,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
@@ -119,6 +121,13 @@ def test_two_ranks_may_both_send_before_they_receive() -> None:
         )
     )
     assert len(job) == 4
+
+
+def test_a_tag_tells_which_receive_takes_a_send() -> None:
+    small, large = (replace(point("send", 1), tag=tag, bytes_in=size) for tag, size in ((1, 8), (2, 64)))
+    early, late = (replace(point("recv", 0), tag=tag, bytes_out=size) for tag, size in ((2, 64), (1, 8)))
+    job = steps(representative(Trace("toy", 2, 1, {0: (small, large), 1: (early, late)})))
+    assert {tuple(event.bytes for _, event in step.events) for step in job} == {(8, 8), (64, 64)}
 
 
 def test_a_circle_of_waiting_is_refused() -> None:

@@ -53,7 +53,7 @@ def _key(member: Member) -> tuple[tuple[object, ...], tuple[int, ...]]:
     if communication.op in POINT_TO_POINT:
         peer = communication.peer if communication.peer is not None else member.rank
         ends = (member.rank, peer) if communication.op == "send" else (peer, member.rank)
-        return ("point to point", communication.group_name, *ends), ends
+        return ("point to point", communication.group_name, communication.tag, *ends), ends
     return ("group", communication.group_name, frozenset(communication.group)), communication.group
 
 

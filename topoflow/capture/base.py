@@ -44,8 +44,9 @@ class Communication:
 
     ``bytes_in`` is the rank's input tensor, ``bytes_out`` its output tensor: an all-gather of n ranks has
     ``bytes_out = n * bytes_in``, an all-reduce ``bytes_in == bytes_out``. ``peer`` is the global rank at the
-    other end of a send/recv and ``root`` the global root of a rooted collective. Splits are elements per
-    member of the group, as all-to-all-v passes them; empty means equal.
+    other end of a send/recv and ``root`` the global root of a rooted collective. A receive takes what was sent
+    with its ``tag``, where the backend has tags (NCCL has none). Splits are elements per member of the group, as
+    all-to-all-v passes them; empty means equal.
     """
 
     op: str
@@ -57,6 +58,7 @@ class Communication:
     splits_in: tuple[int, ...] = ()
     splits_out: tuple[int, ...] = ()
     peer: int | None = None
+    tag: int = 0
     root: int | None = None
     issue: float | None = None  # s, when the host asked for it
     start: float | None = None  # s, when the transfer began (includes waiting for the others)

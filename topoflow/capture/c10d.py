@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
 
-from topoflow.capture.base import Communication
+from topoflow.capture.base import POINT_TO_POINT, Communication
 from topoflow.capture.recording import UNKNOWN_PEER
 from topoflow.units import DTYPE_BYTES
 
@@ -87,7 +87,8 @@ def communication(call: Call, group: ProcessGroup, arguments: Mapping[str, Any],
     outputs = list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
     dtype = str((inputs or outputs)[0].dtype).removeprefix("torch.") if inputs or outputs else "uint8"
     other = ranks[arguments[call.other]] if call.other else None
-    peer = other if call.op in ("send", "recv") else None
+    peer = other if call.op in POINT_TO_POINT else None
+    tagged = call.op in POINT_TO_POINT and dist.get_backend(group) != "nccl"  # which takes a tag, and ignores it
     return Communication(
         op=call.op,
         group=ranks,
@@ -97,7 +98,8 @@ def communication(call: Call, group: ProcessGroup, arguments: Mapping[str, Any],
         splits_in=_splits(call, arguments.get(call.splits_in, ()), inputs),
         splits_out=_splits(call, arguments.get(call.splits_out, ()), outputs),
         peer=UNKNOWN_PEER if call.op == "recv" and peer is None else peer,
-        root=None if call.op in ("send", "recv") else other,
+        tag=arguments["tag"] if tagged else 0,
+        root=None if call.op in POINT_TO_POINT else other,
         group_name=group.group_name,
     )
 

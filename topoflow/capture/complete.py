@@ -35,6 +35,7 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
             splits_in=operation.splits_in or (),
             splits_out=operation.splits_out or (),
             peer=operation.peer,
+            tag=operation.tag,
             root=operation.root,
             issue=operation.issue,
             start=operation.start,

@@ -147,6 +147,7 @@ def _communication(row: Fields) -> Communication:
             splits_in=row.integers("splits_in") if row.has("splits_in") else (),
             splits_out=row.integers("splits_out") if row.has("splits_out") else (),
             peer=row.integer("peer", highest=LARGEST_RANK) if row.has("peer") else None,
+            tag=row.integer("tag") if row.has("tag") else 0,
             root=row.integer("root", highest=LARGEST_RANK) if row.has("root") else None,
             issue=_time(row, "issue"),
             start=_time(row, "start"),

@@ -33,6 +33,7 @@ class Operation:
     splits_in: tuple[int, ...] | None = None
     splits_out: tuple[int, ...] | None = None
     peer: int | None = None
+    tag: int = 0
     root: int | None = None
     sequence: int | None = None
     iteration: int = 0

@@ -16,7 +16,7 @@ from one rank's times, as a GPU runs one compute stream beside its communicators
 - without times, everything follows what was issued before it.
 
 Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
-the k-th receive of j from i. A transfer waits for its sender only, as an eager send does.
+the k-th receive of j from i with that tag. A transfer waits for its sender only, as an eager send does.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _channel(rank: int, event: Communication) -> Hashable:
     """What the k-th operations of different ranks are matched by."""
     if event.op in POINT_TO_POINT:
         ends = (rank, event.peer) if event.op == "send" else (event.peer, rank)
-        return (event.group_name, event.group, ends)
+        return (event.group_name, event.group, event.tag, ends)
     return (event.group_name, event.group)
 
 

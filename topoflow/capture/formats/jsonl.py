@@ -45,6 +45,7 @@ def _event(name: str, rank: int, index: int, event: Compute | Communication) -> 
         splits_in=event.splits_in,
         splits_out=event.splits_out,
         peer=event.peer,
+        tag=event.tag,
         root=event.root,
         iteration=event.iteration,
         issue=event.issue,
