@@ -49,12 +49,6 @@ def test_the_input_is_never_overwritten(topoflow_cli: Command, tmp_path: Path) -
     assert path.read_text() == "{}"
 
 
-def test_help_shows_an_example(topoflow_cli: Command) -> None:
-    done = topoflow_cli("capture", "import", "--help")
-    assert done.returncode == 0
-    assert "topoflow capture import rank0.pt.trace.json.gz rank1.pt.trace.json.gz --out trace.jsonl.gz" in done.stdout
-
-
 def test_a_folder_without_a_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"must hold a trace .*, got 1 other files"):
