@@ -62,7 +62,7 @@ def test_sends_and_receives_are_paired_by_their_tags() -> None:
     receives = [Operation("", "recv", (0, 1), "pp", "float32", None, 4 * tag, tag=tag, peer=0) for tag in (2, 1)]
     trace = merged(part(0, *sends), part(1, *receives))
     assert [(event.tag, event.bytes) for event in trace.communications(1)] == [(2, 8), (1, 4)]
-    with pytest.raises(ValueError, match="ranks 0 and 1: .* and nothing on rank 1"):
+    with pytest.raises(ValueError, match=r"ranks 0 and 1: .* and nothing on rank 1"):
         merged(part(0, *sends), part(1, replace(receives[0], tag=3), receives[1]))
 
 
