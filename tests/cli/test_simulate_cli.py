@@ -64,6 +64,17 @@ def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["wrld=x"], "wrld: no such key; must be one of world, out, device"),
+        (["world"], "world: must have a value, as in world=VALUE, got 'world'"),
+        (["world=x", "out="], "out: must have a value, as in out=VALUE, got 'out='"),
+        (["world=x", "world=y"], "world: must be given once, got 'x' and 'y'"),
+        (["world=x", "device=tpu"], "device: must be one of cpu, cuda, got 'tpu'"),
+        ([], "world: must be given, as in world=FILE.json"),
+    ],
+)
 def test_a_wrong_word_names_key_law_and_value(settings: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=r"must") as caught:
         parse(settings)
