@@ -227,7 +227,7 @@ def test_a_connection_keeps_its_path_and_connections_spread_evenly() -> None:
     one = place(Traffic("t", 2, (Transfer(S, 0, 1), Transfer(2 * S, 0, 1))), fabric, name="world")
     assert one.graph.path[0] == one.graph.path[1]
     taken = [
-        int(place(Traffic("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path[0])
+        tuple(place(Traffic("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path_links)
         for seed in range(400)
     ]
     # 400 draws from 4 paths: 100 each, standard deviation sqrt(400 * 1/4 * 3/4) = 8.7

@@ -81,12 +81,12 @@ class Blocks:
         key = ("transfer", task.source, task.target, task.path)
         if key not in self.made:
             if task.path is None:
-                ends = np.array([[task.source], [task.target]])
-                path = self.paths.connect(ends[0], ends[1], np.zeros(1, np.int64), "mp")
+                path = self.paths.connection(task.source, task.target, 0, "mp")
             else:
                 self._check_path(task, task.path, where)
-                path = np.array([self.paths.number(task.path)], np.int32)
-            self.made[key] = replace(JOIN, share=(path != NO_PATH).astype(np.float64), path=path)
+                path = self.paths.number(task.path)
+            share = np.full(1, 0.0 if path == NO_PATH else 1.0)
+            self.made[key] = replace(JOIN, share=share, path=np.full(1, path, np.int32))
         return self.made[key]
 
     def _check_path(self, task: Transfer, path: Path, where: str) -> None:
@@ -108,7 +108,7 @@ class Blocks:
         sends = collectives.schedule(task.op, algorithm, task.bytes, self._orders(task, local), root)
         server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]
         kind = "all_reduce" if task.op == "all_reduce" else "mp"
-        path = self.paths.connect(server[sends.source], server[sends.target], sends.channel, kind)
+        path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)
         share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
         inside = path == NO_PATH
         if algorithm == "direct":  # what a rank sends to others on its server shares its local port

@@ -10,26 +10,21 @@ of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPS
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 PURPOSE = 0x45434D50  # "ECMP": another purpose with the same seed draws other numbers
+WORD = 2**64 - 1
 
 
-def choose(seed: int, source: ArrayLike, target: ArrayLike, channel: ArrayLike, paths: ArrayLike) -> NDArray[np.int64]:
-    """[F] which of the ``paths`` [F] paths each connection (``source``, ``target``, ``channel`` [F]) takes."""
-    state = _mix(np.array([(seed & 0xFFFFFFFFFFFFFFFF) ^ PURPOSE], np.uint64))
+def choose(seed: int, source: int, target: int, channel: int, paths: int) -> int:
+    """Which of ``paths`` paths the connection (``source``, ``target``, ``channel``) takes."""
+    state = _mix((seed & WORD) ^ PURPOSE)
     for field in (source, target, channel):
-        state = _mix(state ^ np.asarray(field).astype(np.uint64))
-    uniform = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53  # [0, 1)
-    chosen: NDArray[np.int64] = (uniform * np.asarray(paths)).astype(np.int64)
-    return chosen
+        state = _mix(state ^ field)
+    return int((state >> 11) * 2.0**-53 * paths)  # [0, 1) in as many equal regions as there are paths
 
 
-def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(state: int) -> int:
     """SplitMix64: add the golden ratio, then finalize; modulo 2^64."""
-    z: NDArray[np.uint64] = state + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return z
+    z = (state + 0x9E3779B97F4A7C15) & WORD
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & WORD
+    return z ^ (z >> 31)

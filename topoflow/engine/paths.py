@@ -1,4 +1,4 @@
-"""The path table of a world: every path once, and which one a connection takes."""
+"""The path table of a world: every path that is taken, once, and which one a connection takes."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ class Paths:
     fabric: Fabric
     seed: int
     table: dict[Path, int] = field(default_factory=dict)
-    candidates: dict[tuple[int, int, str], list[int]] = field(default_factory=dict)
+    taken: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
 
     def number(self, path: Path) -> int:
         """The place of ``path`` in the table, entered at its first use."""
         return self.table.setdefault(tuple(path), len(self.table)) if path else NO_PATH
 
-    def connect(self, source: Offsets, target: Offsets, channel: Offsets, kind: str) -> Ints:
-        """[F] the path of each connection, which is a (source, target, channel); none from a server to itself."""
-        servers = self.fabric.servers
-        key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
-        sources, targets, channels = key // servers % servers, key % servers, key // (servers * servers)
-        options = [self._between(*pair, kind) for pair in zip(sources.tolist(), targets.tolist(), strict=True)]
-        chosen = choose(self.seed, sources, targets, channels, [len(option) for option in options])
-        taken: Ints = np.array([option[index] for option, index in zip(options, chosen, strict=True)], np.int32)
-        connected: Ints = taken[inverse.reshape(-1)]
-        return connected
-
-    def _between(self, source: int, target: int, kind: str) -> list[int]:
+    def connection(self, source: int, target: int, channel: int, kind: str) -> int:
+        """The path of one connection; none from a server to itself."""
         if source == target:
-            return [NO_PATH]
-        if (source, target, kind) not in self.candidates:
+            return NO_PATH
+        connection = (source, target, channel, kind)
+        if connection not in self.taken:
             routes = self.fabric.route(source, target, kind)
             if not routes:
                 ends = f"{self.fabric.nodes[source]!r} to {self.fabric.nodes[target]!r}"
                 raise ValueError(f"{self.fabric.name}.route: must connect all servers, got no path from {ends}")
-            self.candidates[source, target, kind] = [self.number(path) for path in routes]
-        return self.candidates[source, target, kind]
+            self.taken[connection] = self.number(routes[choose(self.seed, source, target, channel, len(routes))])
+        return self.taken[connection]
+
+    def connections(self, source: Offsets, target: Offsets, channel: Offsets, kind: str) -> Ints:
+        """[F] the path of each connection (``source``, ``target``, ``channel`` [F])."""
+        servers = self.fabric.servers
+        key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
+        ends = (key // servers % servers).tolist(), (key % servers).tolist()
+        distinct = zip(*ends, (key // servers**2).tolist(), strict=True)
+        paths = np.array([self.connection(*each, kind) for each in distinct], np.int32)
+        connected: Ints = paths[inverse.reshape(-1)]
+        return connected
 
     def csr(self) -> tuple[Offsets, Ints]:
         """Offsets [P+1] and links [H] of the table."""
