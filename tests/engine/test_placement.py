@@ -117,7 +117,15 @@ def test_a_double_binary_tree_among_three_shares_the_port_of_the_rank_inside() -
 
 
 def test_trees_are_pipelined_in_chunks_of_512_kib() -> None:
-    assert [collectives.chunks(size) for size in (0, 1, 2**19, 2**19 + 1, 2**30)] == [1, 1, 1, 2, 64]
+    assert [collectives.chunks("chain", size) for size in (0, 1, 2**19, 2**19 + 1, 2**30)] == [1, 1, 1, 2, 64]
+
+
+def test_the_two_trees_of_an_all_reduce_are_cut_as_if_it_were_alone() -> None:
+    # 32 MiB are 32 chunks of 512 KiB in each of two trees, 64 MiB are 64: 2 ranks send each chunk up and down
+    sizes = (2**25, 2**26)
+    tasks = tuple(collective("all_reduce", 2, bytes=size, algorithm="double_binary_tree") for size in sizes)
+    graph = place(Traffic("t", 2, tasks), switch(2), name="world").graph
+    assert np.bincount(graph.owner).tolist() == [2 * 2 * 32 + 2, 2 * 2 * 64 + 2]
 
 
 @pytest.mark.parametrize("op", ["broadcast", "reduce"])

@@ -60,10 +60,10 @@ class Blocks:
         algorithm = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
             return JOINS
-        pipelined = collectives.chunks(task.bytes) if algorithm in ("chain", "double_binary_tree") else 0
-        key = (task.op, algorithm, task.group, task.local, task.root, task.splits, pipelined)
+        chunks = collectives.chunks(algorithm, task.bytes)
+        key = (task.op, algorithm, task.group, task.local, task.root, task.splits, chunks)
         if key not in self.made:
-            self.made[key] = self._collective(task, algorithm, where)
+            self.made[key] = self._collective(task, algorithm, chunks, where)
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -99,13 +99,13 @@ class Blocks:
             ends = f"{fabric.nodes[task.source]!r} to {fabric.nodes[task.target]!r}"
             raise ValueError(f"{where}.path: must lead from {ends} without a gap, got {list(path)}")
 
-    def _collective(self, task: Collective, algorithm: str, where: str) -> Block:
+    def _collective(self, task: Collective, algorithm: str, chunks: int, where: str) -> Block:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
         local = 1 if algorithm == "hierarchical" else task.local
         rings = len(self.paths.fabric.rings.get(task.group, (task.group,)))
         collectives.check_size(where, algorithm, len(task.group) * local, rings)
         root = None if task.root is None else task.group.index(task.root) * local
-        sends = collectives.schedule(task.op, algorithm, task.bytes, self._orders(task, local), root)
+        sends = collectives.schedule(task.op, algorithm, self._orders(task, local), root, chunks)
         server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]
         kind = "all_reduce" if task.op == "all_reduce" else "mp"
         path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)

@@ -5,11 +5,11 @@ A rank is one member of the collective: the group's servers in order, ``local`` 
 
 from __future__ import annotations
 
+from topoflow.engine.collectives import tree
 from topoflow.engine.collectives.direct import all_to_all, gather, scatter
 from topoflow.engine.collectives.halving_doubling import halving_doubling
 from topoflow.engine.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring
 from topoflow.engine.collectives.schedule import Index, Schedule
-from topoflow.engine.collectives.tree import MOST_CHUNKS, broadcast, chunks, double_binary_tree, reduce
 
 __all__ = ["ALGORITHMS", "Schedule", "check_algorithm", "check_size", "chunks", "schedule"]
 
@@ -40,15 +40,23 @@ def check_algorithm(field: str, op: str, algorithm: str) -> None:
 
 def check_size(field: str, algorithm: str, ranks: int, rings: int) -> None:
     """Raise ``ValueError`` where a schedule would not fit in memory: rings and direct sends grow with ranks^2."""
-    sends = 2 * rings * ranks * ranks if algorithm in ("ring", "hierarchical", "direct") else 4 * MOST_CHUNKS * ranks
+    sends = (
+        2 * rings * ranks * ranks if algorithm in ("ring", "hierarchical", "direct") else 4 * tree.MOST_CHUNKS * ranks
+    )
     if sends > MOST_SENDS:
         raise ValueError(f"{field}: {algorithm} must make at most {MOST_SENDS} sends, got {ranks} ranks")
 
 
-def schedule(op: str, algorithm: str, bytes: float, orders: Index, root: int | None) -> Schedule:
-    """The sends of ``op`` by ``algorithm``. ``orders`` [R, n]: the ranks along each ring; others than ring use n only.
+def chunks(algorithm: str, bytes: float) -> int:
+    """Into how many chunks ``algorithm`` cuts ``bytes``; 0 for one that is not pipelined. Two trees have half each."""
+    pieces = {"chain": 1, "double_binary_tree": 2}
+    return tree.chunks(bytes / pieces[algorithm]) if algorithm in pieces else 0
 
-    ``bytes`` only chooses the number of chunks of a tree.
+
+def schedule(op: str, algorithm: str, orders: Index, root: int | None, chunks: int) -> Schedule:
+    """The sends of ``op`` by ``algorithm``.
+
+    ``orders`` [R, n] are the ranks along each ring (other algorithms use n only), ``chunks`` those of a pipelined one.
     """
     ranks = orders.shape[1]
     if algorithm in ("ring", "hierarchical"):
@@ -56,10 +64,10 @@ def schedule(op: str, algorithm: str, bytes: float, orders: Index, root: int | N
     if algorithm == "halving_doubling":
         return halving_doubling(ranks)
     if algorithm == "double_binary_tree":
-        return double_binary_tree(ranks, chunks(bytes / 2))
+        return tree.double_binary_tree(ranks, chunks)
     if op == "all_to_all":
         return all_to_all(ranks)
     assert root is not None  # a law of Traffic: these operations have one
     if op in ("gather", "scatter"):
         return (gather if op == "gather" else scatter)(ranks, root)
-    return (broadcast if op == "broadcast" else reduce)(ranks, root, chunks(bytes))
+    return (tree.broadcast if op == "broadcast" else tree.reduce)(ranks, root, chunks)
