@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -43,10 +45,25 @@ def load(paths: Sequence[Path]) -> Trace:
         raise ValueError("paths: must name a file or folder, got none")
     parts: list[Part] = []
     notes: list[str] = []
-    for path in paths:
-        parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
-    trace = merge(parts, _job_name(paths))
+    with _no_garbage_collection():
+        for path in paths:
+            parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
+        trace = merge(parts, _job_name(paths))
     return replace(trace, notes=(*trace.notes, *notes))
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """What is read has no cycles, but the collector would walk the growing document in search of them, again and again:
+    half of the time of a large file.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
