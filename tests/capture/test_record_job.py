@@ -62,11 +62,13 @@ def test_times_count_from_the_rank_that_started_first(tmp_path) -> None:
     assert trace.ranks[0][0].start >= 0.1
 
 
-def test_a_rank_that_never_arrives_is_named(tmp_path) -> None:
+def test_a_rank_that_never_arrives_is_waited_for_aloud_and_named(tmp_path, monkeypatch, capsys) -> None:
     first = job(tmp_path, 0, patience=0.1)
     first.start()
+    monkeypatch.setattr("topoflow.capture.job.QUIET", 0.0)
     with pytest.raises(ValueError, match=r"^rank 1: has not started after 0.1 s, so there is no trace$"):
         first.finish(lambda origin: record(0, origin))
+    assert capsys.readouterr().err == "topoflow.capture: rank 1 has not started, waiting up to 0.1 s for it\n"
     job(tmp_path, 1).start()
     with pytest.raises(ValueError, match=r"^rank 1: has not finished after 0.1 s, so there is no trace$"):
         first.finish(lambda origin: record(0, origin))
@@ -79,7 +81,7 @@ def test_a_rank_that_failed_is_named_with_its_error(tmp_path) -> None:
     first.start()
     second.start()
     second.fail(RuntimeError("out of\nluck"))
-    with pytest.raises(ValueError, match=r"^rank 1: its script must end well, got RuntimeError: out of luck$"):
+    with pytest.raises(ValueError, match=r"^rank 1: must end well, got RuntimeError: out of luck$"):
         first.finish(lambda origin: record(0, origin))
     assert not list(tmp_path.glob("*.jsonl.gz"))
 

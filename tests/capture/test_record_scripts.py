@@ -200,13 +200,19 @@ def test_a_script_without_torchrun_is_one_rank(tmp_path) -> None:
     (tmp_path / "neighbour.py").write_text("NAME = 'found beside the script'\n")
     script = tmp_path / "alone.py"
     script.write_text("import sys, neighbour\nprint(neighbour.NAME, sys.argv[1:], __name__)\nsys.exit(0)\n")
-    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "alone.py", "-x"]
+    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "alone.py", "-x"]  # [5] is the folder
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("found beside the script ['-x'] __main__\n")
     assert load([tmp_path / "out"]).world_size == 1
+    script.write_text("import os\nprint('left')\nos._exit(0)\n")  # which passes by all that Python does at its end
+    command[5] = "left"
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("left\ntopoflow.capture: 1 ranks")
+    assert load([tmp_path / "left"]).world_size == 1
     script.write_text("import sys\nsys.exit(7)\n")
-    command[5] = "again"  # --out
+    command[5] = "again"
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert (done.returncode, done.stderr) == (7, "")
     assert [path.name for path in sorted((tmp_path / "again").iterdir())] == ["rank0.failed", "rank0.started"]

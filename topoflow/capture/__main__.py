@@ -6,10 +6,15 @@ import argparse
 import os
 import runpy
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from topoflow.capture.base import Trace
 from topoflow.capture.job import TRACE, Job
+
+if TYPE_CHECKING:
+    from topoflow.capture.recorder import Recorder  # needs torch
 
 EXAMPLE = """\
 example, from the project's folder (4 processes on this machine, gloo, no GPU needed):
@@ -31,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         return _refuse(error)
     recorder = recorder_class()
+    _conclude_at_os_exit(job, recorder)
     try:
         with recorder:
             run_script(arguments.script, arguments.arguments)
@@ -41,13 +47,37 @@ def main(argv: list[str] | None = None) -> int:
     except BaseException as error:
         job.fail(error)
         raise
+    return _conclude(job, recorder)
+
+
+def _conclude(job: Job, recorder: Recorder) -> int:
+    """The script has ended well: bring the ranks together."""
     try:
         trace = job.finish(lambda origin: recorder.trace(job.name, job.rank, job.world_size, origin))
     except (ValueError, OSError) as error:
+        with suppress(OSError):  # such as the error itself: no space
+            job.fail(error)
         return _refuse(error)
     if trace is not None:
-        print(_summary(trace, arguments.out / TRACE))
+        print(_summary(trace, job.out / TRACE))
     return 0
+
+
+def _conclude_at_os_exit(job: Job, recorder: Recorder) -> None:
+    """Scripts that end by ``os._exit``, so as not to wait for other threads, end well too if they say 0."""
+    leave, process = os._exit, os.getpid()
+
+    def conclude_and_leave(status: int) -> NoReturn:
+        if os.getpid() == process:  # else a process that the script has forked, such as a data loader's
+            if status:
+                job.fail(SystemExit(status))
+            else:
+                status = _conclude(job, recorder)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        leave(status)
+
+    os._exit = conclude_and_leave
 
 
 def run_script(script: Path, arguments: list[str]) -> None:
@@ -85,7 +115,7 @@ def _environment(name: str, default: int) -> int:
     return int(value)
 
 
-def _recorder_class() -> type:
+def _recorder_class() -> type[Recorder]:
     try:
         import torch.distributed  # noqa: F401
     except ModuleNotFoundError as error:

@@ -2,7 +2,7 @@
 
     rank0.started   rank1.started       each rank, when it begins; its content is the time
     .rank0.recorded.gz ...              each rank, when its script has ended well
-    rank2.failed                        instead, when its script has not
+    rank2.failed                        instead, when it has not, with the reason
     rank0.jsonl.gz ... trace.jsonl.gz   rank 0, when all have arrived and agree; trace.jsonl.gz comes last
 
 So nothing incomplete has a name that a reader would take for a trace. The script's process group is not used: it
@@ -11,6 +11,7 @@ may be gone by then.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from topoflow.capture.load import load
 TRACE = "trace.jsonl.gz"
 RECORDED = "recorded.gz"  # its file is hidden: readers of a folder pass over it
 PATIENCE = 600.0  # s that a rank waits for the others after its own script has ended
+QUIET = 10.0  # s after which it says what it waits for
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Job:
             ) from None
 
     def fail(self, error: BaseException) -> None:
-        """This rank's script has ended with ``error``: there will be no trace."""
+        """This rank, or its script, has ended with ``error``: there will be no trace."""
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         write_atomically(self._file(self.rank, "failed"), reason.encode())
 
@@ -90,19 +92,25 @@ class Job:
 
     def _wait_for(self, kind: str, complaint: str) -> None:
         """Until every rank has a file of ``kind``; ValueError when one has failed or takes too long."""
-        deadline = time.monotonic() + self.patience
+        began = time.monotonic()
+        told = False
         for rank in range(self.world_size):
             while not _is_written(self._file(rank, kind)):
                 self._check_failures()
-                if time.monotonic() > deadline:
+                waited = time.monotonic() - began
+                if waited > self.patience:
                     raise ValueError(f"rank {rank}: {complaint} after {self.patience:g} s, so there is no trace")
+                if waited > QUIET and not told:
+                    told = True
+                    news = f"rank {rank} {complaint}, waiting up to {self.patience:g} s for it"
+                    print(f"topoflow.capture: {news}", file=sys.stderr, flush=True)
                 time.sleep(0.02)
 
     def _check_failures(self) -> None:
         for rank in range(self.world_size):
             failed = self._file(rank, "failed")
             if failed.exists():
-                raise ValueError(f"rank {rank}: its script must end well, got {failed.read_text()}")
+                raise ValueError(f"rank {rank}: must end well, got {failed.read_text()}")
 
 
 def _is_written(path: Path) -> bool:

@@ -60,12 +60,12 @@ class Recorder(TorchDispatchMode):
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
-        self._recording.pause()
         self._hooks.remove()
         Work.wait = self._wait
 
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
         """What was recorded, with times in seconds since ``origin`` (of ``time.time``)."""
+        self._recording.pause()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
         if self._on_device:
             notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
