@@ -194,6 +194,13 @@ def test_a_flat_ring_passes_through_all_members_of_a_server() -> None:
     np.testing.assert_allclose(timeline.link_bytes, 10 * S / 6)
 
 
+def test_the_rings_of_a_server_share_the_local_port() -> None:
+    # 4 members of one server, 2 rings with half of S each at the same time: as one ring, 6 S/4 at 200 GB/s
+    one = run(switch(1), collective("all_reduce", 1, local=4), local_bandwidth=200e9)
+    two = run(switch(1, {(0,): ((0,), (0,))}), collective("all_reduce", 1, local=4), local_bandwidth=200e9)
+    assert one.makespan == two.makespan == pytest.approx(6 * S / 4 / 200e9)
+
+
 def test_direct_sends_inside_a_server_share_the_local_port() -> None:
     # one server, 4 members: each sends S/4 to 3 others through its port of 250 GB/s: 0.75 MB / 250 GB/s = 3 us
     timeline = run(switch(1), collective("all_to_all", 1, local=4), local_bandwidth=250e9)

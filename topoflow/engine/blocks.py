@@ -102,10 +102,10 @@ class Blocks:
     def _collective(self, task: Collective, algorithm: str, chunks: int, where: str) -> Block:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
         local = 1 if algorithm == "hierarchical" else task.local
-        rings = len(self.paths.fabric.rings.get(task.group, (task.group,)))
-        collectives.check_size(where, algorithm, len(task.group) * local, rings)
+        rings = self._rings(task.group)
+        collectives.check_size(where, algorithm, len(task.group) * local, len(rings))
         root = None if task.root is None else task.group.index(task.root) * local
-        sends = collectives.schedule(task.op, algorithm, self._orders(task, local), root, chunks)
+        sends = collectives.schedule(task.op, algorithm, _ranks(task.group, rings, local), root, chunks)
         server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]
         kind = "all_reduce" if task.op == "all_reduce" else "mp"
         path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)
@@ -113,8 +113,8 @@ class Blocks:
         inside = path == NO_PATH
         if algorithm == "direct":  # what a rank sends to others on its server shares its local port
             local_share = share * np.bincount(sends.source[inside], minlength=len(server))[sends.source]
-        else:
-            local_share = share
+        else:  # channels run at the same time
+            local_share = share * (1 + sends.channel.max(initial=0))
         block = _between_joins(
             sends,
             share=np.where(inside, 0.0, share),
@@ -126,16 +126,21 @@ class Blocks:
             block.local_share[[0, -1]] = np.array([before, behind]) * (task.local - 1) / task.local
         return block
 
-    def _orders(self, task: Collective, local: int) -> Offsets:
-        """[R, n] the ranks along each ring: the fabric's rings for this group, or the group's own order."""
+    def _rings(self, group: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """The servers along each ring: the rings that were built for the group, or its own order."""
         fabric = self.paths.fabric
-        position = {server: index for index, server in enumerate(task.group)}
-        rings = fabric.rings.get(task.group, (task.group,))
+        rings = fabric.rings.get(group, (group,))
         for ring in rings:
-            if sorted(ring) != sorted(task.group):
-                raise ValueError(f"{fabric.name}.rings: must order {list(task.group)}, got {list(ring)}")
-        places = np.array([[position[server] for server in ring] for ring in rings], np.int64)
-        return (places[:, :, None] * local + np.arange(local)).reshape(len(rings), -1)
+            if sorted(ring) != sorted(group):
+                raise ValueError(f"{fabric.name}.rings: must order {list(group)}, got {list(ring)}")
+        return rings
+
+
+def _ranks(group: tuple[int, ...], rings: tuple[tuple[int, ...], ...], local: int) -> Offsets:
+    """[R, n] the ranks along each ring of servers, ``local`` consecutive ones on each."""
+    position = {server: index for index, server in enumerate(group)}
+    places = np.array([[position[server] for server in ring] for ring in rings], np.int64)
+    return (places[:, :, None] * local + np.arange(local)).reshape(len(rings), -1)
 
 
 def _between_joins(sends: Schedule, *, share: Floats, local_share: Floats, path: Ints) -> Block:
