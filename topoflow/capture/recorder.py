@@ -10,8 +10,8 @@ C++ reducer among them. Four things are watched:
 
 A transfer's end is when its ``Work`` completes (gloo's futures say so from their own thread; for send, recv and
 reduce_scatter it is when the wait returned). gloo does not say when it began: ``start`` is the time of issue.
-What it costs: about 10 us per operator of the script, which is part of the compute spans. Not seen: threads and
-processes that the script starts, and times on devices other than the CPU.
+What it costs: about 10 us per operator of the script, which is part of the compute spans. Not seen: threads that the
+script starts (their communications are counted) and processes, and times on devices other than the CPU.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from topoflow.capture import c10d
 from topoflow.capture.base import Trace
+from topoflow.capture.other_threads import OtherThreads
 from topoflow.capture.recording import UNKNOWN_PEER, Pending, Recording
 from topoflow.capture.training_steps import TrainingHooks
 
@@ -49,17 +50,20 @@ class Recorder(TorchDispatchMode):
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
+        self._others = OtherThreads()
         self._hooks = TrainingHooks(self._recording.begin_iterations, self._before_step, self._after_step)
 
     def __enter__(self) -> Recorder:
         self._wait = Work.wait
         Work.wait = self._waiting(Work.wait)
         self._hooks.install()
+        self._others.install()
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
+        self._others.remove()
         self._hooks.remove()
         Work.wait = self._wait
 
@@ -67,6 +71,8 @@ class Recorder(TorchDispatchMode):
         """What was recorded, with times in seconds since ``origin`` (of ``time.time``)."""
         self._recording.pause()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
+        if unseen := self._others.communications:
+            notes.append(f"{unseen} communications of threads that the script started are not recorded")
         if self._on_device:
             notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
         backends = ", ".join(sorted(self._backends)) or "no communication"

@@ -1,5 +1,7 @@
 """For 4 ranks: each operation of torch.distributed that gloo has, with sizes that tell them apart."""
 
+import threading
+
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -57,4 +59,8 @@ assert len(functional.all_gather_tensor(floats(118), 0, everyone) + 0) == 118 * 
 work = dist.all_reduce(floats(119), async_op=True)
 floats(1000).cumsum(0)
 work.wait()
+
+beside = threading.Thread(target=dist.all_reduce, args=(floats(122),))
+beside.start()
+beside.join()
 dist.destroy_process_group()
