@@ -22,13 +22,13 @@ A100 = Gpu("A100", {"float32": 19.5e12}, 1555e9, 300e9, 40e9)
 MIB = 2**18  # elements of float32
 
 
-def chain(parameters: list[int]) -> Workload:
+def chain(parameters: list[int], gpus_per_server: int = 4) -> Workload:
     """Layers one after another with these many parameters."""
     layers = [
         Layer(f"L{index}", "dense", size, 1.0, 1, 1, after=(f"L{index - 1}",) if index else ())
         for index, size in enumerate(parameters)
     ]
-    return Workload("chain", tuple(layers), batch_per_gpu=1, gpu=A100)
+    return Workload("chain", tuple(layers), batch_per_gpu=1, gpu=A100, gpus_per_server=gpus_per_server)
 
 
 def test_resnet50_is_reduced_in_the_buckets_of_a_real_job(shared_data: Path) -> None:
@@ -70,18 +70,22 @@ def test_what_is_not_trained_is_not_reduced() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 60), st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)])), min_size=1, max_size=20)
+    st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)])), min_size=1, max_size=20
+    ),
+    st.sampled_from([1, 4]),
 )
 def test_buckets_are_the_backward_order_of_each_group_cut_at_its_caps(
-    layers: list[tuple[int, tuple[int, ...]]],
+    layers: list[tuple[int, tuple[int, ...]]], gpus: int
 ) -> None:
-    workload = chain([size * MIB for size, _ in layers])
+    workload = chain([size * MIB for size, _ in layers], gpus)
     placement = {f"L{index}": holders for index, (_, holders) in enumerate(layers)}
     buckets = gradient_buckets(workload, Strategy("some", 3, placement))
     sizes = {f"L{index}": size * 2**20 for index, (size, _) in enumerate(layers)}
     for group in set(placement.values()):
         own = [bucket for bucket in buckets if bucket.group == group]
-        expected = [name for name in reversed(placement) if placement[name] == group and sizes[name] and len(group) > 1]
+        replicas = len(group) * gpus
+        expected = [name for name in reversed(placement) if placement[name] == group and sizes[name] and replicas > 1]
         assert [name for bucket in own for name in bucket.layers] == expected
         for position, bucket in enumerate(own):
             cap = (25 if position else 1) * 2**20
