@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -112,9 +114,24 @@ def test_two_copies_of_a_table_halve_its_transfers_and_reduce_it_in_a_pair() -> 
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.name)
 @pytest.mark.parametrize("rule", [DataParallel(), Hybrid()], ids=["data_parallel", "hybrid"])
-def test_one_server_needs_no_network(workload: Workload, rule: DataParallel | Hybrid) -> None:
+def test_one_server_reduces_among_its_gpus_and_one_gpu_not_at_all(
+    workload: Workload, rule: DataParallel | Hybrid
+) -> None:
     traffic = lower(workload, rule.place(workload, 1))
-    assert not any(isinstance(task, Transfer | Collective) for task in traffic.tasks)
+    assert not any(isinstance(task, Transfer) for task in traffic.tasks)
+    assert {(task.group, task.local) for task in traffic.tasks if isinstance(task, Collective)} == {((0,), 4)}
+    tables = sum(layer.parameters for layer in workload.layers if layer.kind == "table")  # sharded, not replicated
+    assert all_reduced(traffic) == (workload.parameters - tables) * workload.element_bytes
+    alone = replace(workload, gpus_per_server=1)
+    assert not any(isinstance(task, Transfer | Collective) for task in lower(alone, rule.place(alone, 1)).tasks)
+
+
+@pytest.mark.parametrize(("op", "times"), [("all_to_all", 2), ("all_gather", 1), ("reduce_scatter", 1)])
+def test_the_demand_between_servers_counts_what_their_members_exchange(op: str, times: int) -> None:
+    # 3 servers of 2 members: in an all-to-all each hands S/6 to the 2 of another server, 2 * 2 * S/6 = 2 S/3; of a
+    # gathered buffer a server holds S/3, which another server needs once
+    mp, _ = Traffic("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
+    np.testing.assert_array_equal(mp, times * 10.0 * (1 - np.eye(3)))
 
 
 def test_a_collective_knows_its_server_mates() -> None:

@@ -50,6 +50,9 @@ class Strategy:
 
 
 class StrategyRule(Protocol):
-    """What a file of ``strategy/`` holds: a frozen dataclass that places a workload."""
+    """What a file of ``strategy/`` holds: a frozen dataclass that places a workload.
 
-    def place(self, workload: Workload, servers: int) -> Strategy: ...
+    ``servers=None``: as many as a recorded job used; a job of layers must be told.
+    """
+
+    def place(self, workload: Workload, servers: int | None) -> Strategy: ...

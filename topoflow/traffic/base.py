@@ -130,16 +130,19 @@ class Traffic:
 
 
 def pair_bytes(task: Collective) -> NDArray[np.float64]:
-    """Bytes [n, n] from member i to member j that ``task`` asks for, if every pair talked directly.
+    """Bytes [n, n] from server i to server j of the group that ``task`` asks for, if every pair talked directly.
 
-    all_to_all: S/n to each (or ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast
-    and reduce: S between the root and each. scatter and gather: S/n between the root and each.
+    all_to_all: ``local`` S/n to each, as each of the ``local`` members of a server hands S/n to those of the other (or
+    ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast and reduce: S between the root and
+    each. scatter and gather: S/n between the root and each.
     """
     size = len(task.group)
     if task.splits is not None:
         return np.asarray(task.splits, dtype=np.float64)
     matrix = np.zeros((size, size))
-    if task.op in ("all_to_all", "all_gather", "reduce_scatter"):
+    if task.op == "all_to_all":
+        matrix[:] = task.local * task.bytes / size
+    elif task.op in ("all_gather", "reduce_scatter"):
         matrix[:] = task.bytes / size
     elif task.op in ("broadcast", "scatter"):
         matrix[task.group.index(task.root), :] = task.bytes / (size if task.op == "scatter" else 1)
