@@ -66,6 +66,16 @@ def test_the_grid_is_the_product_of_what_is_swept(tmp_path: Path, capsys: pytest
     assert "report.html" in capsys.readouterr().out
 
 
+def test_a_job_on_one_server_is_its_compute_and_has_a_report(tmp_path: Path) -> None:
+    one = ("servers=1", "workload.gpus_per_server=1")  # several GPUs would reduce their gradients inside the server
+    arguments = [*one, "fabric=ideal_switch", f"out={tmp_path / 'out'}", *SMALL[1:]]
+    assert main(["compare", *arguments]) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"traffic.png"}  # which would be empty
+    (row,) = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    assert row["iteration_time"] == row["compute_time"]
+    assert (row["network_time"], row["bandwidth_tax"], row["path_length_mean"]) == (0, 1, 0)  # nobody to talk to
+
+
 def test_worlds_of_one_batch_do_not_see_each_other(tmp_path: Path) -> None:
     times = {}
     for number, fabric in enumerate(("ring", "ring,torus", "torus,ring")):

@@ -16,9 +16,11 @@ MOST = len(COLOURS)  # curves that can be told apart
 
 
 def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The empirical distribution as (x, share of values <= x), starting at share 0."""
+    """The empirical distribution as (x, share of values <= x), starting at share 0; of no values, no points."""
     ordered = np.sort(values)
-    return np.concatenate((ordered[:1], ordered)), np.arange(len(ordered) + 1) / max(1, len(ordered))
+    if not ordered.size:
+        return ordered, ordered
+    return np.concatenate((ordered[:1], ordered)), np.arange(len(ordered) + 1) / len(ordered)
 
 
 def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | None) -> None:
@@ -65,7 +67,7 @@ def draw_link_load(report: Report) -> Figure:
     load, use = panels(figure, 2, widest=2)
     for position, (outcome, name) in enumerate(zip(shown, report.labels(shown), strict=True)):
         _curve(load, position, outcome.timeline.link_bytes / factor, name)
-        _curve(use, position, 100 * outcome.utilisation, None)
+        _curve(use, position, 100 * outcome.utilization, None)
     load.set_xlabel(f"carried by a link in one step [{unit}]")
     use.set_xlabel("of what the link could carry in that time [%]")
     for axes in (load, use):
