@@ -76,8 +76,8 @@ def test_heat_map_is_end_to_end_whatever_relays(make_outcome: Make, fabrics: Fab
 
 def test_no_link_is_used_more_than_it_can_be(report: Report) -> None:
     for outcome in report.outcomes:
-        assert (outcome.utilisation >= 0).all()
-        assert (outcome.utilisation <= 1 + 1e-9).all()
+        assert (outcome.utilization >= 0).all()
+        assert (outcome.utilization <= 1 + 1e-9).all()
 
 
 def test_ranking_is_by_time_then_by_price(report: Report) -> None:

@@ -50,7 +50,7 @@ def test_parquet_of_links_says_what_every_link_carried(folder: Path, report: Rep
     assert len(rows) == sum(outcome.fabric.links for outcome in report.outcomes)
     first = report.outcomes[0]
     for row in rows[: first.fabric.links]:
-        assert row["utilisation"] == pytest.approx(row["bytes"] / (row["bandwidth"] * first.row.iteration_time))
+        assert row["utilization"] == pytest.approx(row["bytes"] / (row["bandwidth"] * first.row.iteration_time))
     assert [row["src"] for row in rows[:4]] == ["a", "b", "c", "d"]
 
 

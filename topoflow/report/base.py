@@ -63,7 +63,7 @@ class Outcome:
         return flow_matrix(self.world.graph, self.fabric)
 
     @property
-    def utilisation(self) -> NDArray[np.float64]:
+    def utilization(self) -> NDArray[np.float64]:
         """Share [L] of what each link could carry in the step that it did carry."""
         possible = self.fabric.bandwidth * self.timeline.makespan
         return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)

@@ -23,7 +23,7 @@ LINKS = pa.schema(
         ("bandwidth", pa.float64()),  # B/s
         ("latency", pa.float64()),  # s
         ("bytes", pa.float64()),  # B carried in the step
-        ("utilisation", pa.float64()),  # bytes / (bandwidth * iteration time)
+        ("utilization", pa.float64()),  # bytes / (bandwidth * iteration time)
     ]
 )
 TASKS = pa.schema(
@@ -86,7 +86,7 @@ def _links(outcome: Outcome) -> pa.Table:
             "bandwidth": fabric.bandwidth,
             "latency": fabric.latency,
             "bytes": outcome.timeline.link_bytes,
-            "utilisation": outcome.utilisation,
+            "utilization": outcome.utilization,
         },
         schema=LINKS,
     )
