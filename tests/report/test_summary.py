@@ -89,3 +89,19 @@ def test_traffic_of_collectives_follows_their_closed_forms() -> None:
     root = Communication("broadcast", (0, 1, 2, 3), "float32", 8, 8, root=2)
     np.testing.assert_allclose(traffic_matrix(trace_of(root))[2], [8, 8, 0, 8])
     assert traffic_matrix(trace_of(root)).sum() == 24
+
+
+def test_a_root_that_was_not_recorded_is_the_first_of_its_group_and_a_note_says_so() -> None:
+    reduce = Communication("reduce", (2, 0, 1, 3), "float32", 8, 8)
+    trace = trace_of(reduce, all_reduce(0, 0))
+    np.testing.assert_allclose(traffic_matrix(trace)[:, 2], [8, 8, 0, 8])
+    (note,) = summarize(trace).notes
+    assert note == "4 rooted collectives have no recorded root: taken to be their group's first rank"
+    assert summarize(trace_of(all_reduce(0, 8))).notes == ()
+
+
+def test_a_group_is_called_what_its_collectives_called_it() -> None:
+    events = [Communication("all_reduce", (0, 1), "int8", 4, 4, group_name=name) for name in ("13", "13", "dp")]
+    names = dict.fromkeys(("0", "11", "12", "13", "dp"), (0, 1))  # communicators of the same ranks
+    (group,) = summarize(Trace("hand", 2, 1, {0: tuple(events), 1: tuple(events)}, names)).groups
+    assert group.name == "13, dp"

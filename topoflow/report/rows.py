@@ -71,7 +71,7 @@ def compute_time(traffic: Traffic) -> float:
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
-    """Bytes sent by servers, those they relay included, over the bytes asked for (TopoOpt 5.5); 1 without traffic.
+    """Bytes sent by servers, those they relay included, over the bytes asked for (TopoOpt 5.4); 1 without traffic.
 
     A flow of S bytes whose path is relayed by k servers is sent 1 + k times.
     """

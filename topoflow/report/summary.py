@@ -15,6 +15,7 @@ from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.report.spans import Spans, intersection, merge, total
 
 Number = int | float
+ROOTED = ("broadcast", "scatter", "reduce", "gather")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class CollectiveLine:
 class GroupLine:
     """One process group that ran collectives."""
 
-    name: str
+    name: str  # several where communicators of the same ranks did
     size: int
     ranks: tuple[int, ...]  # in group order
     count: Number  # operations per recorded member, in the whole trace
@@ -86,7 +87,17 @@ def summarize(trace: Trace) -> Summary:
         communication_share=_mean_of(share.communication for share in shares),
         exposed_share=_mean_of(share.exposed for share in shares),
         shares=shares,
-        notes=trace.notes,
+        notes=(*trace.notes, *_assumed(trace)),
+    )
+
+
+def _assumed(trace: Trace) -> list[str]:
+    """What the traffic matrix takes for granted, counted."""
+    rootless = sum(
+        event.op in ROOTED and event.root is None for rank in trace.ranks for event in trace.communications(rank)
+    )
+    return [f"{rootless} rooted collectives have no recorded root: taken to be their group's first rank"] * (
+        rootless > 0
     )
 
 
@@ -120,12 +131,9 @@ def _groups(trace: Trace) -> tuple[GroupLine, ...]:
         for event in (event for event in trace.communications(rank) if event.peer is None):
             used.setdefault(event.group, []).append(event)
             members.setdefault(event.group, set()).add(rank)
-    names: dict[tuple[int, ...], list[str]] = {}
-    for name, group in trace.groups.items():
-        names.setdefault(group, []).append(name)
     lines = [
         GroupLine(
-            name=", ".join(names.get(group, [])) or events[0].group_name,
+            name=", ".join(dict.fromkeys(event.group_name for event in events if event.group_name)),
             size=len(group),
             ranks=group,
             count=exact(len(events), len(members[group])),
@@ -178,7 +186,8 @@ def traffic_matrix(trace: Trace) -> NDArray[np.float64]:
     """Bytes [R, R] per iteration that recorded ranks send to others.
 
     All-reduce (2 (n-1)/n S), all-gather and reduce-scatter ((n-1)/n S) go to the next of the group's ring, a
-    broadcast, scatter, gather or reduce between the root and each, an all-to-all to each by its splits.
+    broadcast, scatter, gather or reduce between the root and each, an all-to-all to each by its splits. Where the root
+    was not recorded, it is taken to be the first rank of the group, as lowering does (``traffic.captured``).
     """
     matrix = np.zeros((trace.world_size, trace.world_size))
     for rank in trace.ranks:
@@ -203,10 +212,9 @@ def _sends(rank: int, event: Communication) -> Mapping[int, float]:
     if event.op == "all_to_all":
         parts = event.splits_in or (1,) * size
         return {peer: event.bytes_in * part / max(1, sum(parts)) for peer, part in zip(group, parts, strict=True)}
-    if event.root is None:
-        return {}
-    if event.op in ("broadcast", "scatter") and rank == event.root:
+    root = group[0] if event.root is None else event.root
+    if event.op in ("broadcast", "scatter") and rank == root:
         return dict.fromkeys(group, event.bytes / (size if event.op == "scatter" else 1))
-    if event.op in ("reduce", "gather") and rank != event.root:
-        return {event.root: event.bytes_in}
+    if event.op in ("reduce", "gather") and rank != root:
+        return {root: event.bytes_in}
     return {}

@@ -18,7 +18,8 @@ MOST = 16  # groups or ranks in a table
 def show(trace: Trace, summary: Summary, console: Console) -> None:
     """Tables for a person."""
     console.print(Text(f"{summary.name} ({summary.source})", style="bold"))
-    console.print(f"{summary.iterations} iterations, {summary.ranks} of {summary.world_size} ranks recorded")
+    plural = "s" if summary.iterations > 1 else ""
+    console.print(f"{summary.iterations} iteration{plural}, {summary.ranks} of {summary.world_size} ranks recorded")
     collectives = _table("Collectives, per rank", "operation", "group size", "dtype", "count", "bytes per iteration")
     for line in summary.collectives:
         before = f" ({_number(line.setup_count)} in set-up)" if line.setup_count else ""
