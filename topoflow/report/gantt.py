@@ -26,21 +26,20 @@ Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
 
 
 def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
-    """When each server computes, and when it sends for each kind of communication."""
-    servers = outcome.fabric.servers
+    """When each server that is drawn computes, and when it sends for each kind of communication."""
+    servers = range(min(outcome.fabric.servers, ROWS))
     timeline, graph, tasks = outcome.timeline, outcome.world.graph, outcome.traffic.tasks
-    spans: dict[str, list[Spans]] = {"compute": []}
-    for server in range(servers):
-        mine = [i for i, task in enumerate(tasks) if isinstance(task, Compute) and task.server == server]
-        spans["compute"].append(merge(np.column_stack((timeline.task_start[mine], timeline.task_finish[mine]))))
+    computes = [[i for i, task in enumerate(tasks) if isinstance(task, Compute) and task.server == s] for s in servers]
+    ran = np.column_stack((timeline.task_start, timeline.task_finish))
+    spans = {"compute": [merge(ran[mine]) for mine in computes]}
     flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
     sender = outcome.fabric.source[graph.path_links[graph.path_offsets[graph.path[flows]]]]
-    kinds = np.array([kind(task) for task in tasks])[graph.owner[flows]] if len(flows) else np.array([])
-    for name in dict.fromkeys(kinds.tolist()):
-        spans[name] = []
-        for server in range(servers):
-            mine_flows = flows[(kinds == name) & (sender == server)]
-            spans[name].append(merge(np.column_stack((timeline.start[mine_flows], timeline.finish[mine_flows]))))
+    ran = np.column_stack((timeline.start, timeline.finish))
+    names, kinds = np.unique([kind(task) for task in tasks], return_inverse=True)
+    of_flow = kinds[graph.owner[flows]]
+    for number in dict.fromkeys(of_flow.tolist()):
+        mine = [flows[(of_flow == number) & (sender == server)] for server in servers]
+        spans[str(names[number])] = [merge(ran[sent]) for sent in mine]
     return spans
 
 
