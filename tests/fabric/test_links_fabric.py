@@ -87,10 +87,10 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
         ({"links": [row("a", "b", float("nan"))]}, "links[0].bandwidth: must be positive, got nan"),
         ({"links": [row("a", "b", "fast")]}, "links[0].bandwidth: must be a number, got 'fast'"),
         ({"links": [row("a", "b", True)]}, "links[0].bandwidth: must be a number, got True"),
-        ({"links": [row("a", "b", 10**400)]}, "links[0].bandwidth: must be finite, got an integer of 401 digits"),
+        ({"links": [row("a", "b", 10**400)]}, "links[0].bandwidth: must be finite, got a whole number of 1329 bits"),
         ({"links": [row("a", "b", 1, -1e-6)]}, "links[0].latency: must not be negative, got -1e-06"),
         ({"links": [row("a", "a")]}, "links[0]: must join two nodes, got 'a' twice"),
-        ({"links": [row(None, "b")]}, "links[0].src: must be a name or a number, got None"),
+        ({"links": [row(None, "b")]}, "links[0].src: must be a name or a whole number, got None"),
         ({"links": PAIR, "servers": ["a", "c"]}, "servers[1]: must be an end of a link, got 'c'"),
         ({"links": PAIR, "servers": ["a", "a"]}, "servers: must name each host once, got 'a' twice"),
         ({"links": PAIR, "servers": ["a"]}, "must have a host for each of 2 servers, got 1"),
@@ -121,7 +121,7 @@ def test_a_wrong_json_list_is_one_line_with_file_place_law_and_value(
         ("src,dst,bandwidth,latency\na,b,1", "line 2: must have 4 cells, got 3"),
         ("src,dst,bandwidth,latency\na,b,1,0\n\nb,a,x,0", "line 4.bandwidth: must be a number, got 'x'"),
         ("src,dst,bandwidth,latency\na,b,inf,0", "line 2.bandwidth: must be positive, got inf"),
-        ("src,dst,bandwidth,latency\n,b,1,0", "line 2.src: must be a name or a number, got ''"),
+        ("src,dst,bandwidth,latency\n,b,1,0", "line 2.src: must be a name or a whole number, got ''"),
         ("src,dst,bandwidth,latency\n", "must have at least one link, got none"),
         ('src,dst,bandwidth,latency\n"a,b,1,0', "must be CSV, got "),
     ],
@@ -174,13 +174,10 @@ def outcome(path: Path) -> str:
         return str(error)
 
 
-@given(
-    pairs=st.lists(
-        st.tuples(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=4)).filter(lambda p: p[0] != p[1]),
-        min_size=1,
-        max_size=8,
-    )
-)
+NAMES = st.text(min_size=1, max_size=4).filter(str.isprintable)  # others would break lines of messages and tables
+
+
+@given(pairs=st.lists(st.tuples(NAMES, NAMES).filter(lambda p: p[0] != p[1]), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_every_name_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]) -> None:
     path = tmp_path_factory.getbasetemp() / "names.json"

@@ -15,9 +15,9 @@ import numpy as np
 
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.placement import place
-from topoflow.engine.world_rows import ORDERED, RINGED, Row, number, shorten
+from topoflow.engine.world_rows import ORDERED, RINGED, Row
 from topoflow.fabric.base import Fabric, Path
-from topoflow.fabric.links import LinkList, parse_links, read_json
+from topoflow.fabric.links import LinkList, number, parse_links, read_json, shorten
 from topoflow.fabric.routing import ShortestPaths
 from topoflow.traffic.base import Collective, Compute, Task, Traffic
 from topoflow.units import check_positive

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from topoflow.engine.collectives import ALGORITHMS, check_algorithm
-from topoflow.fabric.links import LinkList
+from topoflow.fabric.links import LinkList, name_of, number, shorten
 from topoflow.traffic.base import COLLECTIVES, Collective, Compute, Task, Transfer
 
 COMMON = ("id", "type", "after", "start")
@@ -199,31 +199,3 @@ class Row:
                 law = "must have the nodes of the group"
                 raise ValueError(f"{self.place}.orders[{index}]: {law}, got {shorten(orders[index])}")
         return found
-
-
-def number(place: str, value: object) -> float:
-    """A number that is no boolean, as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{place}: must be a number, got {shorten(value)}")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{place}: must be finite, got {shorten(value)}") from error
-
-
-def name_of(place: str, value: object) -> str:
-    """A string or a whole number; 7 and "7" are the same name."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"{place}: must be a name or a whole number, got {shorten(value)}")
-    name = str(value)
-    if not name.isprintable():
-        raise ValueError(f"{place}: must be printable, got {ascii(name)[:60]}")
-    return name
-
-
-def shorten(value: object) -> str:
-    """A value for a message: one line of at most 60 characters, whatever a file holds."""
-    if isinstance(value, int) and abs(value) > 10**60:
-        return f"a whole number of {value.bit_length()} bits"
-    text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -64,9 +64,9 @@ class Links:
         hosts = self._hosts(links)
         if len(hosts) < servers:
             raise ValueError(f"{self.file}: must have a host for each of {servers} servers, got {len(hosts)}")
-        order = hosts[:servers] + [node for node in links.nodes if node not in set(hosts[:servers])]
-        number = {name: node for node, name in enumerate(order)}
-        renumber = np.array([number[name] for name in links.nodes], dtype=np.int32)
+        order = list(dict.fromkeys([*hosts[:servers], *links.nodes]))
+        place = {name: node for node, name in enumerate(order)}
+        renumber = np.array([place[name] for name in links.nodes], dtype=np.int32)
         source, target = renumber[links.source], renumber[links.target]
         route = ShortestPaths(order, source, target)
         _check_reachable(self.file, order, servers, route)
@@ -112,7 +112,7 @@ def read_links(path: FilePath) -> LinkList:
     names = content.get("servers", [])
     if not isinstance(names, list):
         raise ValueError(f"{path}: servers must be a list of names, got {names!r}")
-    servers = tuple(_name(f"{path}: servers[{position}]", name) for position, name in enumerate(names))
+    servers = tuple(name_of(f"{path}: servers[{position}]", name) for position, name in enumerate(names))
     if "links" not in content:
         raise ValueError(f"{path}: must have 'links', got {sorted(content)}")
     return parse_links(content["links"], f"{path}: links", servers)
@@ -195,13 +195,13 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
             if key not in row or key not in COLUMNS:
                 problem = "is missing" if key not in row else "is unknown"
                 raise ValueError(f"{place}: must have {', '.join(COLUMNS)}, {key!r} {problem}")
-        source, target = _name(f"{place}.src", row["src"]), _name(f"{place}.dst", row["dst"])
+        source, target = name_of(f"{place}.src", row["src"]), name_of(f"{place}.dst", row["dst"])
         if source == target:
             raise ValueError(f"{place}: must join two nodes, got {source!r} twice")
         ends.append((nodes.setdefault(source, len(nodes)), nodes.setdefault(target, len(nodes))))
-        bandwidth.append(_number(f"{place}.bandwidth", row["bandwidth"]))
+        bandwidth.append(number(f"{place}.bandwidth", row["bandwidth"]))
         check_positive(f"{place}.bandwidth", bandwidth[-1])
-        latency.append(_number(f"{place}.latency", row["latency"]))
+        latency.append(number(f"{place}.latency", row["latency"]))
         check_not_negative(f"{place}.latency", latency[-1])
     if not ends:
         raise ValueError(f"{where}: must have at least one link, got none")
@@ -209,19 +209,32 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
     return LinkList(tuple(nodes), pairs[:, 0], pairs[:, 1], np.array(bandwidth), np.array(latency), servers)
 
 
-def _name(place: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"{place}: must be a name or a number, got {value!r}")
-    return str(value)
-
-
-def _number(place: str, value: object) -> float:
+def number(place: str, value: object) -> float:
+    """A number that is no boolean, as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{place}: must be a number, got {value!r}")
+        raise ValueError(f"{place}: must be a number, got {shorten(value)}")
     try:
         return float(value)
     except OverflowError as error:
-        raise ValueError(f"{place}: must be finite, got an integer of {len(str(value))} digits") from error
+        raise ValueError(f"{place}: must be finite, got {shorten(value)}") from error
+
+
+def name_of(place: str, value: object) -> str:
+    """A string or a whole number; 7 and "7" are the same name."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError(f"{place}: must be a name or a whole number, got {shorten(value)}")
+    name = str(value)
+    if not name.isprintable():
+        raise ValueError(f"{place}: must be printable, got {ascii(name)[:60]}")
+    return name
+
+
+def shorten(value: object) -> str:
+    """A value for a message: one line of at most 60 characters, whatever a file holds."""
+    if isinstance(value, int) and abs(value) > 10**60:
+        return f"a whole number of {value.bit_length()} bits"
+    text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _first_repeated(names: Sequence[str]) -> str:
