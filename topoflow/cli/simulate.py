@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.capture.files import write_atomically
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid import simulate
 from topoflow.engine.world_file import WorldFile, read
+from topoflow.report.files import check_folder, whole_folder
 from topoflow.units import human
 
 KEYS = ("world", "out", "device")
@@ -45,6 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     settings = parse(arguments.settings)
+    if "out" in settings:
+        check_folder(Path(settings["out"]))
     file = read(Path(settings["world"]))
     (timeline,) = simulate([file.world], device=settings.get("device", "cpu"))
     if "out" in settings:
@@ -72,11 +74,12 @@ def parse(settings: Sequence[str]) -> dict[str, str]:
 
 
 def write(file: WorldFile, timeline: Timeline, out: Path) -> None:
-    """``flows.csv`` and ``links.csv``; numbers in the shortest form that reads back as the same double."""
+    """``flows.csv`` and ``links.csv``, both or none; numbers are the shortest that read back as the same double."""
     flows = table(("id", "start", "finish"), file.flows(timeline))
     links = table(("link", "src", "dst", "bytes", "utilization"), _numbered(file.loads(timeline)))
-    write_atomically(out / "flows.csv", flows)
-    write_atomically(out / "links.csv", links)
+    with whole_folder(out) as folder:
+        (folder / "flows.csv").write_bytes(flows)
+        (folder / "links.csv").write_bytes(links)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
