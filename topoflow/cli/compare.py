@@ -202,7 +202,7 @@ class Builder:
         return Built(point, traffic, fabric, world, price)
 
     def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
-        build(point, "gpu")
+        build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
         workload = build(point, "workload").build()
         servers = point.config["servers"]
         if servers is None and workload.trace is None:

@@ -74,10 +74,6 @@ class Fabric:
     def links(self) -> int:
         return len(self.source)
 
-    def forwarders(self, path: Path) -> int:
-        """How many servers relay on this path (TopoOpt 3: host-based forwarding)."""
-        return int(np.count_nonzero(self.target[list(path[:-1])] < self.servers)) if len(path) > 1 else 0
-
 
 @dataclass(frozen=True)
 class Demand:

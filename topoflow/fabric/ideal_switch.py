@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.fat_tree import Tree
 from topoflow.fabric.routing import ShortestPaths
-from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex
+from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex, server_names
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class IdealSwitch:
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("ideal_switch.servers", servers)
         cables = [(server, servers) for server in range(servers)]
-        nodes = [f"server {server}" for server in range(servers)] + ["switch"]
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "ideal_switch",
@@ -42,6 +41,6 @@ class IdealSwitch:
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=ShortestPaths(nodes, *duplex(cables)),
+            route=ShortestPaths((*server_names(servers), "switch"), *duplex(cables)),
             bill=Tree.smallest(servers).bill(bandwidth),
         )

@@ -148,7 +148,7 @@ class _Seen:
             for position, other in waited
             if busy_until is None or other.end is None or other.end >= busy_until - ROUNDING
         }
-        self._open = [entry for entry in self._open if entry not in waited]
+        self._open = [(position, other) for position, other in self._open if not _ended(other, event.start)]
         return in_gap | {position for position, _ in last}
 
     def before_communication(self, event: Communication) -> set[int]:

@@ -60,9 +60,7 @@ class _Iteration:
         self.forwards: dict[tuple[str, int], int] = {}  # (layer, host) -> its forward task
         self.backwards: dict[tuple[str, int], int] = {}
         self.latest: dict[int, int] = {}  # host -> its latest backward task
-        self.gradients: dict[tuple[str, int], list[int]] = defaultdict(
-            list
-        )  # (layer, host) -> what its backward awaits
+        self.gradients: dict[tuple[str, int], list[int]] = defaultdict(list)  # ... -> what its backward task awaits
         self.reduced: dict[tuple[int, ...], int] = {}  # group -> its latest all-reduce
         self.closing = defaultdict(list)  # layer -> buckets that its backward pass completes
         for number, bucket in enumerate(gradient_buckets(workload, strategy)):
