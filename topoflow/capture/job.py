@@ -47,7 +47,9 @@ class Job:
         if self.out.exists() and not self.out.is_dir():
             raise ValueError(f"--out: must be a folder, got the file {self.out}")
         self.out.mkdir(parents=True, exist_ok=True)
-        own = {self._file(rank, kind).name for rank in range(self.world_size) for kind in ("started", RECORDED)}
+        own = {
+            self._file(rank, kind).name for rank in range(self.world_size) for kind in ("started", RECORDED, "failed")
+        }
         if foreign := sorted({entry.name for entry in self.out.iterdir() if not entry.name.endswith(".part")} - own):
             raise ValueError(f"--out: must be empty, got {self.out} with {foreign[0]} in it")
         try:
