@@ -6,7 +6,8 @@ import argparse
 import os
 import runpy
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,9 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         return _refuse(error)
     recorder = recorder_class()
-    _conclude_at_os_exit(job, recorder)
     try:
-        with recorder:
+        with recorder, _os_exit_concludes(job, recorder):
             run_script(arguments.script, arguments.arguments)
     except SystemExit as exit_:
         if exit_.code not in (None, 0):
@@ -63,7 +63,8 @@ def _conclude(job: Job, recorder: Recorder) -> int:
     return 0
 
 
-def _conclude_at_os_exit(job: Job, recorder: Recorder) -> None:
+@contextmanager
+def _os_exit_concludes(job: Job, recorder: Recorder) -> Iterator[None]:
     """Scripts that end by ``os._exit``, so as not to wait for other threads, end well too if they say 0."""
     leave, process = os._exit, os.getpid()
 
@@ -78,6 +79,10 @@ def _conclude_at_os_exit(job: Job, recorder: Recorder) -> None:
         leave(status)
 
     os._exit = conclude_and_leave
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def run_script(script: Path, arguments: list[str]) -> None:
