@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
-from topoflow.capture.kineto_rows import PARAM_COMMS, Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
+from topoflow.capture.kineto_rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
 from topoflow.capture.parts import Operation
 from topoflow.capture.torch_names import (
     COLLECTIVE_NAMES,
     DTYPES,
     NO_COLLECTIVES,
+    PARAM_COMMS,
     ROOTED,
     SIGNATURES,
     Signature,

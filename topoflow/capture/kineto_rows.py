@@ -13,10 +13,8 @@ from math import prod
 from typing import Any
 
 from topoflow.capture.files import Fields
-from topoflow.capture.torch_names import DTYPES
+from topoflow.capture.torch_names import DTYPES, PARAM_COMMS, STEP
 
-PARAM_COMMS = "record_param_comms"
-STEP = "ProfilerStep#"
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH = ("cuda_runtime", "cuda_driver", "hip_runtime")
 

@@ -10,8 +10,9 @@ C++ reducer among them. Four things are watched:
 
 A transfer's end is when its ``Work`` completes (gloo's futures say so from their own thread; for send, recv and
 reduce_scatter it is when the wait returned). gloo does not say when it began: ``start`` is the time of issue.
-What it costs: about 10 us per operator of the script, which is part of the compute spans. Not seen: threads that the
-script starts (their communications are counted) and processes, and times on devices other than the CPU.
+What it costs: 10-20 us per operator of the script, nearly all of it the price of any dispatch mode, which is part of
+the compute spans. Not seen: threads that the script starts (their communications are counted) and processes, and times
+on devices other than the CPU.
 """
 
 from __future__ import annotations

@@ -41,6 +41,9 @@ DTYPES = {
     "bool": "bool",
 }
 
+PARAM_COMMS = "record_param_comms"  # the operator that describes a collective
+STEP = "ProfilerStep#"  # begins the name of the mark of an iteration, before its number
+
 # Names in "Collective name" / collective_name.
 COLLECTIVE_NAMES = {
     "allreduce": "all_reduce",

@@ -21,10 +21,16 @@ from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.parts import Operation, Part, Source
-from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, ROOTED, split_elements
+from topoflow.capture.torch_names import (
+    COLLECTIVE_NAMES,
+    DTYPES,
+    NO_COLLECTIVES,
+    PARAM_COMMS,
+    ROOTED,
+    STEP,
+    split_elements,
+)
 from topoflow.units import DTYPE_BYTES
-
-STEP = "ProfilerStep#"
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def parse(source: Source) -> list[Part]:
     counts = Counter[str]()
     found: list[tuple[Node, Operation, int]] = []
     for node in nodes:
-        if node.name == "record_param_comms":
+        if node.name == PARAM_COMMS:
             operation, place_in_group = _operation(node, groups, counts)
             if operation is not None:
                 found.append((node, operation, place_in_group))
@@ -85,7 +91,7 @@ def _node(file: str, index: int, value: Any) -> Node | None:
     place = f"{file}: nodes[{index}]"
     fields = Fields.of(f"{place}.", value)
     name = fields.text("name")
-    if name not in ("record_param_comms", "## process_group:init ##") and not name.startswith(STEP):
+    if name not in (PARAM_COMMS, "## process_group:init ##") and not name.startswith(STEP):
         return None
     if isinstance(fields.values.get("inputs"), dict):
         into = Fields.of(f"{place}.inputs.", fields.values["inputs"])

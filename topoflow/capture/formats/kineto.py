@@ -21,9 +21,10 @@ from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.files import LARGEST_WORLD, Fields
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.kineto_operations import from_metadata, from_shapes, has_metadata
-from topoflow.capture.kineto_rows import STEP, Row, read_rows
+from topoflow.capture.kineto_rows import Row, read_rows
 from topoflow.capture.kineto_spans import Span, compute_spans, sort_out
 from topoflow.capture.parts import Operation, Part, Source
+from topoflow.capture.torch_names import STEP
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
