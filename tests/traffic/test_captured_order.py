@@ -35,7 +35,7 @@ def label(event: Event) -> str:
 def order(*ranks: tuple[Event, ...]) -> dict[str, set[str]]:
     """Label of each step -> labels of the steps that it directly follows; in the order of the steps."""
     job = steps(representative(Trace("toy", len(ranks), 1, dict(enumerate(ranks)))))
-    names = [label(step.events[0][1]) for step in job]
+    names = [label(step.members[0].event) for step in job]
     return {name: {names[earlier] for earlier in step.after} for name, step in zip(names, job, strict=True)}
 
 
@@ -93,7 +93,7 @@ def test_operations_of_a_group_match_one_by_one() -> None:
     group = tuple(range(2))
     events = tuple(Communication("broadcast", group, "float32", size, size, root=0, after=()) for size in (8, 16))
     job = steps(representative(Trace("toy", 2, 1, {0: events, 1: events})))
-    assert [{event.bytes_in for _, event in step.events} for step in job] == [{8}, {16}]
+    assert [{member.event.bytes_in for member in step.members} for step in job] == [{8}, {16}]
 
 
 def test_a_transfer_waits_for_its_sender_only() -> None:
@@ -127,7 +127,7 @@ def test_a_tag_tells_which_receive_takes_a_send() -> None:
     small, large = (replace(point("send", 1), tag=tag, bytes_in=size) for tag, size in ((1, 8), (2, 64)))
     early, late = (replace(point("recv", 0), tag=tag, bytes_out=size) for tag, size in ((2, 64), (1, 8)))
     job = steps(representative(Trace("toy", 2, 1, {0: (small, large), 1: (early, late)})))
-    assert {tuple(event.bytes for _, event in step.events) for step in job} == {(8, 8), (64, 64)}
+    assert {tuple(member.event.bytes for member in step.members) for step in job} == {(8, 8), (64, 64)}
 
 
 def test_a_circle_of_waiting_is_refused() -> None:

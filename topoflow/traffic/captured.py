@@ -18,7 +18,7 @@ from topoflow.capture.base import Communication, Compute
 from topoflow.strategy.base import Strategy
 from topoflow.traffic import base
 from topoflow.traffic.captured_iteration import Iteration, representative
-from topoflow.traffic.captured_order import Step, steps
+from topoflow.traffic.captured_order import Member, Step, steps
 from topoflow.workload.base import Workload
 
 
@@ -59,16 +59,34 @@ class _Lowering:
         self._last_compute: dict[int, int] = {}  # rank -> its last task: a rank computes one span at a time
 
     def add(self, step: Step) -> None:
-        after = tuple(sorted({task for earlier in step.after for task in self._finish[earlier]}))
-        first = len(self.tasks)
-        rank, event = step.events[0]
-        if isinstance(event, Compute):
-            self._compute(rank, event, after)
-        elif event.op == "send":
+        member = step.members[0]
+        if isinstance(member.event, Compute):
+            first = len(self.tasks)
+            self._compute(member.rank, f"{member.event.name} rank {member.rank}", member.seconds, self._awaited(member))
+        else:
+            after = tuple(sorted({task for member in step.members for task in self._joined(member)}))
+            first = len(self.tasks)
+            self._communication(step, after)
+        self._finish.append(tuple(range(first, len(self.tasks))))
+
+    def _communication(self, step: Step, after: tuple[int, ...]) -> None:
+        members = {m.rank: m.event for m in step.members if isinstance(m.event, Communication)}
+        rank, event = next(iter(members.items()))
+        if event.op == "send":
             self._transfer(rank, event, after)
         else:
-            self._collective({rank: event for rank, event in step.events if isinstance(event, Communication)}, after)
-        self._finish.append(tuple(range(first, len(self.tasks))))
+            self._collective(members, after)
+
+    def _awaited(self, member: Member) -> tuple[int, ...]:
+        return tuple(sorted({task for earlier in member.after for task in self._finish[earlier]}))
+
+    def _joined(self, member: Member) -> tuple[int, ...]:
+        """The tasks after which ``member`` takes part in a communication; a host that is late is a delay."""
+        awaited = self._awaited(member)
+        if member.seconds == 0:
+            return awaited
+        self._delay(member.seconds, awaited, f"host rank {member.rank}")
+        return (len(self.tasks) - 1,)
 
     def _server(self, rank: int) -> int:
         return rank // self._per_server
@@ -76,12 +94,12 @@ class _Lowering:
     def _delay(self, seconds: float, after: tuple[int, ...], name: str) -> None:
         self.tasks.append(base.Compute(seconds, None, after, name))
 
-    def _compute(self, rank: int, event: Compute, after: tuple[int, ...]) -> None:
+    def _compute(self, rank: int, name: str, seconds: float, after: tuple[int, ...]) -> None:
         server = self._server(rank) if rank in self._busiest else None
         if rank in self._last_compute:
             after = tuple(sorted({*after, self._last_compute[rank]}))
         self._last_compute[rank] = len(self.tasks)
-        self.tasks.append(base.Compute(event.seconds, server, after, f"{event.name} rank {rank}"))
+        self.tasks.append(base.Compute(seconds, server, after, name))
 
     def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
         assert event.peer is not None

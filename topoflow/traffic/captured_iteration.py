@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Compute, Event, Trace
@@ -11,10 +11,14 @@ from topoflow.capture.base import POINT_TO_POINT, Compute, Event, Trace
 
 @dataclass(frozen=True)
 class Iteration:
-    """``ranks[r]`` maps the position of an event in rank r's record to the event, ascending."""
+    """``ranks[r]`` maps the position of an event in rank r's record to the event, ascending.
+
+    ``began[r]`` is when the iteration before was over on rank r, s; None where that was not recorded.
+    """
 
     number: int
     ranks: Mapping[int, Mapping[int, Event]]
+    began: Mapping[int, float | None]
     mirrored: tuple[int, ...]  # ranks that were not recorded
     model: int  # the recorded rank that they do the same as
 
@@ -35,17 +39,20 @@ def representative(trace: Trace) -> Iteration:
     model = min(trace.ranks, default=-1)
     if missing:
         _check_mirrors(trace)
+    records = {rank: trace.ranks[model if rank in missing else rank] for rank in range(trace.world_size)}
     ranks = {
-        rank: {
-            position: event
-            for position, event in enumerate(trace.ranks[model if rank in missing else rank])
-            if event.iteration == number
-        }
-        for rank in range(trace.world_size)
+        rank: {position: event for position, event in enumerate(record) if event.iteration == number}
+        for rank, record in records.items()
     }
     if not any(ranks.values()):
         raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {number}")
-    return Iteration(number, ranks, missing, model)
+    began = {rank: _end(record, number - 1) if number > 0 else None for rank, record in records.items()}
+    return Iteration(number, ranks, began, missing, model)
+
+
+def _end(record: Sequence[Event], number: int) -> float | None:
+    """When the last event of an iteration ended; None if no end was recorded."""
+    return max((event.end for event in record if event.iteration == number and event.end is not None), default=None)
 
 
 def _communicates(trace: Trace, number: int) -> Hashable:

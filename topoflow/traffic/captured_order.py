@@ -15,6 +15,8 @@ from one rank's times, as a GPU runs one compute stream beside its communicators
   contains waiting for the others, so it is never taken for compute;
 - without times, everything follows what was issued before it.
 
+How long each takes after that: ``captured_time``.
+
 Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
 the k-th receive of j from i with that tag. A transfer waits for its sender only, as an eager send does.
 """
@@ -28,40 +30,54 @@ from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
 from topoflow.traffic.captured_iteration import Iteration
+from topoflow.traffic.captured_time import taken
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 
 
 @dataclass(frozen=True)
+class Member:
+    """A rank's part in a step: ``seconds`` after the steps ``after`` its compute is over, or it joins the others."""
+
+    rank: int
+    event: Event
+    seconds: float
+    after: tuple[int, ...]  # earlier steps
+
+
+@dataclass(frozen=True)
 class Step:
-    """One compute span, one collective with the events of its members, or one transfer (send, recv).
+    """One compute span, one collective of all its members, or one transfer (its sender first)."""
 
-    ``after`` are earlier steps.
-    """
+    members: tuple[Member, ...]
 
-    events: tuple[tuple[int, Event], ...]  # (rank, event); a transfer's sender first
-    after: tuple[int, ...]
+    @property
+    def after(self) -> tuple[int, ...]:
+        """The steps that any member waits for."""
+        return tuple(sorted({earlier for member in self.members for earlier in member.after}))
 
 
 def steps(iteration: Iteration) -> list[Step]:
     """The steps of the whole job in the order in which they could start if every transfer took no time."""
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
-    before: list[set[int]] = [set() for _ in groups]
+    before: dict[tuple[int, int], set[int]] = {}
+    seconds: dict[tuple[int, int], float] = {}
     for rank, events in iteration.ranks.items():
-        for position, earlier in _follows(events).items():
-            number = owner[rank, position]
-            if _decides(events[position]):
-                before[number] |= {owner[rank, other] for other in earlier} - {number}
-    order = _order(iteration, groups, before)
+        follows = _follows(events)
+        for position, time in taken(events, follows, iteration.began[rank]).items():
+            joins = _decides(events[position])
+            own = owner[rank, position]
+            before[rank, position] = {owner[rank, earlier] for earlier in follows[position]} - {own} if joins else set()
+            seconds[rank, position] = time if joins else 0.0
+    order = _order(iteration.number, groups, before, seconds)
     place = {number: place for place, number in enumerate(order)}
-    return [
-        Step(
-            events=tuple((rank, iteration.ranks[rank][position]) for rank, position in groups[number]),
-            after=tuple(sorted(place[earlier] for earlier in before[number])),
-        )
-        for number in order
-    ]
+
+    def member(rank: int, position: int) -> Member:
+        after = tuple(sorted(place[earlier] for earlier in before[rank, position]))
+        return Member(rank, iteration.ranks[rank][position], seconds[rank, position], after)
+
+    return [Step(tuple(member(*part) for part in groups[number])) for number in order]
 
 
 def _decides(event: Event) -> bool:
@@ -171,32 +187,42 @@ def _ended(event: Event, moment: float | None) -> bool:
     return event.end is None or moment is None or event.end <= moment + ROUNDING
 
 
-def _order(iteration: Iteration, groups: list[tuple[tuple[int, int], ...]], before: list[set[int]]) -> list[int]:
+def _order(
+    iteration: int,
+    groups: list[tuple[tuple[int, int], ...]],
+    before: Mapping[tuple[int, int], set[int]],
+    seconds: Mapping[tuple[int, int], float],
+) -> list[int]:
     """Topological: the step that is ready first on an infinitely fast network goes first."""
-    waiting = [len(earlier) for earlier in before]
+    awaited = [set[int]().union(*(before[part] for part in members)) for members in groups]
+    waiting = [len(earlier) for earlier in awaited]
     later: dict[int, list[int]] = defaultdict(list)
-    for number, earlier in enumerate(before):
+    for number, earlier in enumerate(awaited):
         for other in earlier:
             later[other].append(number)
-    ready = [0.0] * len(groups)
-    heap = [(0.0, members[0][::-1], number) for number, members in enumerate(groups) if waiting[number] == 0]
+    done = [0.0] * len(groups)
+
+    def ready(number: int) -> tuple[float, tuple[int, int], int]:
+        """When the step could start: a collective or transfer takes no time, its ranks may be late."""
+        parts = groups[number]
+        ends = {part: max((done[earlier] for earlier in before[part]), default=0.0) for part in parts}
+        done[number] = max(ends[part] + seconds[part] for part in parts)
+        return max(ends.values()), parts[0][::-1], number
+
+    heap = [ready(number) for number in range(len(groups)) if waiting[number] == 0]
     heapq.heapify(heap)
     order = []
     while heap:
-        moment, _, number = heapq.heappop(heap)
+        _, _, number = heapq.heappop(heap)
         order.append(number)
-        rank, position = groups[number][0]
-        event = iteration.ranks[rank][position]
-        done = moment + (event.seconds if isinstance(event, Compute) else 0.0)
         for other in later[number]:
-            ready[other] = max(ready[other], done)
             waiting[other] -= 1
             if waiting[other] == 0:
-                heapq.heappush(heap, (ready[other], groups[other][0][::-1], other))
+                heapq.heappush(heap, ready(other))
     if len(order) < len(groups):
         rank, position = groups[next(number for number in range(len(groups)) if waiting[number] > 0)][0]
         raise ValueError(
-            f"iteration {iteration.number}: ranks must agree on an order, got a circle of waiting through rank {rank} "
+            f"iteration {iteration}: ranks must agree on an order, got a circle of waiting through rank {rank} "
             f"event {position}"
         )
     return order
