@@ -13,7 +13,7 @@ from one rank's times, as a GPU runs one compute stream beside its communicators
   communication of its communicator (send and recv: of the same pair);
 - compute follows the compute before it and what ended in the gap between the two. A collective's own duration
   contains waiting for the others, so it is never taken for compute;
-- without times, everything follows what was issued before it.
+- without times, compute follows all that was issued before it, a communication the last compute.
 
 How long each takes after that: ``captured_time``.
 
