@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,7 @@ class Cell:
     title: str
     text: Callable[[Outcome, float], str]  # (world, fastest time of its job) -> what is printed
     right: bool = True
+    spare: int = 0  # where a terminal is too narrow, the highest goes first; 0 stays
 
 
 def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
@@ -34,14 +36,18 @@ def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
-        Cell("vs fastest", lambda outcome, best: f"{outcome.row.iteration_time / best:.2f}x" if best else "1.00x"),
-        Cell("computing", lambda outcome, _: human(outcome.row.compute_time, "s")),
+        Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1),
+        Cell("computing", lambda outcome, _: human(outcome.row.compute_time, "s"), spare=2),
         Cell("network adds", lambda outcome, _: human(outcome.row.network_time, "s")),
-        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}"),
-        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}"),
+        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3),
+        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
-        Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W"),
+        Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
     ]
+
+
+def _ratio(outcome: Outcome, best: float) -> str:
+    return f"{outcome.row.iteration_time / best:.2f}x" if best else "1.00x"
 
 
 def _swept_cell(key: str) -> Cell:
@@ -57,23 +63,40 @@ def setting(job: tuple[Outcome, ...]) -> str:
         parts.append(f"strategy {strategies[0]}")
     degrees, bandwidths = {row.degree for row in rows}, {row.bandwidth for row in rows}
     if len(degrees) == len(bandwidths) == 1:
-        parts.append(f"{degrees.pop()} interfaces of {human(bandwidths.pop() * 8, 'b/s')} each")
+        degree = degrees.pop()
+        interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
+        parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
     parts.append(f"{rows[0].fidelity} simulation")
     return ", ".join(parts)
+
+
+def _table(job: tuple[Outcome, ...], columns: Sequence[Cell]) -> Table:
+    best = job[0].row.iteration_time
+    table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    for cell in columns:
+        table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
+    for outcome in job[:MOST]:
+        style = "green" if outcome is job[0] else ""
+        table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
+    return table
+
+
+def _width(table: Table, console: Console) -> int:
+    """Characters that the table takes where nothing in it is shortened."""
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 def show(report: Report, console: Console) -> None:
     """Print one table per job, fastest first, and the answer under them."""
     for job in report.jobs:
-        columns = cells(report, job)
-        best = job[0].row.iteration_time
-        table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
-        for cell in columns:
-            table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
-        for outcome in job[:MOST]:
-            style = "green" if outcome is job[0] else ""
-            table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
-        console.print(table)
+        columns, left_out = cells(report, job), list[str]()
+        while _width(_table(job, columns), console) > console.width and any(cell.spare for cell in columns):
+            last = max(columns, key=lambda cell: cell.spare)
+            columns.remove(last)
+            left_out.append(last.title)
+        console.print(_table(job, columns))
+        if left_out:
+            console.print(f"The terminal is too narrow for {', '.join(left_out)}; result.json has them (out=DIR).")
         if len(job) > MOST:
             console.print(f"The fastest {MOST} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
