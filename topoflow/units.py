@@ -7,6 +7,7 @@ below are the only place where a human unit becomes an SI number; configs write 
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 # Bytes of one element; the names are PyTorch's, which every trace format can be mapped to.
 DTYPE_BYTES = {
@@ -57,14 +58,22 @@ def register_resolvers() -> None:
 
 def check_positive(field: str, value: float) -> None:
     """Raise ``ValueError("field: must be positive, got value")`` unless ``value`` is finite and > 0."""
+    _check_number(field, value)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{field}: must be positive, got {value}")
 
 
 def check_not_negative(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` is finite and >= 0."""
+    _check_number(field, value)
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{field}: must not be negative, got {value}")
+
+
+def _check_number(field: str, value: object) -> None:
+    """A config or a file can hold anything."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{field}: must be a number, got {value!r}")
 
 
 def human(value: float, unit: str) -> str:

@@ -49,6 +49,13 @@ def test_the_input_is_never_overwritten(topoflow_cli: Command, tmp_path: Path) -
     assert path.read_text() == "{}"
 
 
+def test_a_folder_cannot_be_the_output(topoflow_cli: Command, tmp_path: Path) -> None:
+    done = topoflow_cli("capture", "import", tmp_path / "not_even_read.json", "--out", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"topoflow capture: --out: must be a file, got the folder {tmp_path}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_without_a_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"must hold a trace .*, got 1 other files"):

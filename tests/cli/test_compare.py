@@ -146,6 +146,10 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
         (["workload=captured"], "workload.trace: must be given"),
         (["workload=captured", "workload.trace=no_such_trace.json"], "no_such_trace.json"),
         (["fabric=ring", "workload.tables="], "workload.tables: must be a whole number, got ''"),
+        (["fabric=torus", "fabric.dims=4"], "fabric.dims: must be a list, as [1, 2] or null, got 4"),
+        (["strategy.placement=3"], "strategy.placement: must be a mapping, as {name: value} or null, got 3"),
+        (["workload.gpu=3"], "workload.gpu: must be a mapping, as {name: value}, got 3"),
+        (["fabric=ring", "fabric._target_=no.such"], "fabric._target_: must name a class, got 'no.such'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -173,7 +177,30 @@ def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert "out: must be a folder, got the file" in capsys.readouterr().err
     assert main(["compare", "out=a,b"]) == 2
     assert "out: must be one folder for the whole comparison, got a, b" in capsys.readouterr().err
+    assert main(["compare", "out="]) == 2
+    assert capsys.readouterr().err == "topoflow compare: out: must be the name of a folder, got ''\n"
+    assert main(["compare", "out=[a]"]) == 2
+    assert capsys.readouterr().err == "topoflow compare: out: must be the name of a folder, got ['a']\n"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "topoflow: the following arguments are required: VERB; see topoflow --help\n"),
+        (["compare", "--servers"], "topoflow: unrecognized arguments: --servers; see topoflow --help\n"),
+        (
+            ["capture", "import", "trace.json"],
+            "topoflow capture import: the following arguments are required: --out; see topoflow capture import "
+            "--help\n",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_one_line_too(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert (end.value.code, capsys.readouterr().err) == (2, message)
 
 
 @pytest.mark.parametrize("verb", ["compare", "inspect"])

@@ -11,7 +11,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from topoflow.cli.grid import Point, check_fields, expand, grid, unique_names
+from topoflow.cli.grid import Point, build, check_fields, expand, grid, unique_names
 from topoflow.fabric.fat_tree import FatTree
 
 DEFAULT = ["ideal_switch", "fat_tree", "leaf_spine", "torus", "expander", "topoopt"]
@@ -113,3 +113,30 @@ def test_a_field_of_a_config_has_the_type_of_its_class(config: dict[str, object]
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         check_fields("fabric", FatTree, config)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("group", "argument", "message"),
+    [
+        ("fabric", "fabric.dims=4", "fabric.dims: must be a list, as [1, 2] or null, got 4"),
+        ("strategy", "strategy.placement=3", "strategy.placement: must be a mapping, as {name: value} or null, got 3"),
+        ("workload", "workload.gpu=3", "workload.gpu: must be a mapping, as {name: value}, got 3"),
+        ("gpu", "gpu.flops=3", "gpu.flops: must be a mapping, as {name: value}, got 3"),
+        ("gpu", "gpu.flops.float32=x", "gpu.flops.float32: must be a number, got 'x'"),
+        ("prices", "prices.usd=3", "prices.usd: must be a mapping, as {name: value}, got 3"),
+        ("prices", "prices.usd.nic_port=3", "prices.usd.nic_port: must be one of each, per_gbps, by_gbps, got 3"),
+        ("prices", "prices.usd.nic_port.by_gbps=x", "prices.usd.nic_port.by_gbps: must be speeds and prices, got x"),
+        ("prices", "prices.watts.nic_port.each=x", "prices.watts.nic_port.each: must be a number, got 'x'"),
+        (
+            "fabric",
+            "fabric._target_=no.such",
+            "fabric._target_: must name a class, got 'no.such' (No module named 'no')",
+        ),
+        ("fabric", "fabric._target_=os.system", "fabric._target_: must name a dataclass, got 'os.system'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_by_its_key(group: str, argument: str, message: str) -> None:
+    (point,) = grid(["fabric=torus", argument], lambda top: None, lambda done, total: None)
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        build(point, group)
+    assert str(error.value) == message

@@ -79,3 +79,14 @@ def test_a_wrong_word_names_key_law_and_value(settings: list[str], message: str)
     with pytest.raises(ValueError, match=r"must") as caught:
         parse(settings)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", ["file", "file/out"])
+def test_out_that_cannot_be_a_folder_is_named_before_the_world_is_run(
+    topoflow_cli: Cli, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = topoflow_cli("simulate", "world=examples/two_flows.json", f"out={tmp_path / name}", cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"topoflow simulate: out: must be a folder, got the file {tmp_path / 'file'}\n"
+    assert (tmp_path / "file").read_text() == "mine"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import NoReturn
 
 from topoflow import __version__
 from topoflow.cli import capture, compare, inspect, simulate
@@ -15,9 +16,16 @@ from topoflow.cli import capture, compare, inspect, simulate
 VERBS = (compare, simulate, capture, inspect)
 
 
+class Parser(argparse.ArgumentParser):
+    """An argument that does not exist is one line too: the usage is where ``--help`` is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="topoflow",
         description="Which network and which way of splitting a training job make an iteration fastest, at what price?",
         epilog="Start with: topoflow compare",

@@ -47,6 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     out: Path = arguments.out
     if any(out.resolve() == file.resolve() for file in arguments.files):
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
+    if out.is_dir():
+        raise ValueError(f"--out: must be a file, got the folder {out}")
     trace = load(arguments.files)
     jsonl.write(trace, out)
     print("\n".join([*summary(trace), f"written to {out}"]))

@@ -118,14 +118,16 @@ def _whole(key: str, value: object, *, least: int, optional: bool = False) -> No
 
 def output(points: Sequence[Point]) -> Path | None:
     """The one folder to write to. Raises ``ValueError`` when there are several or it cannot be one."""
-    outs = {point.config["out"] for point in points}
+    outs = {str(point.config["out"]): point.config["out"] for point in points}
     if len(outs) > 1:
-        raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(map(str, outs)))}")
-    (out,) = outs
+        raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
+    ((name, out),) = outs.items()
     if out is None:
         return None
-    check_folder(Path(str(out)))
-    return Path(str(out))
+    if not name or isinstance(out, list | dict):
+        raise ValueError(f"out: must be the name of a folder, got {out!r}")
+    check_folder(Path(name))
+    return Path(name)
 
 
 def settings(point: Point, world: str) -> Settings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import pkgutil
 import re
 import types
 import typing
@@ -26,7 +27,7 @@ from hydra.errors import (
     InstantiationException,
     MissingConfigException,
 )
-from hydra.utils import get_class, instantiate
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -113,7 +114,7 @@ def build(point: Point, group: str) -> typing.Any:
     if not isinstance(config, dict) or "_target_" not in config:
         raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")
     try:
-        check_fields(group, get_class(config["_target_"]), config)
+        check_fields(group, _target(group, config["_target_"]), config)
         return instantiate(config, _convert_="all")
     except InstantiationException as error:
         cause: BaseException = error
@@ -122,6 +123,18 @@ def build(point: Point, group: str) -> typing.Any:
         if isinstance(cause, ValueError | OSError):
             raise cause from error
         raise ValueError(f"{group}: {_reason(cause)}") from error
+
+
+def _target(group: str, name: object) -> type:
+    """The dataclass that ``_target_`` names."""
+    place = f"{group}._target_"
+    try:
+        target = pkgutil.resolve_name(str(name))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{place}: must name a class, got {name!r} ({_reason(error)})") from error
+    if not isinstance(target, type) or not dataclasses.is_dataclass(target):
+        raise ValueError(f"{place}: must name a dataclass, got {name!r}")
+    return target
 
 
 def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> None:
@@ -140,7 +153,7 @@ def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> 
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Whether a value has the plain type that is asked for; other types are left to the object itself."""
+    """Whether a value has the type that is asked for; what a list or a mapping holds is left to the object itself."""
     if isinstance(hint, types.UnionType):
         return any(_fits(value, part) for part in typing.get_args(hint))
     if hint is float:
@@ -149,13 +162,22 @@ def _fits(value: object, hint: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint in (str, bool, type(None)):
         return isinstance(value, typing.cast("type", hint))
+    origin = typing.get_origin(hint)
+    if origin is Sequence:
+        return isinstance(value, list | tuple)
+    if origin is Mapping or dataclasses.is_dataclass(hint):
+        return isinstance(value, dict)
     return True
 
 
 def _type_name(hint: object) -> str:
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
     parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return " or ".join(names.get(part, str(part)) for part in parts)
+    return " or ".join(names.get(part) or _container_name(part) for part in parts)
+
+
+def _container_name(hint: object) -> str:
+    return "a list, as [1, 2]" if typing.get_origin(hint) is Sequence else "a mapping, as {name: value}"
 
 
 @contextmanager

@@ -63,8 +63,9 @@ def _unit(tariff: Tariff, gbps: float) -> float:
 
 
 def _check_tariff(place: str, tariff: Tariff) -> None:
-    if len(tariff) != 1 or next(iter(tariff)) not in TARIFFS:
-        raise ValueError(f"{place}: must be one of {', '.join(TARIFFS)}, got {', '.join(map(str, tariff))}")
+    if not isinstance(tariff, Mapping) or len(tariff) != 1 or next(iter(tariff)) not in TARIFFS:
+        got = ", ".join(map(str, tariff)) if isinstance(tariff, Mapping) else tariff
+        raise ValueError(f"{place}: must be one of {', '.join(TARIFFS)}, got {got}")
     ((kind, value),) = tariff.items()
     if isinstance(value, Mapping) != (kind == "by_gbps") or value == {}:
         raise ValueError(
