@@ -279,9 +279,15 @@ def test_a_circle_names_its_tasks(tmp_path: Path) -> None:
     assert message.endswith("got 't' -> 'w' -> 'u' -> 't'")
 
 
-def test_an_unreachable_node_names_both(tmp_path: Path) -> None:
-    world = {"links": [link("a", "b")], "tasks": [task("t", "transfer", src="b", dst="a", bytes=1)]}
-    assert "got no path from 'b' to 'a'" in error(tmp_path, world)
+def test_an_unreachable_node_is_named_with_its_task(tmp_path: Path) -> None:
+    links = [link("a", "b")]
+    back = task("back", "transfer", src="b", dst="a", bytes=1)
+    forth = task("forth", "transfer", src="a", dst="b", bytes=1)
+    message = error(tmp_path, {"links": links, "tasks": [forth, back]})
+    assert message.endswith("world.json: tasks[1].dst: must be reached over the links from 'b', got 'a'")
+    around = task("around", "all_reduce", group=["a", "b"], bytes=1)
+    message = error(tmp_path, {"links": links, "tasks": [around]})
+    assert message.endswith("world.json: links.route: must connect all servers, got no path from 'b' to 'a'")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from topoflow.engine.world_rows import ORDERED, RINGED, Row
 from topoflow.fabric.base import Fabric, Path
 from topoflow.fabric.links import LinkList, number, parse_links, read_json, shorten
 from topoflow.fabric.routing import ShortestPaths
-from topoflow.traffic.base import Collective, Compute, Task, Traffic
+from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.units import check_positive
 
 KEYS = ("links", "tasks", "local_bandwidth")
@@ -74,11 +74,12 @@ def read(path: FilePath) -> WorldFile:
     _check_local(rows, tasks, given="local_bandwidth" in content)
     sequence = _sequence(rows, tasks)
     place_of = {index: place for place, index in enumerate(sequence)}
-    fabric = _fabric(path.name, links, _rings(rows, tasks))
+    fabric = _fabric(links, _rings(rows, tasks))
     ordered = tuple(_renumbered(tasks[index], place_of) for index in sequence)
     try:
         world = place(Traffic(path.name, fabric.servers, ordered, local_bandwidth), fabric, name=path.name)
     except ValueError as error:
+        _check_reachable(rows, tasks, fabric)
         raise ValueError(f"{path}: {error}") from error
     ends = tuple((links.nodes[a], links.nodes[b]) for a, b in zip(links.source, links.target, strict=True))
     return WorldFile(world, ids, tuple(place_of[index] for index in range(len(rows))), ends)
@@ -168,11 +169,18 @@ def _fail_cycle(rows: Sequence[Row], awaited: Sequence[set[int]], open_count: Se
     raise ValueError(f"{rows[cycle[0]].place}.after: {law}, got {names}")
 
 
+def _check_reachable(rows: Sequence[Row], tasks: Sequence[Task], fabric: Fabric) -> None:
+    """Where a world cannot be placed: the row of the first transfer for which there is no path."""
+    for row, task in zip(rows, tasks, strict=True):
+        if isinstance(task, Transfer) and task.path is None and not fabric.route(task.source, task.target, "transfer"):
+            row.fail("dst", f"must be reached over the links from {fabric.nodes[task.source]!r}")
+
+
 def _renumbered(task: Task, place_of: Mapping[int, int]) -> Task:
     return replace(task, after=tuple(sorted(place_of[index] for index in task.after)))
 
 
-def _fabric(name: str, links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
+def _fabric(links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
     """Every node is a server; ``tasks`` without a path take the shortest, of several the one of the lowest links."""
     shortest = ShortestPaths(links.nodes, links.source, links.target)
 
@@ -186,7 +194,7 @@ def _fabric(name: str, links: LinkList, rings: Mapping[tuple[int, ...], Orders])
         return (tuple(path),) if node == target else ()
 
     return Fabric(
-        name=name,
+        name="links",
         servers=max(len(links.nodes), 1),
         nodes=links.nodes or ("nowhere",),
         source=links.source,
