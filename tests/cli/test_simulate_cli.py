@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,3 +92,18 @@ def test_out_that_cannot_be_a_folder_is_named_before_the_world_is_run(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"topoflow simulate: out: must be a folder, got the file {tmp_path / 'file'}\n"
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    verb = [sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())"]
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as gone:
+        done = subprocess.run(
+            [*verb, "simulate", "world=examples/two_flows.json"],
+            cwd=ROOT,
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (0, "")

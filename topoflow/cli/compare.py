@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from topoflow.cli.grid import Point, build, grid, unique_names
+from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.engine.base import World
 from topoflow.engine.collectives import ALGORITHMS
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         if out is not None:
             tick_draw = stages.stage("drawing")
             write(report, out, lambda done: tick_draw(done, STEPS))
-    console = Console()
+    console = Output()
     if not console.is_terminal:
         console.width = 200  # a file or a pipe has no width to fit into
     show(report, console)

@@ -6,10 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from rich.console import Console
-
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
+from topoflow.cli.output import Output
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.report.style import png
 from topoflow.report.summary import summarize
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(text)
         return
-    console = Console(highlight=False)
+    console = Output(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file or a pipe has no width to fit into
     show(trace, summary, console)

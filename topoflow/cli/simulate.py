@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid import simulate
 from topoflow.engine.world_file import WorldFile, read
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     (timeline,) = simulate([file.world], device=settings.get("device", "cpu"))
     if "out" in settings:
         write(file, timeline, Path(settings["out"]))
-    show(file, timeline, Console())
+    show(file, timeline, Output())
 
 
 def parse(settings: Sequence[str]) -> dict[str, str]:
