@@ -58,8 +58,9 @@ def test_means_stay_whole_where_they_are() -> None:
 
 def test_communication_beside_computation_is_hidden() -> None:
     # 10 s: computing 0-6, all-reduce 4-8, all-reduce 7-10: communication 6 s, of which 2 s are hidden
-    trace = trace_of(Compute("f", 0.0, 6.0, 6.0), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
+    trace = trace_of(Compute("f", 0.0, 6.0, 4.5), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
     share = rank_share(trace, 0)
+    assert share.compute_time == 4.5  # of the 6 s
     assert share.iteration_time == pytest.approx(10.0)
     assert share.communication == pytest.approx(0.6)
     assert share.exposed == pytest.approx(0.4)

@@ -44,10 +44,15 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class RankShare:
-    """Where the time of one rank went, as shares of its iterations; None where the trace has no times."""
+    """Where the time of one rank went; None where the trace has no times.
+
+    ``compute_time`` is what the device was busy, or the processor that recorded itself: the spans that hide
+    communication are longer where either waited inside them.
+    """
 
     rank: int
-    iteration_time: float | None  # s, mean
+    compute_time: float  # s per iteration
+    iteration_time: float | None  # s, mean; the next two are shares of it
     communication: float | None  # some communication was running
     exposed: float | None  # ... and no computation
 
@@ -164,17 +169,17 @@ def rank_spans(trace: Trace, rank: int) -> dict[str, Spans]:
 
 def rank_share(trace: Trace, rank: int) -> RankShare:
     """Shares of the time from a rank's first event to its last, set-up left out."""
+    computes = (event for event in trace.ranks[rank] if isinstance(event, Compute) and event.iteration >= 0)
+    compute_time = sum(event.seconds for event in computes) / trace.iterations
     spans = rank_spans(trace, rank)
     communication = merge(np.concatenate([spans[name] for name in spans if name != "compute"] or [np.zeros((0, 2))]))
     everything = np.concatenate(list(spans.values()) or [np.zeros((0, 2))])
-    if len(everything) == 0 or not any(event.end is not None for event in trace.communications(rank)):
-        return RankShare(rank, None, None, None)
-    length = float(everything[:, 1].max() - everything[:, 0].min())
-    if length <= 0:
-        return RankShare(rank, None, None, None)
-    hidden = total(intersection(communication, spans.get("compute", np.zeros((0, 2)))))
+    length = float(everything[:, 1].max() - everything[:, 0].min()) if len(everything) else 0.0
+    if length <= 0 or not any(event.end is not None for event in trace.communications(rank)):
+        return RankShare(rank, compute_time, None, None, None)
     busy = total(communication)
-    return RankShare(rank, length / trace.iterations, busy / length, max(0.0, busy - hidden) / length)
+    exposed = max(0.0, busy - total(intersection(communication, spans.get("compute", np.zeros((0, 2))))))
+    return RankShare(rank, compute_time, length / trace.iterations, busy / length, exposed / length)
 
 
 def _mean_of(values: Iterable[float | None]) -> float | None:

@@ -47,11 +47,11 @@ def _show_shares(summary: Summary, console: Console) -> None:
         f"Share of time in communication: {summary.communication_share:.1%}, "
         f"not hidden by computation: {summary.exposed_share:.1%} (mean over ranks; includes waiting for other ranks)"
     )
-    table = _table("", "rank", "iteration time", "in communication", "not hidden")
+    table = _table("", "rank", "iteration time", "busy computing", "in communication", "not hidden")
     for share in summary.shares[:MOST]:
         if share.iteration_time is not None:
-            table.add_row(str(share.rank), human(share.iteration_time, "s"), f"{share.communication:.1%}",
-                          f"{share.exposed:.1%}")  # fmt: skip
+            table.add_row(str(share.rank), human(share.iteration_time, "s"), human(share.compute_time, "s"),
+                          f"{share.communication:.1%}", f"{share.exposed:.1%}")  # fmt: skip
     console.print(table)
 
 
