@@ -193,7 +193,7 @@ def _one_line(overrides: Sequence[str]) -> Iterator[None]:
     except ConfigCompositionException as error:
         missing = re.match(r"Could not override '([^']+)'", str(error))
         if missing is None:
-            raise ValueError(_reason(error)) from error
+            raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
         key = missing.group(1)
         raise ValueError(f"{key}: no such key{_suggest_key(key, overrides)}") from error
     except MissingMandatoryValue as error:
