@@ -97,7 +97,7 @@ def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> tuple[list[list
 
 def _compose(overrides: list[str], swept: Mapping[str, str], by_default: frozenset[str], check: Check) -> Point:
     with _one_line(overrides):
-        config = compose(CONFIG, overrides=overrides, return_hydra_config=True)
+        config = _composed(overrides)
         choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
         OmegaConf.set_readonly(config, False)
         OmegaConf.set_struct(config, False)
@@ -106,6 +106,15 @@ def _compose(overrides: list[str], swept: Mapping[str, str], by_default: frozens
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved), by_default)
+
+
+def _composed(overrides: list[str]) -> DictConfig:
+    try:
+        return compose(CONFIG, overrides=overrides, return_hydra_config=True)
+    except ValueError as error:
+        if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
+            raise ValueError(f"{' '.join(overrides)}: {error}") from error
+        raise
 
 
 def build(point: Point, group: str) -> typing.Any:
@@ -202,7 +211,7 @@ def _one_line(overrides: Sequence[str]) -> Iterator[None]:
         reason = _reason(error).removeprefix("ValueError raised while resolving interpolation: ")
         raise ValueError(f"{error.full_key or 'config'}: {reason}") from error
     except HydraException as error:
-        raise ValueError(_reason(error)) from error
+        raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:
