@@ -82,11 +82,11 @@ def test_equal_points_have_different_names() -> None:
         (["fabric"], "'fabric': must be KEY=VALUE in Hydra's syntax (missing EQUAL"),
         (["=3"], "'=3': must be KEY=VALUE"),
         (["servers=[1"], "'servers=[1': must be KEY=VALUE in Hydra's syntax"),
-        (["servers=interval(1,2)"], "BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
+        (["servers=interval(1,2)"], "servers=interval(1,2): BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
         (["fabric=links"], "fabric.file: must be given, e.g. fabric.file=VALUE"),
         (["latency_us=abc"], "fabric.latency: could not convert string to float: 'abc'"),
         (["workload.tables=${nope}"], "workload.tables: Interpolation key 'nope' not found"),
-        (["+degree=3"], "Could not append to config. An item is already at 'degree'."),
+        (["+degree=3"], "fabric=ideal_switch +degree=3: Could not append to config. An item is already at 'degree'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
