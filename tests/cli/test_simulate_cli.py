@@ -95,7 +95,7 @@ def test_out_that_cannot_be_a_folder_is_named_before_the_world_is_run(
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    verb = [sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())"]
+    verb = [str(Path(sys.executable).parent / "topoflow")]
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb") as gone:
