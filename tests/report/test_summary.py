@@ -11,7 +11,9 @@ from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.report.summary import exact, rank_share, summarize, traffic_matrix
 
 
-def all_reduce(rank: int, bytes: int, iteration: int = 0, start: float | None = None, end: float | None = None):  # type: ignore[no-untyped-def]
+def all_reduce(
+    rank: int, bytes: int, iteration: int = 0, start: float | None = None, end: float | None = None
+) -> Communication:
     return Communication("all_reduce", (0, 1, 2, 3), "float32", bytes, bytes, iteration, start=start, end=end)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.hamiltonian import both_ways
 from topoflow.fabric.routing import ShortestPaths
-from topoflow.fabric.torus import Grid
-from topoflow.fabric.wiring import cabled, check_count, check_interfaces, direct_bill, server_names
+from topoflow.fabric.torus import Grid, grid_fabric
+from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,7 @@ class Ring:
         check_count("ring.servers", servers)
         if self.degree == 1 and servers > 2:
             return self._simplex(servers, demand)
-        grid = Grid((servers,))
-        parallel = grid.parallel("ring", self.degree)
-        cables = grid.cables()
-        orders = both_ways(tuple(range(servers)))
-        return cabled(
-            "ring",
-            servers=servers,
-            cables=cables,
-            bandwidth=parallel * self.bandwidth,
-            latency=self.latency,
-            degree=self.degree,
-            interface_bandwidth=self.bandwidth,
-            route=grid.route,
-            bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), self.bandwidth),
-            rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
-        )
+        return grid_fabric("ring", self, Grid((servers,)), both_ways(tuple(range(servers))), demand)
 
     def _simplex(self, servers: int, demand: Demand) -> Fabric:
         source = np.arange(servers, dtype=np.int32)

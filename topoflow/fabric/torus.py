@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Protocol
 
 from topoflow.fabric.base import Demand, Fabric, Path
 from topoflow.fabric.hamiltonian import torus_rings
@@ -43,28 +44,45 @@ class Torus:
         dims = tuple(self.dims) if self.dims else most_square(servers)
         if prod(dims) != servers:
             raise ValueError(f"torus.dims: product must be {servers} servers, got {list(dims)}")
-        grid = Grid(dims)
-        parallel = grid.parallel("torus", self.degree)
-        cables = grid.cables()
-        orders = torus_rings(dims)
-        return cabled(
-            "torus",
-            servers=servers,
-            cables=cables,
-            bandwidth=parallel * self.bandwidth,
-            latency=self.latency,
-            degree=self.degree,
-            interface_bandwidth=self.bandwidth,
-            route=grid.route,
-            bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), self.bandwidth),
-            rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
-        )
+        return grid_fabric("torus", self, Grid(dims), torus_rings(dims), demand)
 
 
 def most_square(servers: int) -> tuple[int, int]:
     """The two factors of ``servers`` that are closest: 16 -> (4, 4), 8 -> (2, 4), 7 -> (1, 7)."""
     rows = max(rows for rows in range(1, int(servers**0.5) + 1) if servers % rows == 0)
     return rows, servers // rows
+
+
+class Interfaces(Protocol):
+    """What a design says of a server's interfaces."""
+
+    @property
+    def bandwidth(self) -> float: ...
+    @property
+    def degree(self) -> int: ...
+    @property
+    def latency(self) -> float: ...
+
+
+def grid_fabric(
+    name: str, interfaces: Interfaces, grid: Grid, orders: tuple[tuple[int, ...], ...], demand: Demand
+) -> Fabric:
+    """The fabric of a grid; ``orders`` are the ring orders of an all-reduce over all its servers."""
+    servers = prod(grid.dims)
+    parallel = grid.parallel(name, interfaces.degree)
+    cables = grid.cables()
+    return cabled(
+        name,
+        servers=servers,
+        cables=cables,
+        bandwidth=parallel * interfaces.bandwidth,
+        latency=interfaces.latency,
+        degree=interfaces.degree,
+        interface_bandwidth=interfaces.bandwidth,
+        route=grid.route,
+        bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), interfaces.bandwidth),
+        rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
+    )
 
 
 @dataclass(frozen=True)
