@@ -199,6 +199,15 @@ def test_a_failing_script_fails_as_it_would_alone(tmp_path) -> None:
     assert not list((tmp_path / "out").glob("*.jsonl.gz"))
 
 
+def test_a_forked_child_does_not_speak_for_its_rank(tmp_path) -> None:
+    # the child ends first, badly; then the rank it was forked from ends well
+    (tmp_path / "forks.py").write_text("import os\nif os.fork() == 0:\n    raise SystemExit(3)\nos.wait()\n")
+    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "forks.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["trace.jsonl.gz"]
+
+
 def test_a_script_without_torchrun_is_one_rank(tmp_path) -> None:
     (tmp_path / "neighbour.py").write_text("NAME = 'found beside the script'\n")
     script = tmp_path / "alone.py"

@@ -52,6 +52,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _conclude(job: Job, recorder: Recorder) -> int:
     """The script has ended well: bring the ranks together."""
+    if not job.is_ours:
+        return 0
     try:
         trace = job.finish(lambda origin: recorder.trace(job.name, job.rank, job.world_size, origin))
     except (ValueError, OSError) as error:
@@ -66,10 +68,10 @@ def _conclude(job: Job, recorder: Recorder) -> int:
 @contextmanager
 def _os_exit_concludes(job: Job, recorder: Recorder) -> Iterator[None]:
     """Scripts that end by ``os._exit``, so as not to wait for other threads, end well too if they say 0."""
-    leave, process = os._exit, os.getpid()
+    leave = os._exit
 
     def conclude_and_leave(status: int) -> NoReturn:
-        if os.getpid() == process:  # else a process that the script has forked, such as a data loader's
+        if job.is_ours:
             if status:
                 job.fail(SystemExit(status))
             else:

@@ -11,10 +11,11 @@ may be gone by then.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from topoflow.capture import jsonl
@@ -37,6 +38,7 @@ class Job:
     rank: int
     world_size: int
     patience: float = PATIENCE
+    process: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world_size:
@@ -60,8 +62,15 @@ class Job:
                 f"--out: must be empty, got {self.out} with another capture's {self._file(self.rank, 'started').name}"
             ) from None
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process is the rank, not one that its script has forked, such as a data loader's."""
+        return os.getpid() == self.process
+
     def fail(self, error: BaseException) -> None:
         """This rank, or its script, has ended with ``error``: there will be no trace."""
+        if not self.is_ours:
+            return
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         write_atomically(self._file(self.rank, "failed"), reason.encode())
 
