@@ -38,21 +38,16 @@ def us(value: float) -> float:
     return float(value) * 1e-6
 
 
-def ms(value: float) -> float:
-    """Milliseconds to seconds."""
-    return float(value) * 1e-3
-
-
 def mib(value: float) -> int:
     """Mebibytes to bytes: ``mib(25) == 26214400``."""
     return int(float(value) * 2**20)
 
 
 def register_resolvers() -> None:
-    """Make ``${gbps:100}``, ``${us:1}``, ``${ms:1}`` and ``${mib:25}`` known to OmegaConf (idempotent)."""
+    """Make ``${gbps:100}``, ``${us:1}`` and ``${mib:25}`` known to OmegaConf (idempotent)."""
     from omegaconf import OmegaConf
 
-    for resolver in (gbps, us, ms, mib):
+    for resolver in (gbps, us, mib):
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 

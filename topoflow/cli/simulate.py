@@ -107,5 +107,5 @@ def show(file: WorldFile, timeline: Timeline, console: Console) -> None:
         link = max(range(len(loads)), key=lambda link: loads[link][3])
         source, target, carried, utilization = loads[link]
         summary.add_row("busiest link", escape(f"{link}: {source} to {target}"))
-        summary.add_row("its load", f"{human(carried, 'B')}, {utilization:.1%} of the makespan")
+        summary.add_row("its load", f"{human(carried, 'B')}, {utilization:.1%} of what it could carry")
     console.print(summary)

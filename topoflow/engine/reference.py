@@ -63,13 +63,9 @@ def simulate(world: World) -> Timeline:
         start[task] = max([float(graph.release[task])] + [finish[t] for t in after[task]])
         waiting[task] = start[task] + float(graph.delay[task]) + sum(latency[link] for link in paths[task])
 
-    followers: dict[int, list[int]] = {t: [] for t in tasks}
-    for task in tasks:
-        for earlier in after[task]:
-            followers[earlier].append(task)
-    for task in tasks:
-        if not pending[task]:
-            ready(task)
+    followers = _followers(after)
+    for task in [t for t in tasks if not after[t]]:
+        ready(task)
 
     while waiting or flowing:
         rates = dict(zip(flowing, max_min([paths[t] for t in flowing], capacity), strict=True))
@@ -96,6 +92,15 @@ def simulate(world: World) -> Timeline:
     if stuck:
         raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
     return _timeline(world, paths, [start[t] for t in tasks], [finish[t] for t in tasks])
+
+
+def _followers(after: list[list[int]]) -> list[list[int]]:
+    """``after`` the other way round: the tasks that wait for each task."""
+    followers: list[list[int]] = [[] for _ in after]
+    for task, awaited in enumerate(after):
+        for earlier in awaited:
+            followers[earlier].append(task)
+    return followers
 
 
 def _rows(offsets: Offsets, items: Ints) -> list[list[int]]:

@@ -41,7 +41,7 @@ class WorldFile:
         return [(name, start[place], finish[place]) for name, place in zip(self.ids, self.place, strict=True)]
 
     def loads(self, timeline: Timeline) -> list[tuple[str, str, float, float]]:
-        """[L] source, target, bytes and utilization: the share of the makespan in which the link was busy."""
+        """[L] source, target, bytes and utilization: the share of what the link could have carried in the makespan."""
         carried, capacity = timeline.link_bytes.tolist(), self.world.capacity.tolist()
         span = timeline.makespan
         return [

@@ -30,13 +30,13 @@ def gradient_buckets(workload: Workload, strategy: Strategy) -> list[Bucket]:
     """The buckets of every group of holders, in the order in which the backward pass completes them.
 
     A layer on a single server is reduced among its GPUs, each of which holds a replica, but for a sharded table; one
-    without trained parameters has no gradient.
+    without parameters has no gradient.
     """
     held: dict[tuple[int, ...], list[Layer]] = {}
     for layer in reversed(workload.layers):
         holders = strategy.placement[layer.name]
         replicated = len(holders) > 1 or (workload.gpus_per_server > 1 and not layer.sparse)
-        if replicated and layer.trained and layer.parameters:
+        if replicated and layer.parameters:
             held.setdefault(holders, []).append(layer)
     buckets = [
         bucket

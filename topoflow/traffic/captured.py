@@ -13,11 +13,12 @@ server occupies the server; the other ranks have GPUs of their own and compute b
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from topoflow.capture.base import Communication, Compute
 from topoflow.strategy.base import Strategy
 from topoflow.traffic import base
-from topoflow.traffic.captured_iteration import Iteration, representative
+from topoflow.traffic.captured_iteration import representative
 from topoflow.traffic.captured_order import Member, Step, steps
 from topoflow.workload.base import Workload
 
@@ -38,8 +39,9 @@ def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
     iteration = representative(trace)
-    lowering = _Lowering(iteration, per_server, workload.gpu.local_bandwidth)
-    for step in steps(iteration):
+    job = steps(iteration)
+    lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.local_bandwidth)
+    for step in job:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
@@ -50,11 +52,11 @@ def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
 class _Lowering:
     """The tasks so far; ``_finish[s]`` are the tasks that end step s."""
 
-    def __init__(self, iteration: Iteration, per_server: int, local_bandwidth: float) -> None:
+    def __init__(self, per_server: int, busiest: set[int], local_bandwidth: float) -> None:
         self.tasks: list[base.Task] = []
         self._per_server = per_server
         self._local_bandwidth = local_bandwidth
-        self._busiest = _busiest_ranks(iteration, per_server)
+        self._busiest = busiest
         self._finish: list[tuple[int, ...]] = []
         self._last_compute: dict[int, int] = {}  # rank -> its last task: a rank computes one span at a time
 
@@ -176,13 +178,13 @@ def _busiest_member_bytes(op: str, size: float, ranks: int) -> float:
     return size * (ranks - 1) / ranks if op not in ("broadcast", "reduce") or ranks == 1 else size
 
 
-def _busiest_ranks(iteration: Iteration, per_server: int) -> set[int]:
+def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:
     """Of each server, the rank that computes longest (the first among equals)."""
+    seconds: dict[int, float] = defaultdict(float)
+    for member in (step.members[0] for step in job):
+        if isinstance(member.event, Compute):
+            seconds[member.rank] += member.seconds
     ranks: dict[int, list[int]] = defaultdict(list)
-    for rank in sorted(iteration.ranks):
+    for rank in sorted(seconds):
         ranks[rank // per_server].append(rank)
-    seconds = {
-        rank: sum(event.seconds for event in events.values() if isinstance(event, Compute))
-        for rank, events in iteration.ranks.items()
-    }
     return {max(members, key=seconds.__getitem__) for members in ranks.values()}

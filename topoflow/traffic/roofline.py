@@ -38,8 +38,6 @@ def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: b
     ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
     replicated one was all-reduced densely and updates all. Either way a sparse layer's rows are spread over the GPUs.
     """
-    if not layer.trained:
-        return 0.0
     elements: float = layer.parameters
     if layer.sparse:
         gathered = samples * (layer.memory_elements - layer.output_elements)

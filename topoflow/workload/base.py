@@ -27,7 +27,6 @@ class Layer:
     memory_elements: int  # elements per sample moved in the forward pass, beside parameters
     after: tuple[str, ...] = ()  # layers whose outputs it reads
     sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
-    trained: bool = True
 
     def __post_init__(self) -> None:
         for field in ("parameters", "forward_flops", "output_elements", "memory_elements"):
@@ -76,8 +75,8 @@ class Workload:
 
     @property
     def parameters(self) -> int:
-        """All trained parameters, elements."""
-        return sum(layer.parameters for layer in self.layers if layer.trained)
+        """All parameters, elements."""
+        return sum(layer.parameters for layer in self.layers)
 
 
 class WorkloadModel(Protocol):
