@@ -60,10 +60,10 @@ struct RunWorld {
   }
 };
 
-void simulate(const Batch& given) {
+int64_t simulate(const Batch& given) {
   const DeviceGuard guard(given.device);
   const Stream stream = to_stream(given.stream);
-  const int32_t most_teams = std::min(given.worlds, max_teams<RunWorld>());
+  const int32_t most_teams = std::min(given.worlds, given.threads > 0 ? given.threads : max_teams<RunWorld>());
   const ThreadsFor threads(given.graphs.tasks + given.graphs.dependencies);
   const Followers followers(given.graphs, stream);
   Batch batch = given;
@@ -76,6 +76,7 @@ void simulate(const Batch& given) {
   const auto teams = static_cast<int32_t>(std::min<int64_t>(fitting, most_teams));
   const Memory memory(teams * bytes);
   for_each_team(batch.worlds, teams, RunWorld{batch, memory.start(), bytes}, stream);
+  return bytes;
 }
 
 }  // namespace topoflow::BACKEND

@@ -25,6 +25,12 @@ class Arrays {
     return tensor.vector<T>(name, size);
   }
 
+  // nullptr for an empty array: nothing of the kind in the batch.
+  template <class T>
+  T* take_or_none(const char* name, int64_t size) {
+    return this->size(name) > 0 ? take<T>(name, size) : nullptr;
+  }
+
   int64_t size(const char* name) const { return py::len(find(name)); }
   const DLTensor& first() const { return *tensors_[0]; }
 
@@ -51,12 +57,15 @@ Graphs take_graphs(Arrays& arrays) {
   graphs.path = arrays.take<int32_t>("path", graphs.tasks);
   graphs.after_offsets = arrays.take<int64_t>("after_offsets", graphs.tasks + 1);
   graphs.after = arrays.take<int32_t>("after", graphs.dependencies);
-  graphs.path_offsets = arrays.take<int64_t>("path_offsets", arrays.size("path_offsets"));
-  graphs.path_links = arrays.take<int32_t>("path_links", arrays.size("path_links"));
+  const int64_t paths = arrays.size("path_offsets") - 1, hops = arrays.size("path_links");
+  graphs.path_offsets = arrays.take<int64_t>("path_offsets", paths + 1);
+  graphs.path_links = arrays.take<int32_t>("path_links", hops);
+  graphs.path_weight = arrays.take_or_none<double>("path_weight", hops);
+  graphs.path_limit = arrays.take_or_none<double>("path_limit", paths);
   return graphs;
 }
 
-void simulate(const py::dict& named, int64_t budget, int64_t stream) {
+int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double merge, int32_t threads) {
   Arrays arrays(named);
   Batch batch{};
   batch.graphs = take_graphs(arrays);
@@ -75,6 +84,8 @@ void simulate(const py::dict& named, int64_t budget, int64_t stream) {
   batch.budget = budget;
   batch.device = arrays.first().device_id;
   batch.stream = stream;
+  batch.merge = merge;
+  batch.threads = threads;
 
   const int32_t device_type = arrays.first().device_type;
   const bool on_cpu = device_type == kCpu;
@@ -104,6 +115,9 @@ PYBIND11_MODULE(_C, module) {
   module.attr("STARVED") = static_cast<int>(tf::kStarved);
   module.attr("DEADLOCK") = static_cast<int>(tf::kDeadlock);
   module.attr("CANCELLED") = static_cast<int>(tf::kCancelled);
-  module.def("simulate", &tf::simulate, py::arg("arrays"), py::arg("budget"), py::arg("stream"),
-             "Run every world of a batch (csrc/fluid/batch.h names the arrays); writes start, finish and status.");
+  module.def(
+      "simulate", &tf::simulate, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("merge"),
+      py::arg("threads"),
+      "Run every world of a batch (csrc/fluid/batch.h names the arrays); writes start, finish and status. Returns "
+      "the bytes of state that one team needs.");
 }

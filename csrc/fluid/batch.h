@@ -28,6 +28,8 @@ struct Graphs {
   const int32_t* followers;         // [D] tasks: `after` the other way round
   const int64_t* path_offsets;      // [P+1]
   const int32_t* path_links;        // [H] links
+  const double* path_weight;        // [H] share of a flow's rate that the hop carries; nullptr: all of it everywhere
+  const double* path_limit;         // [P] B/s, the most that one flow gets; nullptr: no limits
 };
 
 struct Batch {
@@ -43,16 +45,19 @@ struct Batch {
   double* start;                // out [tasks of all worlds] s
   double* finish;               // out [tasks of all worlds] s
   int32_t* status;              // out [W] Status
+  double merge;                 // relative time within which ends are one event
+  int32_t threads;              // of the CPU, 0: all
   int64_t budget;               // B of memory for all teams together
   int device;                   // where the arrays lie
   int64_t stream;               // the stream to run on, as a number; 0 on the CPU
 };
 
+// Returns the bytes of state that one team needs.
 namespace cpu {
-void simulate(const Batch& batch);
+int64_t simulate(const Batch& batch);
 }
 namespace cuda {
-void simulate(const Batch& batch);
+int64_t simulate(const Batch& batch);
 }
 
 }  // namespace topoflow

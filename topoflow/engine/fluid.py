@@ -23,31 +23,50 @@ except ImportError as error:
     raise ImportError(f"topoflow._C: must be built, run `pip install .` ({error})") from error
 
 MEMORY = 2**31  # B for the arrays of one launch, and as much again for the state of its teams
+MOST_THREADS = 1024  # OpenMP gives up beyond some thousands
 POLL = 0.1  # s between two calls of progress
 
 Progress = Callable[[int], None]
 
 
-def simulate(worlds: Sequence[World], *, device: str = "cpu", progress: Progress | None = None) -> list[Timeline]:
+def simulate(
+    worlds: Sequence[World],
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    merge: float = 0.0,
+    threads: int | None = None,
+) -> list[Timeline]:
     """When every task of every world ran, in the order of ``worlds``.
 
     The answer does not depend on the number of threads, nor on which worlds share the batch. A batch larger
     than the memory is cut into pieces. ``device`` is "cpu", or "cuda" (needs torch and a GPU). ``progress`` is
-    called now and then with the number of worlds that are done.
+    called now and then with the number of worlds that are done. Ends within the relative time ``merge`` of the
+    earliest are one event: 0 is exact, 0.001 saves events where many flows end almost together. ``threads`` of the
+    CPU run worlds, None: all that it has.
 
     Raises ``ValueError`` naming the worlds in which a flow has no bandwidth or a task waits for ever, or whose
     arrays break a law of ``Graph``.
     """
-    return _simulate(worlds, device=device, progress=progress, memory=MEMORY)
+    return _simulate(worlds, device=device, progress=progress, memory=MEMORY, merge=merge, threads=threads)
 
 
-def _simulate(worlds: Sequence[World], *, device: str, progress: Progress | None, memory: int) -> list[Timeline]:
+def _simulate(
+    worlds: Sequence[World],
+    *,
+    device: str,
+    progress: Progress | None,
+    memory: int,
+    merge: float = 0.0,
+    threads: int | None = None,
+) -> list[Timeline]:
     _check_device(device)
+    _check_settings(merge, threads)
     timelines: list[Timeline] = []
     for piece in pieces(worlds, memory):
         batch = pack(piece)
         tell = None if progress is None else _after(len(timelines), progress)
-        (_run_on_cpu if device == "cpu" else _run_on_cuda)(batch, memory, tell)
+        (_run_on_cpu if device == "cpu" else _run_on_cuda)(batch, tell, memory, merge, threads or 0)
         _raise_unfinished(batch)
         timelines += _timelines(batch)
     return timelines
@@ -73,10 +92,17 @@ def _check_device(device: str) -> None:
         raise ValueError("device: 'cuda' needs a GPU that torch sees, got none")
 
 
-def _run_on_cpu(batch: Batch, memory: int, progress: Progress | None) -> None:
+def _check_settings(merge: float, threads: int | None) -> None:
+    if not 0 <= merge < 1:
+        raise ValueError(f"merge: must be in [0, 1), got {merge!r}")
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"threads: must be None or in 1..{MOST_THREADS}, got {threads!r}")
+
+
+def _run_on_cpu(batch: Batch, progress: Progress | None, memory: int, merge: float, threads: int) -> None:
     """Run in a thread of its own, so that progress is told and Ctrl-C heard while the kernel runs."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(_C.simulate, batch.arrays, memory, 0)
+        running = pool.submit(_C.simulate, batch.arrays, memory, 0, merge, threads)
         try:
             while not wait([running], timeout=POLL).done:
                 if progress is not None:
@@ -89,13 +115,13 @@ def _run_on_cpu(batch: Batch, memory: int, progress: Progress | None) -> None:
         progress(len(batch.worlds))
 
 
-def _run_on_cuda(batch: Batch, memory: int, progress: Progress | None) -> None:
+def _run_on_cuda(batch: Batch, progress: Progress | None, memory: int, merge: float, threads: int) -> None:
     """Copy to the current device, run on the current stream, copy the answers back."""
     import torch
 
     arrays: dict[str, Any] = {name: torch.from_numpy(array).cuda() for name, array in batch.arrays.items()}
     stream = torch.cuda.current_stream().cuda_stream
-    _C.simulate(arrays, memory, stream)
+    _C.simulate(arrays, memory, stream, merge, threads)
     for name in ("start", "finish", "status"):
         batch.arrays[name][:] = arrays[name].cpu().numpy()
     if progress is not None:
