@@ -5,6 +5,21 @@ bytes per second. The first five arrays say everything about a task: it becomes 
 ``after`` have finished and ``release`` has passed; then it waits ``delay`` plus the latency of its path; then its
 ``bytes`` share the links of the path until they are gone. A compute task is a delay without bytes, a join is
 neither.
+
+A flow over several paths is one flow on the union of their links. Hop h carries the share ``path_weight[h]`` of its
+bytes: for k equal paths, as packet spraying takes them, the part of the k that cross the link. It has one rate r,
+puts weight * r on each link, and waits the latency of its average byte, the sum of weight * latency. ``path_limit`` is
+the most that one flow of a path gets. Rates r are max-min fair:
+
+    on every link      sum of weight * r <= capacity
+    of every flow      r <= limit
+    and none can get more without another, which has no more than it, getting less
+
+which holds if and only if every flow is at its limit, or crosses a full link on which no r is greater than its own.
+
+Source: Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2, where every weight is 1; the same proof holds for others,
+and a limit is a link of the flow's own. With weights: Radunovic and Le Boudec, "A unified framework for max-min and
+min-max fairness with applications", IEEE/ACM Transactions on Networking 15(5), 2007.
 """
 
 from __future__ import annotations
@@ -23,8 +38,9 @@ Offsets = NDArray[np.int64]
 class Graph:
     """Tasks, dependencies and paths: what worlds that differ only in their links' numbers share.
 
-    Laws: ``after`` names earlier tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path,
-    hops are links.
+    Laws: ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are links and cross each at most
+    once, weights are in (0, 1], limits are positive. That tasks do not wait for each other in a circle is found out
+    while they run.
     """
 
     delay: Floats  # [T] s, fixed
@@ -38,6 +54,8 @@ class Graph:
     owner: Ints  # [T] the traffic task that this task is part of
     owners: int  # K
     links: int  # L
+    path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
+    path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
 
     @property
     def tasks(self) -> int:
