@@ -38,9 +38,8 @@ Offsets = NDArray[np.int64]
 class Graph:
     """Tasks, dependencies and paths: what worlds that differ only in their links' numbers share.
 
-    Laws: ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are links and cross each at most
-    once, weights are in (0, 1], limits are positive. That tasks do not wait for each other in a circle is found out
-    while they run.
+    Laws: ``after`` names earlier tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
+    links, each at most once on a path, weights are in (0, 1], limits are positive, and inf for a path without links.
     """
 
     delay: Floats  # [T] s, fixed

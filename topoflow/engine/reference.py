@@ -7,91 +7,122 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoflow.engine.base import Graph, Ints, Offsets, Timeline, World
+from topoflow.engine.base import Graph, Offsets, Timeline, World
 
 # Two instants (or two shares) closer than this, relatively, are one.
 SAME = 1e-12
 
 
-def max_min(paths: list[list[int]], capacity: list[float]) -> list[float]:
+def max_min(
+    paths: Sequence[Sequence[int]],
+    capacity: Sequence[float],
+    weights: Sequence[Sequence[float]] | None = None,
+    limits: Sequence[float] | None = None,
+) -> list[float]:
     """Max-min fair rates (B/s) of flows on ``paths`` of links: fill all evenly, freeze who meets a full link, go on.
+
+    A flow puts ``weights[flow][hop]`` of its rate (default all of it) on the links of its path, and gets at most
+    ``limits[flow]`` (default any rate).
 
     ``max_min([[0], [0], [0]], [90.0]) == [30.0, 30.0, 30.0]``
     ``max_min([[0, 1], [0], [0]], [90.0, 10.0]) == [10.0, 40.0, 40.0]``
+    ``max_min([[0], [0]], [90.0], weights=[[0.5], [1.0]]) == [60.0, 60.0]``
+    ``max_min([[0], [0]], [90.0], limits=[20.0, math.inf]) == [20.0, 70.0]``
 
     Source: Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2, algorithm (6.43).
     """
+    weights = [[1.0] * len(path) for path in paths] if weights is None else weights
+    limits = [math.inf] * len(paths) if limits is None else limits
     rate: dict[int, float] = {}
     left = list(capacity)
-    while len(rate) < len(paths):
-        count: dict[int, int] = {}
-        for flow, path in enumerate(paths):
-            for link in path if flow not in rate else []:
-                count[link] = count.get(link, 0) + 1
-        share = {link: max(left[link], 0.0) / n for link, n in count.items()}
-        lowest = min(share.values(), default=math.inf)
-        full = {link for link in share if share[link] <= lowest * (1 + SAME)}
-        for flow, path in enumerate(paths):
-            if flow not in rate and (not path or full.intersection(path)):
-                rate[flow] = lowest if path else math.inf
-                for link in path:
-                    left[link] -= lowest
+    while rising := [flow for flow in range(len(paths)) if flow not in rate]:
+        load: dict[int, float] = {}
+        for flow in rising:
+            for link, weight in zip(paths[flow], weights[flow], strict=True):
+                load[link] = load.get(link, 0.0) + weight
+        share = {link: max(left[link], 0.0) / load[link] for link in load}
+        most = {flow: min([limits[flow], *(share[link] for link in paths[flow])]) for flow in rising}
+        lowest = min(most.values())
+        for flow in [flow for flow in rising if most[flow] <= lowest * (1 + SAME)]:
+            rate[flow] = lowest
+            for link, weight in zip(paths[flow], weights[flow], strict=True):
+                left[link] -= weight * lowest
     return [rate[flow] for flow in range(len(paths))]
 
 
-def simulate(world: World) -> Timeline:
+def simulate(world: World, merge: float = 0.0) -> Timeline:
     """When every task of one world ran; the model is stated in ``topoflow.engine.base``.
+
+    An event is all that ends within the relative time ``merge`` of its beginning. What ends keeps the end that it had,
+    the rest goes on from the beginning of the event. ``merge=0`` is exact.
+
+    Of n flows that begin together at 0 and share one link, none ends later than by a factor of 1 + ``merge`` (it was
+    not given what others of its event left), none earlier than by a factor of 1 + ``merge`` * (1 + 1/2 + ... + 1/n)
+    (in every event it got what others left before they had left). In a network there is no such bound, as there one
+    flow may gain what another lost.
 
     Raises ``ValueError`` when a flow has no bandwidth or a task waits for ever.
     """
     graph = world.graph
-    tasks = range(graph.tasks)
-    paths = _paths(graph)
+    paths, weights, limits = _paths(graph)
     after = _rows(graph.after_offsets, graph.after)
+    followers = _followers(after)
     capacity, latency = world.capacity.tolist(), world.latency.tolist()
 
-    pending = {t: len(after[t]) for t in tasks}
+    pending = [len(awaited) for awaited in after]
     start: dict[int, float] = {}
     finish: dict[int, float] = {}
     waiting: dict[int, float] = {}  # task -> when its wait ends
     flowing: dict[int, tuple[float, float]] = {}  # task -> bytes that are left, since when
 
-    def ready(task: int) -> None:
+    def begin(task: int) -> None:
         start[task] = max([float(graph.release[task])] + [finish[t] for t in after[task]])
-        waiting[task] = start[task] + float(graph.delay[task]) + sum(latency[link] for link in paths[task])
+        travel = sum(weight * latency[link] for link, weight in zip(paths[task], weights[task], strict=True))
+        waiting[task] = start[task] + float(graph.delay[task]) + travel
 
-    followers = _followers(after)
-    for task in [t for t in tasks if not after[t]]:
-        ready(task)
+    def end(task: int, at: float) -> None:
+        finish[task] = at
+        for follower in followers[task]:
+            pending[follower] -= 1
+            if pending[follower] == 0:
+                begin(follower)
+
+    for task in [task for task, count in enumerate(pending) if count == 0]:
+        begin(task)
 
     while waiting or flowing:
-        rates = dict(zip(flowing, max_min([paths[t] for t in flowing], capacity), strict=True))
+        flows = list(flowing)
+        shares = max_min([paths[t] for t in flows], capacity, [weights[t] for t in flows], [limits[t] for t in flows])
+        rates = dict(zip(flows, shares, strict=True))
         ends = {t: since + left / rates[t] if rates[t] > 0 else math.inf for t, (left, since) in flowing.items()}
-        then = min([*waiting.values(), *ends.values()])
-        if math.isinf(then):
+        now = min([*waiting.values(), *ends.values()])
+        if math.isinf(now):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
-        over = [t for t, end in {**waiting, **ends}.items() if end <= then * (1 + SAME)]
+        horizon = now * (1 + max(SAME, merge))
         for task, (left, since) in flowing.items():
-            if then > since:
-                flowing[task] = (max(0.0, left - rates[task] * (then - since)), then)
-        for task in over:
-            if task in waiting and graph.bytes[task] > 0 and paths[task]:
-                flowing[task] = (float(graph.bytes[task]), waiting.pop(task))
-                continue
-            finish[task] = waiting.pop(task) if task in waiting else ends[task]
-            flowing.pop(task, None)
-            for follower in followers[task]:
-                pending[follower] -= 1
-                if not pending[follower]:
-                    ready(follower)
+            if now > since:
+                flowing[task] = (max(0.0, left - rates[task] * (now - since)), now)
+        for task in [t for t in flows if ends[t] <= horizon]:
+            del flowing[task]
+            end(task, ends[task])
+        while over := [t for t, until in waiting.items() if until <= horizon]:
+            for task in over:
+                until = waiting.pop(task)
+                if graph.bytes[task] > 0 and paths[task]:
+                    flowing[task] = (float(graph.bytes[task]), until)
+                else:
+                    end(task, until)
 
-    stuck = [t for t in tasks if t not in finish]
+    stuck = [t for t in range(graph.tasks) if t not in finish]
     if stuck:
         raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
-    return _timeline(world, paths, [start[t] for t in tasks], [finish[t] for t in tasks])
+    return _timeline(world, [start[t] for t in range(graph.tasks)], [finish[t] for t in range(graph.tasks)])
 
 
 def _followers(after: list[list[int]]) -> list[list[int]]:
@@ -103,23 +134,31 @@ def _followers(after: list[list[int]]) -> list[list[int]]:
     return followers
 
 
-def _rows(offsets: Offsets, items: Ints) -> list[list[int]]:
+def _paths(graph: Graph) -> tuple[list[list[int]], list[list[float]], list[float]]:
+    """Links and weights of every task's hops, none for a task off the network, and its limit."""
+    paths = graph.path.tolist()
+    links = _rows(graph.path_offsets, graph.path_links)
+    weight = np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
+    weights = _rows(graph.path_offsets, weight)
+    limits = [math.inf] * len(links) if graph.path_limit is None else graph.path_limit.tolist()
+    return (
+        [links[path] if path >= 0 else [] for path in paths],
+        [weights[path] if path >= 0 else [] for path in paths],
+        [limits[path] if path >= 0 else math.inf for path in paths],
+    )
+
+
+def _rows(offsets: Offsets, items: NDArray[Any]) -> list[list[Any]]:
     bounds, flat = offsets.tolist(), items.tolist()
     return [flat[first:end] for first, end in itertools.pairwise(bounds)]
 
 
-def _paths(graph: Graph) -> list[list[int]]:
-    """Links of every task, none for a task off the network."""
-    paths = _rows(graph.path_offsets, graph.path_links)
-    return [paths[path] if path >= 0 else [] for path in graph.path.tolist()]
-
-
-def _timeline(world: World, paths: list[list[int]], start: list[float], finish: list[float]) -> Timeline:
+def _timeline(world: World, start: list[float], finish: list[float]) -> Timeline:
     graph = world.graph
     link_bytes = [0.0] * graph.links
-    for task, path in enumerate(paths):
-        for link in path:
-            link_bytes[link] += float(graph.bytes[task])
+    for bytes, path, weights in zip(graph.bytes.tolist(), *_paths(graph)[:2], strict=True):
+        for link, weight in zip(path, weights, strict=True):
+            link_bytes[link] += weight * bytes
     task_start, task_finish = [math.inf] * graph.owners, [0.0] * graph.owners
     for task, owner in enumerate(graph.owner.tolist()):
         task_start[owner] = min(task_start[owner], start[task])
