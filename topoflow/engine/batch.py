@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Graph, World
+from topoflow.engine.checks import MOST, check_counts, check_graph, check_links, counts
 
 Array = NDArray[Any]
 
@@ -28,6 +29,8 @@ GRAPH_ARRAYS: dict[str, type[np.generic]] = {
     "path_offsets": np.int64,
     "path_links": np.int32,
 }
+# What a graph may lack, and what stands in for it beside a graph that has it; empty where no graph of a batch has it.
+OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf}
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def pack(worlds: Sequence[World]) -> Batch:
     """A batch of these worlds; raises ``ValueError`` where an array breaks a law of ``Graph`` or ``World``."""
     graphs, graph_of = _distinct_graphs(worlds)
     for world in worlds:
-        _check_links(world)
+        check_links(world)
     tasks = np.array([world.graph.tasks for world in worlds], dtype=np.int64)
     arrays = _concatenate(graphs)
     arrays |= {
@@ -63,20 +66,43 @@ def pack(worlds: Sequence[World]) -> Batch:
 
 
 def pieces(worlds: Sequence[World], budget: int) -> Iterator[Sequence[World]]:
-    """Cut a batch, in order, into pieces whose arrays take at most ``budget`` bytes (a larger world goes alone)."""
-    first, taken = 0, 0
+    """Cut a batch, in order, into pieces whose arrays take at most ``budget`` bytes and can be numbered in 32 bits.
+
+    A world that is larger by itself goes alone.
+    """
+    filled = _given([world.graph for world in worlds])
+    most = np.array([budget, MOST, MOST, MOST, MOST])
+    first, taken = 0, np.zeros_like(most)
     seen: set[int] = set()
     for index, world in enumerate(worlds):
-        need = 16 * (world.graph.tasks + world.graph.links)
-        need += 0 if id(world.graph) in seen else sum(getattr(world.graph, name).nbytes for name in GRAPH_ARRAYS)
-        if index > first and taken + need > budget:
+        total = taken + _need(world, filled, new=id(world.graph) not in seen)
+        if index > first and np.any(total > most):
             yield worlds[first:index]
-            first, taken = index, 0
+            first, total = index, _need(world, filled, new=True)
             seen.clear()
-        taken += need
+        taken = total
         seen.add(id(world.graph))
     if first < len(worlds):
         yield worlds[first:]
+
+
+def _need(world: World, filled: Sequence[str], *, new: bool) -> NDArray[np.int64]:
+    """Bytes that a world adds to a batch, and what is numbered, [5]; ``new`` is whether it brings its graph."""
+    graph = world.graph
+    own = 16 * (graph.tasks + graph.links)
+    if not new:
+        return np.array([own, 0, 0, 0, 0])
+    shared = sum(getattr(graph, name).nbytes for name in GRAPH_ARRAYS) + 8 * sum(_length(graph, n) for n in filled)
+    return np.array([own + shared, *counts(graph).values()])
+
+
+def _given(graphs: Sequence[Graph]) -> list[str]:
+    """The optional arrays that at least one of ``graphs`` has."""
+    return [name for name in OPTIONAL_ARRAYS if any(getattr(graph, name) is not None for graph in graphs)]
+
+
+def _length(graph: Graph, name: str) -> int:
+    return len(graph.path_links) if name == "path_weight" else len(graph.path_offsets) - 1
 
 
 def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
@@ -87,7 +113,7 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
         graph = world.graph
         if id(graph) in by_identity:
             continue
-        _check_graph(world.name, graph)
+        check_graph(world.name, graph)
         index = by_content.setdefault(_digest(graph), len(graphs))
         if index == len(graphs):
             graphs.append(graph)
@@ -98,9 +124,9 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
 def _digest(graph: Graph) -> bytes:
     """Graphs with the same digest run alike (owners do not matter to the kernels)."""
     digest = hashlib.blake2b(str((graph.tasks, graph.links)).encode())
-    for name, dtype in GRAPH_ARRAYS.items():
+    for name, dtype in (GRAPH_ARRAYS | dict.fromkeys(_given([graph]), np.float64)).items():
         array = np.ascontiguousarray(getattr(graph, name), dtype=dtype)
-        digest.update(str(len(array)).encode())
+        digest.update(f"{name} {len(array)}".encode())
         digest.update(array.data)
     return digest.digest()
 
@@ -110,8 +136,8 @@ def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
     dependencies = _offsets([len(graph.after) for graph in graphs])
     paths = _offsets([len(graph.path_offsets) - 1 for graph in graphs])
     hops = _offsets([len(graph.path_links) for graph in graphs])
-    if tasks[-1] > np.iinfo(np.int32).max:
-        raise ValueError(f"batch: must have at most {np.iinfo(np.int32).max} tasks, got {tasks[-1]}")
+    totals = {"tasks": tasks, "dependencies": dependencies, "paths": paths, "hops": hops}
+    check_counts("batch", {what: int(offsets[-1]) for what, offsets in totals.items()})
     shift = {"after": tasks, "after_offsets": dependencies, "path_offsets": hops}
     arrays: dict[str, Array] = {"graph_task_offsets": tasks, "path_base": paths}
     for name, dtype in GRAPH_ARRAYS.items():
@@ -121,51 +147,20 @@ def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
         if name.endswith("_offsets"):  # a graph's end is the next one's beginning
             parts = [parts[0][:1], *(part[1:] for part in parts)]
         arrays[name] = np.concatenate(parts)
+    return arrays | _optional(graphs)
+
+
+def _optional(graphs: Sequence[Graph]) -> dict[str, Array]:
+    arrays: dict[str, Array] = dict.fromkeys(OPTIONAL_ARRAYS, np.zeros(0))
+    for name in _given(graphs):
+        arrays[name] = np.concatenate([_filled(graph, name) for graph in graphs], dtype=np.float64)
     return arrays
+
+
+def _filled(graph: Graph, name: str) -> Array:
+    array: Array | None = getattr(graph, name)
+    return np.full(_length(graph, name), OPTIONAL_ARRAYS[name]) if array is None else array
 
 
 def _offsets(counts: Sequence[int] | Array) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _check_graph(name: str, graph: Graph) -> None:
-    """What the kernels rely on. A graph that goes round in circles is found while it runs."""
-    tasks = graph.tasks
-    for field in ("delay", "bytes", "release", "path", "owner"):
-        _check_length(f"{name}.{field}", getattr(graph, field), "T", tasks)
-    for field in ("delay", "bytes", "release"):
-        _check_range(f"{name}.{field}", getattr(graph, field), 0, np.finfo(np.float64).max)
-    paths = max(len(graph.path_offsets) - 1, 0)
-    _check_offsets(f"{name}.after_offsets", graph.after_offsets, "T", tasks, len(graph.after))
-    _check_offsets(f"{name}.path_offsets", graph.path_offsets, "P", paths, len(graph.path_links))
-    _check_range(f"{name}.after", graph.after, 0, tasks - 1)
-    _check_range(f"{name}.path", graph.path, -1, paths - 1)
-    _check_range(f"{name}.path_links", graph.path_links, 0, graph.links - 1)
-    _check_range(f"{name}.owner", graph.owner, 0, graph.owners - 1)
-    homeless = np.flatnonzero((graph.bytes > 0) & (graph.path < 0))
-    if homeless.size:
-        raise ValueError(f"{name}.path[{homeless[0]}]: a task with bytes must have a path, got -1")
-
-
-def _check_links(world: World) -> None:
-    for field in ("capacity", "latency"):
-        _check_length(f"{world.name}.{field}", getattr(world, field), "L", world.graph.links)
-        _check_range(f"{world.name}.{field}", getattr(world, field), 0, np.finfo(np.float64).max)
-
-
-def _check_length(where: str, array: Array, symbol: str, expected: int) -> None:
-    if array.shape != (expected,):
-        raise ValueError(f"{where}: expected [{symbol}] = [{expected}], got {list(array.shape)}")
-
-
-def _check_range(where: str, array: Array, low: float, high: float) -> None:
-    wrong = np.flatnonzero(~((array >= low) & (array <= high)))
-    if wrong.size:
-        limit = f"in {low:g}..{high:g}" if high < np.finfo(np.float64).max else "finite and not negative"
-        raise ValueError(f"{where}[{wrong[0]}]: must be {limit}, got {array[wrong[0]]}")
-
-
-def _check_offsets(where: str, offsets: Array, symbol: str, rows: int, end: int) -> None:
-    _check_length(where, offsets, f"{symbol}+1", rows + 1)
-    if offsets[0] != 0 or offsets[-1] != end or np.any(np.diff(offsets) < 0):
-        raise ValueError(f"{where}: must rise from 0 to {end}, got {offsets[0]} to {offsets[-1]}")
