@@ -20,7 +20,7 @@ from topoflow.engine.batch import pack, pieces
 def random_world(seed: int) -> World:
     random = np.random.default_rng(seed)
     tasks, links = int(random.integers(1, 200)), int(random.integers(1, 12))
-    hops = random.integers(1, 4, tasks)
+    paths = [random.permutation(links)[: random.integers(1, 4)] for _ in range(tasks)]
     after = [random.integers(0, task, min(task, int(random.integers(0, 3)))) for task in range(tasks)]
     graph = Graph(
         delay=random.choice([0.0, 1e-6], tasks),
@@ -29,8 +29,8 @@ def random_world(seed: int) -> World:
         path=np.arange(tasks, dtype=np.int32),
         after_offsets=np.cumsum([0, *map(len, after)]),
         after=np.concatenate(after).astype(np.int32),
-        path_offsets=np.cumsum([0, *hops]),
-        path_links=random.integers(0, links, hops.sum()).astype(np.int32),
+        path_offsets=np.cumsum([0, *map(len, paths)]),
+        path_links=np.concatenate(paths).astype(np.int32),
         owner=np.arange(tasks, dtype=np.int32),
         owners=tasks,
         links=links,

@@ -86,13 +86,6 @@ def test_a_path_without_links_takes_no_time(run, make_world):
     assert run(make_world([{"path": [], "bytes": 1e9}], [])).finish.tolist() == [0]
 
 
-def test_a_path_that_crosses_a_link_twice_pays_twice(run, make_world):
-    # 100 B twice over 50 B/s: 4 s.
-    timeline = run(make_world([{"path": [0, 0], "bytes": 100}], [50]))
-    assert timeline.finish[0] == pytest.approx(4, rel=1e-12)
-    assert timeline.link_bytes.tolist() == [200]
-
-
 def test_a_task_is_ready_with_the_last_of_those_it_waits_for(run, make_world):
     world = make_world([{"delay": 1}, {"delay": 3}, {"after": [0, 1], "delay": 1}, {"after": [0], "release": 2}], [])
     timeline = run(world)
