@@ -24,12 +24,18 @@ def joined(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def make_world() -> Callable[..., World]:
-    """``make_world([{"path": [0, 1], "bytes": 100.0, "after": [..], "delay": .., "release": ..}], capacity)``."""
+    """``make_world([{"path": [0, 1], "bytes": 100.0, "after": [..], "delay": .., "release": ..}], capacity)``.
+
+    A task with a path may also have a "weight" of each of its links, and a "limit".
+    """
 
     def make(
         tasks: Sequence[Task], capacity: Sequence[float], latency: Sequence[float] = (), name: str = "world"
     ) -> World:
-        paths = [task["path"] for task in tasks if "path" in task]
+        flows = [task for task in tasks if "path" in task]
+        paths = [task["path"] for task in flows]
+        weights = [task.get("weight", [1.0] * len(task["path"])) for task in flows]
+        limits = [float(task.get("limit", np.inf)) for task in flows]
         index = iter(range(len(paths)))
         after = [task.get("after", []) for task in tasks]
 
@@ -48,6 +54,8 @@ def make_world() -> Callable[..., World]:
             owner=np.array([task.get("owner", t) for t, task in enumerate(tasks)], dtype=np.int32),
             owners=max((task.get("owner", t) + 1 for t, task in enumerate(tasks)), default=0),
             links=len(capacity),
+            path_weight=np.concatenate(weights).astype(float) if any("weight" in task for task in flows) else None,
+            path_limit=np.array(limits) if any("limit" in task for task in flows) else None,
         )
         return World(name, graph, np.array(capacity, float), np.array(latency or [0.0] * len(capacity), float))
 
@@ -71,9 +79,9 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
-def run(request: pytest.FixtureRequest) -> Callable[[World], Timeline]:
-    """The fluid model, by its plain-Python twin and by the kernel on every device."""
+def run(request: pytest.FixtureRequest) -> Callable[..., Timeline]:
+    """``run(world, merge=0.0)``: the fluid model, by its plain-Python twin and by the kernel on every device."""
     if request.param == "twin":
         return reference.simulate
     device = check_device(request.param)
-    return lambda world: fluid.simulate([world], device=device)[0]
+    return lambda world, merge=0.0: fluid.simulate([world], device=device, merge=merge)[0]
