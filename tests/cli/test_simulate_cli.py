@@ -69,11 +69,15 @@ def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["wrld=x"], "wrld: no such key; must be one of world, out, device"),
+        (["wrld=x"], "wrld: no such key; must be one of world, out, device, fluid.merge"),
         (["world"], "world: must have a value, as in world=VALUE, got 'world'"),
         (["world=x", "out="], "out: must have a value, as in out=VALUE, got 'out='"),
         (["world=x", "world=y"], "world: must be given once, got 'x' and 'y'"),
         (["world=x", "device=tpu"], "device: must be one of cpu, cuda, got 'tpu'"),
+        (["world=x", "fluid.merge=1"], "fluid.merge: must be a number in [0, 1), got '1'"),
+        (["world=x", "fluid.merge=-0.1"], "fluid.merge: must be a number in [0, 1), got '-0.1'"),
+        (["world=x", "fluid.merge=nan"], "fluid.merge: must be a number in [0, 1), got 'nan'"),
+        (["world=x", "fluid.merge=some"], "fluid.merge: must be a number in [0, 1), got 'some'"),
         ([], "world: must be given, as in world=FILE.json"),
     ],
 )
@@ -81,6 +85,18 @@ def test_a_wrong_word_names_key_law_and_value(settings: list[str], message: str)
     with pytest.raises(ValueError, match=r"must") as caught:
         parse(settings)
     assert str(caught.value) == message
+
+
+def test_ends_within_merge_are_one_event(topoflow_cli: Cli, tmp_path: Path) -> None:
+    # 50 B/s each: 100 B end at 2 s; 105 B at 2.1 s, or at 2 + 5/100 s if the second is told that the first is over
+    links = [{"src": "a", "dst": "b", "bandwidth": 100}]
+    tasks = [{"id": size, "type": "transfer", "path": [0], "bytes": size} for size in (100, 105)]
+    (tmp_path / "world.json").write_text(json.dumps({"links": links, "tasks": tasks}))
+    for settings, end in (([], 2.05), (["fluid.merge=0"], 2.05), (["fluid.merge=0.1"], 2.1)):
+        done = topoflow_cli("simulate", f"world={tmp_path / 'world.json'}", f"out={tmp_path / 'out'}", *settings)
+        assert done.returncode == 0, done.stderr
+        with (tmp_path / "out" / "flows.csv").open(newline="") as file:
+            assert [float(row["finish"]) for row in csv.DictReader(file)] == pytest.approx([2, end], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["file", "file/out"])

@@ -19,7 +19,7 @@ from topoflow.engine.world_file import WorldFile, read
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.units import human
 
-KEYS = ("world", "out", "device")
+KEYS = ("world", "out", "device", "fluid.merge")
 DEVICES = ("cpu", "cuda")
 EPILOG = """\
 The README has the format of a world. Example:
@@ -35,7 +35,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "simulate",
         help="when every task of a world in a file runs",
         description="Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
-        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default) or cuda.",
+        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default) or cuda. "
+        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,7 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     if "out" in settings:
         check_folder(Path(settings["out"]))
     file = read(Path(settings["world"]))
-    (timeline,) = simulate([file.world], device=settings.get("device", "cpu"))
+    merge = float(settings.get("fluid.merge", 0))
+    (timeline,) = simulate([file.world], device=settings.get("device", "cpu"), merge=merge)
     if "out" in settings:
         write(file, timeline, Path(settings["out"]))
     show(file, timeline, Output())
@@ -71,7 +73,16 @@ def parse(settings: Sequence[str]) -> dict[str, str]:
         raise ValueError("world: must be given, as in world=FILE.json")
     if found.get("device", "cpu") not in DEVICES:
         raise ValueError(f"device: must be one of {', '.join(DEVICES)}, got {found['device']!r}")
+    if not _is_merge(found.get("fluid.merge", "0")):
+        raise ValueError(f"fluid.merge: must be a number in [0, 1), got {found['fluid.merge']!r}")
     return found
+
+
+def _is_merge(text: str) -> bool:
+    try:
+        return 0 <= float(text) < 1
+    except ValueError:
+        return False
 
 
 def write(file: WorldFile, timeline: Timeline, out: Path) -> None:

@@ -1,0 +1,86 @@
+"""Ends that almost coincide as one event: exact without, bounded on one link, and each task keeps its own end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from topoflow.engine import fluid
+
+LAW = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+
+
+def test_ends_within_the_horizon_keep_their_own_end(run, make_world):
+    # 100 B/s, two flows: 50 each. 100 B end at 2 s. 105 B would end at 2 + 5/100 = 2.05 s, but 2.1 s is within 10 % of
+    # 2 s: one event, nobody speeds up.
+    world = make_world([{"path": [0], "bytes": 100}, {"path": [0], "bytes": 105}], [100])
+    np.testing.assert_allclose(run(world).finish, [2, 2.05], rtol=1e-12)
+    np.testing.assert_allclose(run(world, merge=0.1).finish, [2, 2.1], rtol=1e-12)
+
+
+def test_who_stays_gets_what_the_event_left_from_its_beginning(run, make_world):
+    # 99 B/s, three flows: 33 each. 66 B end at 2 s, 69.3 B at 2.1 s, in one event with merge=0.1. The third has
+    # 264 - 66 = 198 B left at 2 s, and 99 B/s: 4 s. Exactly: 3.3 B at 49.5 until 2 + 1/15, then 191.4 + 3.3 left ...
+    # in all 66 + 69.3 + 264 = 399.3 B / 99 B/s.
+    tasks = [{"path": [0], "bytes": size} for size in (66, 69.3, 264)]
+    np.testing.assert_allclose(run(make_world(tasks, [99]), merge=0.1).finish, [2, 2.1, 4], rtol=1e-12)
+    np.testing.assert_allclose(run(make_world(tasks, [99])).finish, [2, 2 + 1 / 15, 399.3 / 99], rtol=1e-12)
+
+
+def test_waits_within_the_horizon_begin_to_flow_in_the_same_event(run, make_world):
+    # Task 1 follows task 0 by 0.05 s: within 10 % of 1 s. It joins task 2 at 1 s, as far as rates go: both get 50 B/s
+    # from 1 s on, but it flows from its own 1.05 s: 1.05 + 100/50. Task 2 has 300 - 100 - 100 - 2.5 B left at 3.05 s.
+    tasks = [{"delay": 1}, {"path": [0], "bytes": 100, "after": [0], "delay": 0.05}, {"path": [0], "bytes": 300}]
+    finish = [1, 3.05, 3.05 + 97.5 / 100]
+    np.testing.assert_allclose(run(make_world(tasks, [100]), merge=0.1).finish, finish, rtol=1e-12)
+
+
+def test_a_chain_of_short_waits_is_one_event(run, make_world):
+    # Four waits of 0.02 s behind 1 s, then a flow, all within 10 %: it flows from 1.08 s.
+    chain = [{"delay": 1}, *({"delay": 0.02, "after": [task]} for task in range(4))]
+    world = make_world([*chain, {"path": [0], "bytes": 50, "after": [4]}], [100])
+    for merge in (0.0, 0.1):
+        timeline = run(world, merge=merge)
+        np.testing.assert_allclose(timeline.finish, [1, 1.02, 1.04, 1.06, 1.08, 1.58], rtol=1e-12)
+
+
+@LAW
+@given(
+    sizes=st.lists(st.floats(1.0, 1e3), min_size=1, max_size=30),
+    merge=st.sampled_from([1e-6, 1e-3, 0.1, 0.9]),
+)
+def test_on_one_link_ends_are_later_by_at_most_merge_and_earlier_by_a_harmonic_number_of_it(
+    sizes, merge, run, make_world
+):
+    # The derivation. Let V(t) be what a flow that is still open has got at t. Merging only takes flows out too early,
+    # so merged V >= exact V: an event that takes flow k in at `now` finds V(now) <= bytes of k, so k ends exactly at
+    # `now` or later, and merged before now (1 + merge). In an event, n of N open flows leave; what they still
+    # sent after `now` is at most n/N of capacity * merge * now. All flows that left before k together: sum n/N <= 1 +
+    # 1/2 + ... + 1/flows times capacity * merge * end of k, which is what k can have gained.
+    world = make_world([{"path": [0], "bytes": size} for size in sizes], [10.0])
+    ratio = run(world, merge=merge).finish / run(world).finish
+    harmonic = sum(1 / n for n in range(1, len(sizes) + 1))
+    assert ratio.max() <= (1 + merge) * (1 + 1e-9)
+    assert ratio.min() >= 1 / (1 + merge * harmonic) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("merge", [1e-3, 1e-2])
+def test_on_the_links_of_a_switch_no_end_moves_by_more_than_merge(merge, run, make_world):
+    # All-to-all of 6 hosts, 30 flows of 0.5 to 1.5 MB at 10 GB/s. No bound is known for a network; measured with six
+    # and ten hosts, seven seeds, merge 0.001 to 0.1: 0.87 merge earlier and 0.27 merge later at most.
+    random = np.random.default_rng(1)
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    world = make_world([{"path": [a, 6 + b], "bytes": 1e6 * (0.5 + random.random())} for a, b in pairs], [1e10] * 12)
+    exact, merged = run(world).finish, run(world, merge=merge).finish
+    assert np.abs(merged / exact - 1).max() <= merge
+    assert not np.array_equal(merged, exact)
+
+
+@pytest.mark.parametrize("merge", [-1e-3, 1.0, float("nan"), float("inf")])
+def test_a_merge_outside_zero_to_one_is_refused(merge, make_world):
+    with pytest.raises(ValueError, match=r"^merge: must be in \[0, 1\), got"):
+        fluid.simulate([make_world([{}], [])], merge=merge)
