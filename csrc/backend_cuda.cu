@@ -1,1 +1,2 @@
 #include "backend.h"
+#include "bound/run.h"

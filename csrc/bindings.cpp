@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "bound/batch.h"
+#include "bound/levels.h"
 #include "fluid/batch.h"
 #include "tensor.hpp"
 
@@ -33,6 +35,19 @@ class Arrays {
 
   int64_t size(const char* name) const { return py::len(find(name)); }
   const DLTensor& first() const { return *tensors_[0]; }
+
+  // Whether they lie on the CPU; ValueError where no kernel can reach them.
+  bool on_cpu() const {
+    const int32_t type = first().device_type;
+    if (type != kCpu && type != kCuda)
+      throw py::value_error("device: must be CPU or CUDA, got DLPack device type " + std::to_string(type));
+#ifndef TOPOFLOW_CUDA
+    if (type == kCuda)
+      throw py::value_error(
+          "device: topoflow._C was built without CUDA; put nvcc on the path and run pip install again");
+#endif
+    return type == kCpu;
+  }
 
  private:
   py::object find(const char* name) const {
@@ -87,17 +102,81 @@ int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double m
   batch.merge = merge;
   batch.threads = threads;
 
-  const int32_t device_type = arrays.first().device_type;
-  const bool on_cpu = device_type == kCpu;
-  if (!on_cpu && device_type != kCuda)
-    throw py::value_error("device: must be CPU or CUDA, got DLPack device type " + std::to_string(device_type));
+  [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
   const py::gil_scoped_release release;
-  if (on_cpu) return cpu::simulate(batch);
 #ifdef TOPOFLOW_CUDA
-  return cuda::simulate(batch);
-#else
-  throw py::value_error("device: topoflow._C was built without CUDA; put nvcc on the path and run pip install again");
+  if (!on_cpu) return cuda::simulate(batch);
 #endif
+  return cpu::simulate(batch);
+}
+
+Outline take_outline(Arrays& arrays) {
+  Outline outline{};
+  const int64_t paths = arrays.size("path_offsets") - 1, hops = arrays.size("path_links");
+  const int64_t costs = arrays.size("times"), terms = arrays.size("term_path"), nodes = arrays.size("node_cost");
+  const int64_t users = arrays.size("user"), links = arrays.size("link_bytes");
+  outline.links = static_cast<int32_t>(links);
+  outline.paths = static_cast<int32_t>(paths);
+  outline.costs = static_cast<int32_t>(costs);
+  outline.nodes = static_cast<int32_t>(nodes);
+  outline.levels = static_cast<int32_t>(arrays.size("level_offsets") - 1);
+  outline.sinks = static_cast<int32_t>(arrays.size("sink"));
+  outline.path_offsets = arrays.take<int64_t>("path_offsets", paths + 1);
+  outline.path_links = arrays.take<int32_t>("path_links", hops);
+  outline.path_weight = arrays.take_or_none<double>("path_weight", hops);
+  outline.path_limit = arrays.take_or_none<double>("path_limit", paths);
+  outline.cost_offsets = arrays.take<int64_t>("cost_offsets", costs + 1);
+  outline.times = arrays.take<double>("times", costs);
+  outline.term_path = arrays.take<int32_t>("term_path", terms);
+  outline.term_bytes = arrays.take<double>("term_bytes", terms);
+  outline.term_delay = arrays.take<double>("term_delay", terms);
+  outline.level_offsets = arrays.take<int64_t>("level_offsets", outline.levels + 1);
+  outline.node_cost = arrays.take<int32_t>("node_cost", nodes);
+  outline.release = arrays.take<double>("release", nodes);
+  outline.after_offsets = arrays.take<int64_t>("after_offsets", nodes + 1);
+  outline.after = arrays.take<int32_t>("after", arrays.size("after"));
+  outline.user_offsets = arrays.take<int64_t>("user_offsets", paths + 1);
+  outline.user = arrays.take<int32_t>("user", users);
+  outline.user_delay = arrays.take<double>("user_delay", users);
+  outline.crossing_offsets = arrays.take<int64_t>("crossing_offsets", links + 1);
+  outline.crossing = arrays.take<int32_t>("crossing", arrays.size("crossing"));
+  outline.link_bytes = arrays.take<double>("link_bytes", links);
+  outline.sink = arrays.take<int32_t>("sink", outline.sinks);
+  return outline;
+}
+
+void bound(const py::dict& named, int64_t budget, int64_t stream, int32_t threads) {
+  Arrays arrays(named);
+  BoundBatch batch{};
+  batch.outline = take_outline(arrays);
+  const int64_t worlds = arrays.size("makespan"), nodes = batch.outline.nodes, links = batch.outline.links;
+  batch.worlds = static_cast<int32_t>(worlds);
+  batch.capacity = arrays.take<double>("capacity", worlds * links);
+  batch.latency = arrays.take_or_none<double>("latency", worlds * links);
+  batch.cancel = arrays.take<int32_t>("cancel", 1);
+  batch.start = arrays.take_or_none<double>("start", worlds * nodes);
+  batch.finish = arrays.take_or_none<double>("finish", worlds * nodes);
+  batch.makespan = arrays.take<double>("makespan", worlds);
+  batch.budget = budget;
+  batch.threads = threads;
+  batch.device = arrays.first().device_id;
+  batch.stream = stream;
+
+  [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
+  const py::gil_scoped_release release;
+#ifdef TOPOFLOW_CUDA
+  if (!on_cpu) return cuda::bound(batch);
+#endif
+  return cpu::bound(batch);
+}
+
+void levels(const py::dict& named) {
+  Arrays arrays(named);
+  const int64_t tasks = arrays.size("level");
+  const Levels levels{tasks, arrays.take<int64_t>("after_offsets", tasks + 1),
+                      arrays.take<int32_t>("after", arrays.size("after")), arrays.take<int32_t>("level", tasks)};
+  const py::gil_scoped_release release;
+  levels();
 }
 
 }  // namespace
@@ -120,4 +199,8 @@ PYBIND11_MODULE(_C, module) {
       py::arg("threads"),
       "Run every world of a batch (csrc/fluid/batch.h names the arrays); writes start, finish and status. Returns "
       "the bytes of state that one team needs.");
+  module.def("bound", &tf::bound, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("threads"),
+             "The least time of every world of one graph (csrc/bound/batch.h names the arrays); writes makespan, and "
+             "start and finish where they are not empty.");
+  module.def("levels", &tf::levels, py::arg("arrays"), "The level of every task (csrc/bound/levels.h), on the CPU.");
 }

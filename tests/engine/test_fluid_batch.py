@@ -70,9 +70,10 @@ def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
 
 
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
-def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device):
+def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
     whole = fluid.simulate(batch, device=device)
-    cut = fluid._simulate(batch, device=device, progress=None, memory=memory)
+    monkeypatch.setattr(fluid, "MEMORY", memory)
+    cut = fluid.simulate(batch, device=device)
     assert [timeline.name for timeline in cut] == [world.name for world in batch]
     assert np.array_equal(finishes(cut), finishes(whole))
 
@@ -111,9 +112,10 @@ def test_no_worlds_give_no_timelines(device):
     assert fluid.simulate([], device=device) == []
 
 
-def test_progress_ends_with_all_worlds_done(batch, device):
+def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch):
     told: list[int] = []
-    fluid._simulate(batch, device=device, progress=told.append, memory=20_000)
+    monkeypatch.setattr(fluid, "MEMORY", 20_000)
+    fluid.simulate(batch, device=device, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == len(batch)
 

@@ -81,8 +81,9 @@ class Timeline:
     link_bytes: Floats  # [L] B
     task_start: Floats  # [K] s, the same for the traffic's tasks: the first of its parts ...
     task_finish: Floats  # [K] s, ... and the last
+    at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
 
     @property
     def makespan(self) -> float:
         """Seconds until the last task finished: the iteration time."""
-        return float(self.task_finish.max(initial=0.0))
+        return max(self.at_least, float(self.task_finish.max(initial=0.0)))

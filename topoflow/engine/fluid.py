@@ -3,30 +3,27 @@
 ``topoflow.engine.base`` states the model, ``topoflow.engine.reference`` spells it out in plain Python, ``csrc/fluid``
 is what runs. On a CPU every thread runs one world at a time, on a GPU every thread block does.
 
-Shapes: W worlds, T tasks, L links, K traffic tasks.
+    simulate    worlds of any graphs, in numpy arrays; a Timeline of each
+    sweep       worlds of one graph, whose links' numbers are rows of one array on any device; arrays of all
+
+Shapes: W worlds, T tasks, L links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from topoflow.engine.base import Floats, Graph, Timeline, World
+from topoflow import _C
+from topoflow.engine.arrays import Home, home, links_of
+from topoflow.engine.base import Graph, Timeline, World
 from topoflow.engine.batch import Batch, pack, pieces
-
-try:
-    from topoflow import _C
-except ImportError as error:
-    raise ImportError(f"topoflow._C: must be built, run `pip install .` ({error})") from error
-
-MEMORY = 2**31  # B for the arrays of one launch, and as much again for the state of its teams
-MOST_THREADS = 1024  # OpenMP gives up beyond some thousands
-POLL = 0.1  # s between two calls of progress
-
-Progress = Callable[[int], None]
+from topoflow.engine.launch import MEMORY, Progress, count_threads, run
+from topoflow.engine.timelines import link_bytes, timeline
 
 
 def simulate(
@@ -48,84 +45,95 @@ def simulate(
     Raises ``ValueError`` naming the worlds in which a flow has no bandwidth or a task waits for ever, or whose
     arrays break a law of ``Graph``.
     """
-    return _simulate(worlds, device=device, progress=progress, memory=MEMORY, merge=merge, threads=threads)
-
-
-def _simulate(
-    worlds: Sequence[World],
-    *,
-    device: str,
-    progress: Progress | None,
-    memory: int,
-    merge: float = 0.0,
-    threads: int | None = None,
-) -> list[Timeline]:
-    _check_device(device)
-    _check_settings(merge, threads)
+    where, settings = home(device), _Settings(merge, count_threads(threads))
     timelines: list[Timeline] = []
-    for piece in pieces(worlds, memory):
+    for piece in pieces(worlds, MEMORY):
         batch = pack(piece)
-        tell = None if progress is None else _after(len(timelines), progress)
-        (_run_on_cpu if device == "cpu" else _run_on_cuda)(batch, tell, memory, merge, threads or 0)
+        _run(batch, where, settings, None if progress is None else partial(_tell, progress, len(timelines)))
         _raise_unfinished(batch)
         timelines += _timelines(batch)
     return timelines
 
 
-def _after(earlier: int, progress: Progress) -> Progress:
+@dataclass(frozen=True)
+class Sweep:
+    """When every task ran in W worlds of one graph: arrays like those of the links' numbers, where those are.
+
+    In a world whose ``status`` is not ``topoflow._C.DONE``, the tasks that never ended, and the makespan, are inf.
+    """
+
+    start: Any  # [W, T] s, when the task was ready
+    finish: Any  # [W, T] s
+    status: Any  # [W] int32: DONE; STARVED, a flow has no bandwidth; DEADLOCK, a task waits for ever
+    makespan: Any  # [W] s, the last finish
+
+
+def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.0, threads: int | None = None) -> Sweep:
+    """Worlds of one graph that differ in their links' numbers: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
+
+    Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and the
+    answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.) The
+    graph's arrays are copied to a GPU once for each call. A world that cannot run to its end is no error: its status
+    says why. ``merge`` and ``threads`` are those of ``simulate``.
+
+    Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
+    """
+    settings = _Settings(merge, count_threads(threads))
+    where, capacity, latency = links_of(graph.links, capacity, latency)
+    count = len(capacity)
+    arrays = where.put(_of_graph(graph, count))
+    start, finish = where.zeros(count, graph.tasks), where.zeros(count, graph.tasks)
+    arrays |= {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1)}
+    arrays |= {"start": start.reshape(-1), "finish": finish.reshape(-1), "status": where.zeros(count, dtype="int32")}
+    arrays["cancel"] = where.flag()
+    if count:
+        run(partial(_C.simulate, arrays, MEMORY, where.stream, settings.merge, settings.threads), arrays["cancel"])
+    return Sweep(start, finish, arrays["status"], where.largest(finish))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    merge: float
+    threads: int  # 0: all
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.merge < 1:
+            raise ValueError(f"merge: must be within 0 <= merge < 1, got {self.merge!r}")
+
+
+def _tell(progress: Progress, earlier: int, done: int) -> None:
     """Progress of one piece as progress of the whole."""
-    return lambda done: progress(earlier + done)
+    progress(earlier + done)
 
 
-def _check_device(device: str) -> None:
-    if device == "cpu":
-        return
-    if device != "cuda":
-        raise ValueError(f"device: must be cpu or cuda, got {device!r}")
-    if not _C.has_cuda:
-        raise ValueError("device: topoflow._C must be built with nvcc on the path to run on 'cuda', got a CPU build")
-    try:
-        import torch
-    except ImportError:
-        raise ValueError("device: 'cuda' needs torch, run `pip install 'topoflow[torch]'`") from None
-    if not torch.cuda.is_available():
-        raise ValueError("device: 'cuda' needs a GPU that torch sees, got none")
+def _run(batch: Batch, where: Home, settings: _Settings, progress: Progress | None) -> None:
+    """Copy to where it runs, run, copy the answers back; on a CPU nothing is copied."""
+    arrays = where.put(batch.arrays) | {"cancel": where.flag()}
 
+    def poll() -> None:
+        if progress is not None and not where.on_cuda:  # a GPU is not interrupted to be asked
+            progress(int(np.count_nonzero(batch.arrays["status"])))
 
-def _check_settings(merge: float, threads: int | None) -> None:
-    if not 0 <= merge < 1:
-        raise ValueError(f"merge: must be in [0, 1), got {merge!r}")
-    if threads is not None and not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f"threads: must be None or in 1..{MOST_THREADS}, got {threads!r}")
-
-
-def _run_on_cpu(batch: Batch, progress: Progress | None, memory: int, merge: float, threads: int) -> None:
-    """Run in a thread of its own, so that progress is told and Ctrl-C heard while the kernel runs."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(_C.simulate, batch.arrays, memory, 0, merge, threads)
-        try:
-            while not wait([running], timeout=POLL).done:
-                if progress is not None:
-                    progress(int(np.count_nonzero(batch.arrays["status"])))
-        except BaseException:
-            batch.arrays["cancel"][0] = 1
-            raise
-    running.result()
+    kernel = partial(_C.simulate, arrays, MEMORY, where.stream, settings.merge, settings.threads)
+    run(kernel, arrays["cancel"], poll)
+    if where.on_cuda:
+        for name in ("start", "finish", "status"):
+            batch.arrays[name][:] = where.numpy(arrays[name])
     if progress is not None:
         progress(len(batch.worlds))
 
 
-def _run_on_cuda(batch: Batch, progress: Progress | None, memory: int, merge: float, threads: int) -> None:
-    """Copy to the current device, run on the current stream, copy the answers back."""
-    import torch
-
-    arrays: dict[str, Any] = {name: torch.from_numpy(array).cuda() for name, array in batch.arrays.items()}
-    stream = torch.cuda.current_stream().cuda_stream
-    _C.simulate(arrays, memory, stream, merge, threads)
-    for name in ("start", "finish", "status"):
-        batch.arrays[name][:] = arrays[name].cpu().numpy()
-    if progress is not None:
-        progress(len(batch.worlds))
+def _of_graph(graph: Graph, count: int) -> dict[str, Any]:
+    """The arrays of a batch of ``count`` worlds of one graph, but for the links' numbers and the answers."""
+    nothing = np.zeros(graph.links)
+    arrays = pack([World("graph", graph, nothing, nothing)]).arrays
+    arrays |= {
+        "graph": np.zeros(count, np.int32),
+        "order": np.arange(count, dtype=np.int32),
+        "task_offsets": np.arange(count + 1) * graph.tasks,
+        "link_offsets": np.arange(count + 1) * graph.links,
+    }
+    return {name: arrays[name] for name in arrays if name not in ("capacity", "latency", "start", "finish", "status")}
 
 
 def _raise_unfinished(batch: Batch) -> None:
@@ -145,29 +153,10 @@ def _raise_unfinished(batch: Batch) -> None:
 
 def _timelines(batch: Batch) -> list[Timeline]:
     bounds = batch.arrays["task_offsets"]
-    link_bytes = [_link_bytes(graph) for graph in batch.graphs]
+    carried = [link_bytes(graph) for graph in batch.graphs]
     timelines = []
     for index, world in enumerate(batch.worlds):
         tasks = slice(bounds[index], bounds[index + 1])
         start, finish = batch.arrays["start"][tasks], batch.arrays["finish"][tasks]
-        first, last = _of_owners(world.graph, start, finish)
-        carried = link_bytes[batch.graph_of[index]]
-        timelines.append(Timeline(world.name, start, finish, carried, first, last))
+        timelines.append(timeline(world, start, finish, carried[batch.graph_of[index]]))
     return timelines
-
-
-def _link_bytes(graph: Graph) -> Floats:
-    """Bytes that each link carries, [L]: those of every task, for every hop of its path."""
-    paths = len(graph.path_offsets) - 1
-    on_network = graph.path >= 0
-    of_path = np.bincount(graph.path[on_network], weights=graph.bytes[on_network], minlength=paths)
-    of_hop = np.repeat(of_path, np.diff(graph.path_offsets))
-    return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)
-
-
-def _of_owners(graph: Graph, start: Floats, finish: Floats) -> tuple[Floats, Floats]:
-    """First start and last finish of the parts of each traffic task, [K] and [K]; 0 for one without parts."""
-    first, last = np.full(graph.owners, np.inf), np.zeros(graph.owners)
-    np.minimum.at(first, graph.owner, start)
-    np.maximum.at(last, graph.owner, finish)
-    return np.where(np.isinf(first), 0.0, first), last

@@ -1,0 +1,61 @@
+// Worlds of one graph, as the bound reads them: what does not depend on the links' numbers is worked out before.
+//
+// Shapes: W worlds, L links, P paths, H hops, C costs, M terms, N nodes in the order of their levels, V levels,
+// D dependencies, U users (a node that sends over a path), X crossings (a path that sends over a link), S sinks (nodes
+// that no other waits for).
+//
+// Source: topoflow/engine/outline.py makes it of a graph; the model is stated in topoflow/engine/base.py.
+#pragma once
+
+#include <cstdint>
+
+namespace topoflow {
+
+struct Outline {
+  int32_t links, paths, costs, nodes, levels, sinks;
+  const int64_t* path_offsets;      // [P+1] hops of every path
+  const int32_t* path_links;        // [H]
+  const double* path_weight;        // [H] share of a flow's rate that the hop carries; nullptr: all of it everywhere
+  const double* path_limit;         // [P] B/s, the most that one flow gets; nullptr: no limits
+  const int64_t* cost_offsets;      // [C+1] terms of every cost: it is `times` the largest of them
+  const double* times;              // [C]
+  const int32_t* term_path;         // [M] -1: none
+  const double* term_bytes;         // [M] B
+  const double* term_delay;         // [M] s
+  const int64_t* level_offsets;     // [V+1] nodes of every level
+  const int32_t* node_cost;         // [N]
+  const double* release;            // [N] s
+  const int64_t* after_offsets;     // [N+1]
+  const int32_t* after;             // [D] nodes of lower levels
+  const int64_t* user_offsets;      // [P+1]
+  const int32_t* user;              // [U] nodes
+  const double* user_delay;         // [U] s
+  const int64_t* crossing_offsets;  // [L+1]
+  const int32_t* crossing;          // [X] paths
+  const double* link_bytes;         // [L] B
+  const int32_t* sink;              // [S] nodes
+};
+
+struct BoundBatch {
+  Outline outline;
+  int32_t worlds;
+  const double* capacity;  // [W, L] B/s
+  const double* latency;   // [W, L] s; nullptr: none
+  const int32_t* cancel;   // [1] not 0: stop
+  double* start;           // out [W, N] s; nullptr: not asked for
+  double* finish;          // out [W, N] s; likewise
+  double* makespan;        // out [W] s
+  int64_t budget;          // B of memory for all teams together
+  int32_t threads;         // of the CPU, 0: all
+  int device;              // where the arrays lie
+  int64_t stream;          // the stream to run on, as a number; 0 on the CPU
+};
+
+namespace cpu {
+void bound(const BoundBatch& batch);
+}
+namespace cuda {
+void bound(const BoundBatch& batch);
+}
+
+}  // namespace topoflow

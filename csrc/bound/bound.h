@@ -1,0 +1,175 @@
+// The least time that worlds can take: no flow is faster than alone, no link faster than its capacity.
+//   100 B and 300 B over one link of 100 B/s: alone 1 s and 3 s, together 4 s   -> 4
+//   1 s of compute, then those two                                              -> 5
+//   two such links, 100 B over the first, then 300 B over the second            -> 4 (1 s + 3 s, one after the other)
+//
+// 1. A task that shares nothing takes delay + sum(weight * latency) + bytes / min(limit, capacity / weight over its
+//    hops); the longest chain of such tasks is the critical path.
+// 2. A link is busy from the first moment that a flow of it can begin, if all before it share nothing, for at least
+//    bytes / capacity.
+// The bound is the larger of the longest critical path and the latest end of 2 over all links.
+//
+// Source: the critical path and the most loaded resource, the two lower bounds of Graham, Bounds on Multiprocessing
+// Timing Anomalies, SIAM J. Applied Mathematics 17(2), 1969, section 3; the second with the heads of Carlier, The
+// One-Machine Sequencing Problem, European J. Operational Research 11, 1982.
+#pragma once
+
+#include "batch.h"
+#include "lanes.h"
+
+namespace topoflow::BACKEND {
+
+class Bound {
+ public:
+  HD Bound(const BoundBatch& batch, int32_t group, double* memory)
+      : outline_(batch.outline), batch_(batch), first_(group * kLanes), free_(memory) {
+    for (Rows* rows : {&slowness_, &latency_}) *rows = take(outline_.links);
+    for (Rows* rows : {&path_slowness_, &path_latency_}) *rows = take(outline_.paths);
+    for (Rows* rows : {&start_, &finish_}) *rows = take(outline_.nodes);
+    cost_ = take(outline_.costs);
+    part_ = take(kParts);
+    longest_ = take(1);
+  }
+
+  // Numbers that one team keeps.
+  HD static int64_t numbers(const Outline& o) {
+    return (2 * (int64_t{o.links} + o.paths + o.nodes) + o.costs + kParts + 1) * kLanes;
+  }
+
+  DEVICE void run(const Team& team) const {
+    read_links(team);
+    cross_paths(team);
+    measure(team);
+    for (int32_t level = 0; level < outline_.levels; ++level) run_level(team, level);
+    longest(team, outline_.sinks, false, [&](int32_t i, int32_t lane) { return finish_.get(outline_.sink[i], lane); });
+    load_links(team);
+    longest(team, outline_.links, true, [&](int32_t link, int32_t lane) { return slowness_.get(link, lane); });
+    write(team);
+  }
+
+ private:
+  static constexpr int32_t kParts = 16;  // of a search
+
+  HD Rows take(int64_t rows) {
+    double* const start = free_;
+    free_ += rows * kLanes;
+    return {start};
+  }
+
+  // s/B and s of each link. The worlds that the last group lacks are copies of its first.
+  DEVICE void read_links(const Team& team) const {
+    const int32_t links = outline_.links;
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const int64_t from = int64_t{first_ + lane < batch_.worlds ? first_ + lane : first_} * links;
+      team.for_each(links, [&](int32_t link) {
+        slowness_.at(link, lane) = 1 / batch_.capacity[from + link];
+        latency_.at(link, lane) = batch_.latency ? batch_.latency[from + link] : 0;
+      });
+    }
+  }
+
+  // s/B and s of each path, for a flow that is alone on it.
+  DEVICE void cross_paths(const Team& team) const {
+    const Outline& o = outline_;
+    const double* const weight = o.path_weight;
+    for_each_row(team, 0, o.paths, [&](int64_t path, int32_t lane) {
+      Wide slowness = all(o.path_limit ? 1 / o.path_limit[path] : 0), latency = all(0);
+      for (int64_t hop = o.path_offsets[path]; hop < o.path_offsets[path + 1]; ++hop) {
+        const Wide of_link = slowness_.get(o.path_links[hop], lane), wait = latency_.get(o.path_links[hop], lane);
+        slowness = higher(slowness, weight ? weight[hop] * of_link : of_link);
+        latency = latency + (weight ? weight[hop] * wait : wait);
+      }
+      path_slowness_.set(path, lane, slowness);
+      path_latency_.set(path, lane, latency);
+    });
+  }
+
+  DEVICE void measure(const Team& team) const {
+    const Outline& o = outline_;
+    for_each_row(team, 0, o.costs, [&](int64_t cost, int32_t lane) {
+      Wide slowest = all(0);
+      for (int64_t term = o.cost_offsets[cost]; term < o.cost_offsets[cost + 1]; ++term) {
+        Wide seconds = all(o.term_delay[term]);
+        const int32_t path = o.term_path[term];
+        if (path >= 0) seconds = seconds + path_latency_.get(path, lane);
+        if (o.term_bytes[term] > 0) seconds = seconds + o.term_bytes[term] * path_slowness_.get(path, lane);
+        slowest = higher(slowest, seconds);
+      }
+      cost_.set(cost, lane, o.times[cost] * slowest);
+    });
+  }
+
+  DEVICE void run_level(const Team& team, int32_t level) const {
+    const Outline& o = outline_;
+    for_each_row(team, o.level_offsets[level], o.level_offsets[level + 1], [&](int64_t node, int32_t lane) {
+      Wide ready = all(o.release[node]);
+      for (int64_t i = o.after_offsets[node]; i < o.after_offsets[node + 1]; ++i)
+        ready = higher(ready, finish_.get(o.after[i], lane));
+      start_.set(node, lane, ready);
+      finish_.set(node, lane, ready + cost_.get(o.node_cost[node], lane));
+    });
+  }
+
+  // The largest of value(i < n), and of what `longest_` was if it counts.
+  template <class F>
+  DEVICE void longest(const Team& team, int32_t n, bool goes_on, const F& value) const {
+    for_each_row(team, 0, kParts, [&](int64_t part, int32_t lane) {
+      Wide largest = goes_on ? longest_.get(0, lane) : all(0);
+      for (int32_t i = static_cast<int32_t>(part); i < n; i += kParts) largest = higher(largest, value(i, lane));
+      part_.set(part, lane, largest);
+    });
+    for_each_row(team, 0, 1, [&](int64_t, int32_t lane) {
+      Wide largest = part_.get(0, lane);
+      for (int32_t part = 1; part < kParts; ++part) largest = higher(largest, part_.get(part, lane));
+      longest_.set(0, lane, largest);
+    });
+  }
+
+  // `slowness_` becomes the first moment at which the link can have moved its bytes. If the first of its paths
+  // shows that this is no later than the critical path in any world, the other paths need not be looked at.
+  DEVICE void load_links(const Team& team) const {
+    const Outline& o = outline_;
+    for_each_row(team, 0, o.links, [&](int64_t link, int32_t lane) {
+      const int64_t crossing = o.crossing_offsets[link], end = o.crossing_offsets[link + 1];
+      if (crossing == end) return slowness_.set(link, lane, all(0));
+      const Wide moved = o.link_bytes[link] * slowness_.get(link, lane);
+      Wide begin = begin_on(o.crossing[crossing], lane);
+      if (exceeds(begin + moved, longest_.get(0, lane)))
+        for (int64_t i = crossing + 1; i < end; ++i) begin = lower(begin, begin_on(o.crossing[i], lane));
+      slowness_.set(link, lane, begin + moved);
+    });
+  }
+
+  // The first moment at which a flow on the path can begin.
+  DEVICE Wide begin_on(int32_t path, int32_t lane) const {
+    const Outline& o = outline_;
+    Wide begin = all(kInfinity);
+    for (int64_t i = o.user_offsets[path]; i < o.user_offsets[path + 1]; ++i)
+      begin = lower(begin, all(o.user_delay[i]) + start_.get(o.user[i], lane));
+    return begin + path_latency_.get(path, lane);
+  }
+
+  DEVICE void write(const Team& team) const {
+    const int32_t worlds = batch_.worlds - first_ < kLanes ? batch_.worlds - first_ : kLanes;
+    team.for_each(worlds, [&](int32_t lane) { batch_.makespan[first_ + lane] = longest_.at(0, lane); });
+    for (int32_t lane = 0; batch_.start && lane < worlds; ++lane) {
+      const int64_t to = int64_t{first_ + lane} * outline_.nodes;
+      team.for_each(outline_.nodes, [&](int32_t node) {
+        batch_.start[to + node] = start_.at(node, lane);
+        batch_.finish[to + node] = finish_.at(node, lane);
+      });
+    }
+  }
+
+  Outline outline_;
+  BoundBatch batch_;
+  int32_t first_;                      // world of the first lane
+  double* free_;                       // memory that is not taken
+  Rows slowness_, latency_;            // [L] s/B, s
+  Rows path_slowness_, path_latency_;  // [P] s/B, s
+  Rows cost_;                          // [C] s
+  Rows start_, finish_;                // [N] s
+  Rows part_, longest_;                // [kParts] s, [1] s
+};
+
+}  // namespace topoflow::BACKEND

@@ -1,0 +1,109 @@
+"""Fold: blocks of tasks whose length is S times that of the slowest of them, whatever the links' numbers.
+
+    a ring of n places in S steps, alone: each send waits for the send of the step before on its own place and on the
+    place before. No chain through the ring has more than S sends, and for each place there is a chain of S sends on
+    that place. So the ring takes S times the slowest send.
+
+That law is what is looked for, not rings: a block (the tasks of one traffic task: a first one, those inside, a last
+one) of which no chain inside has more than S tasks, and in which each *cost* (path, bytes and delay) has a chain of S.
+
+Shapes: T tasks, D dependencies, B blocks, R folded blocks, C costs, M costs of folded blocks.
+
+Source: the sum of at most S numbers is at most S times the largest of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow import _C
+from topoflow.engine.base import Graph, Ints, Offsets
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Who waits for whom, sorted by who waits."""
+
+    waiter: Offsets  # [D]
+    awaited: Offsets  # [D] earlier tasks
+
+    def where(self, chosen: Mask) -> Edges:
+        return Edges(self.waiter[chosen], self.awaited[chosen])
+
+    def levels(self, tasks: int) -> Ints:
+        """[T] one more than the highest level of the awaited, 0 for a task that waits for none."""
+        level = np.zeros(tasks, np.int32)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(self.waiter, minlength=tasks))]).astype(np.int64)
+        _C.levels({"after_offsets": offsets, "after": self.awaited.astype(np.int32), "level": level})
+        return level
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks that are one node each; the first task inside stands for all inside."""
+
+    stand_in: Offsets  # [T] the task that stands for each: itself, unless it is inside a folded block
+    first: Offsets  # [R] the tasks that stand for their blocks
+    steps: Ints  # [R] S
+    cost_offsets: Offsets  # [R+1]
+    cost: Offsets  # [M] the costs inside
+
+    @staticmethod
+    def none(tasks: int) -> Fold:
+        """Every task for itself."""
+        nothing = np.zeros(0, np.int64)
+        return Fold(np.arange(tasks), nothing, nothing.astype(np.int32), np.zeros(1, np.int64), nothing)
+
+
+def fold(graph: Graph, edges: Edges, cost: Offsets) -> Fold:
+    """Fold what can be folded, where the tasks of a block follow each other; ``cost`` [T] numbers the costs."""
+    begin = np.concatenate([[0], np.flatnonzero(np.diff(graph.owner)) + 1, [graph.tasks]])
+    begin = begin if graph.tasks else np.zeros(1, np.int64)
+    block = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
+    own = edges.where(block[edges.waiter] == block[edges.awaited])
+    closed = _closed(graph, edges, own, begin, block)
+
+    inside = closed[block]  # [T]
+    inside[begin[:-1]] = inside[begin[1:] - 1] = False
+    steps = np.where(closed, own.levels(graph.tasks)[begin[1:] - 1] - 1, 0)  # [B]
+    alike = own.where(inside[own.waiter] & inside[own.awaited] & (cost[own.waiter] == cost[own.awaited]))
+    tasks = np.flatnonzero(inside)
+    costs = int(cost.max(initial=0)) + 1
+    kinds, kind = np.unique(block[tasks] * costs + cost[tasks], return_inverse=True)
+    chain = np.zeros(len(kinds), np.int32)
+    np.maximum.at(chain, kind, alike.levels(graph.tasks)[tasks] + 1)
+    closed[kinds[chain < steps[kinds // costs]] // costs] = False
+
+    folded = np.flatnonzero(closed)
+    inside &= closed[block]
+    kinds = kinds[closed[kinds // costs]]
+    return Fold(
+        stand_in=np.where(inside, begin[block] + 1, np.arange(graph.tasks)),
+        first=begin[folded] + 1,
+        steps=steps[folded],
+        cost_offsets=np.searchsorted(kinds // costs, np.append(folded, len(closed))),
+        cost=kinds % costs,
+    )
+
+
+def _closed(graph: Graph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:
+    """[B] nobody outside waits for a task inside nor is awaited by one, and there are two inside or more.
+
+    A task inside neither begins on its own nor ends unnoticed: a chain leads to it from the first, and on to the last.
+    """
+    first, last = np.zeros(graph.tasks, bool), np.zeros(graph.tasks, bool)
+    first[begin[:-1]] = last[begin[1:] - 1] = True
+    across = edges.where(block[edges.waiter] != block[edges.awaited])
+    waits = np.bincount(own.waiter, minlength=graph.tasks) > 0
+    awaited = np.bincount(own.awaited, minlength=graph.tasks) > 0
+    open_tasks = (~first & (~waits | (graph.release > 0))) | (~last & ~awaited)
+    open_tasks[across.waiter[~first[across.waiter]]] = True
+    open_tasks[across.awaited[~last[across.awaited]]] = True
+    closed = np.diff(begin) >= 4
+    closed[block[open_tasks]] = False
+    return closed

@@ -1,0 +1,31 @@
+"""What kernels say about tasks, as a Timeline. Shapes: T tasks, H hops, L links, K traffic tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow.engine.base import Floats, Graph, Timeline, World
+
+
+def timeline(world: World, start: Floats, finish: Floats, carried: Floats, at_least: float = 0.0) -> Timeline:
+    """The timeline of one world: ``start`` [T], ``finish`` [T], ``carried`` = ``link_bytes(world.graph)`` [L]."""
+    first, last = _of_owners(world.graph, start, finish)
+    return Timeline(world.name, start, finish, carried, first, last, at_least)
+
+
+def link_bytes(graph: Graph) -> Floats:
+    """Bytes that each link carries, [L]: of every task, for every hop of its path, the share that crosses it."""
+    paths = len(graph.path_offsets) - 1
+    on_network = graph.path >= 0
+    of_path = np.bincount(graph.path[on_network], weights=graph.bytes[on_network], minlength=paths)
+    weight = 1.0 if graph.path_weight is None else graph.path_weight
+    of_hop = np.repeat(of_path, np.diff(graph.path_offsets)) * weight
+    return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)
+
+
+def _of_owners(graph: Graph, start: Floats, finish: Floats) -> tuple[Floats, Floats]:
+    """First start and last finish of the parts of each traffic task, [K] and [K]; 0 for one without parts."""
+    first, last = np.full(graph.owners, np.inf), np.zeros(graph.owners)
+    np.minimum.at(first, graph.owner, start)
+    np.maximum.at(last, graph.owner, finish)
+    return np.where(np.isinf(first), 0.0, first), last
