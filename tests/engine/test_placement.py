@@ -15,7 +15,7 @@ from topoflow.engine.base import Timeline
 from topoflow.engine.placement import place
 from topoflow.engine.reference import simulate
 from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
+from topoflow.traffic.base import Collective, Compute, Subflow, Task, Traffic, Transfer
 
 B, A, S = 50e9, 1e-6, 1e6  # B/s of every link, s from server to server, bytes
 
@@ -230,11 +230,11 @@ def test_dependents_of_a_collective_wait_for_its_end_and_it_for_its_start() -> N
 
 
 def test_a_transfer_to_oneself_takes_no_time_and_a_path_of_its_own_is_used() -> None:
-    timeline = run(circle(4), Transfer(S, 2, 2), Transfer(S, 0, 1, path=(0,)))
+    timeline = run(circle(4), Transfer(S, 2, 2), Transfer(S, 0, 1, subflows=(Subflow((0,)),)))
     assert timeline.task_finish.tolist() == [0, pytest.approx(A + S / B)]
     for path in ((1,), (0, 2), (0, 9), (-1,), ()):
-        with pytest.raises(ValueError, match=r"task 0.path: must "):
-            run(circle(4), Transfer(S, 0, 1, path=path))
+        with pytest.raises(ValueError, match=r"task 0.subflows: must "):
+            run(circle(4), Transfer(S, 0, 1, subflows=(Subflow(path),)))
 
 
 def test_a_connection_keeps_its_path_and_connections_spread_evenly() -> None:

@@ -78,26 +78,27 @@ class Blocks:
         return algorithm
 
     def _transfer(self, task: Transfer, where: str) -> Block:
-        key = ("transfer", task.source, task.target, task.path)
+        key = ("transfer", task.source, task.target, task.subflows, task.limit)
         if key not in self.made:
-            if task.path is None:
-                path = self.paths.connection(task.source, task.target, 0, "mp")
-            else:
-                self._check_path(task, task.path, where)
-                path = self.paths.number(task.path)
+            for subflow in task.subflows:
+                self._check_path(task, subflow.links, where)
+            subflows = task.subflows or self.paths.subflows(task.source, task.target, 0, "mp")
+            path = self.paths.number(subflows, task.limit)
             share = np.full(1, 0.0 if path == NO_PATH else 1.0)
             self.made[key] = replace(JOIN, share=share, path=np.full(1, path, np.int32))
         return self.made[key]
 
     def _check_path(self, task: Transfer, path: Path, where: str) -> None:
-        """A path is links, each of which begins where the one before ends, from source to target."""
+        """A path is links, each of which begins where the one before ends, from source to target, each once."""
         fabric = self.paths.fabric
         if any(not 0 <= link < fabric.links for link in path):
-            raise ValueError(f"{where}.path: must be links within 0..{fabric.links - 1}, got {list(path)}")
+            raise ValueError(f"{where}.subflows: must be links within 0..{fabric.links - 1}, got {list(path)}")
         nodes = [task.source, *(int(fabric.target[link]) for link in path)]
         if [int(fabric.source[link]) for link in path] != nodes[:-1] or nodes[-1] != task.target:
             ends = f"{fabric.nodes[task.source]!r} to {fabric.nodes[task.target]!r}"
-            raise ValueError(f"{where}.path: must lead from {ends} without a gap, got {list(path)}")
+            raise ValueError(f"{where}.subflows: must lead from {ends} without a gap, got {list(path)}")
+        if len(set(path)) != len(path):
+            raise ValueError(f"{where}.subflows: must cross a link at most once, got {list(path)}")
 
     def _collective(self, task: Collective, algorithm: str, chunks: int, where: str) -> Block:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""

@@ -24,18 +24,26 @@ from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Compute, Task, Traffic, Transfer
 
 
-def place(traffic: Traffic, fabric: Fabric, *, name: str, all_reduce: str = "ring", seed: int = 0) -> World:
+def place(
+    traffic: Traffic,
+    fabric: Fabric,
+    *,
+    name: str,
+    all_reduce: str = "ring",
+    seed: int = 0,
+    routing: str = "ecmp",
+) -> World:
     """Lower ``traffic`` onto ``fabric``.
 
-    ``all_reduce`` is the algorithm of every all-reduce that does not name its own; ``seed`` keys the choice among
-    equal paths. Raises ``ValueError`` for an algorithm that the operation does not have, for more servers than
-    the fabric's, and for two servers without a path.
+    ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
+    takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). Raises ``ValueError`` for an
+    algorithm that the operation does not have, for more servers than the fabric's, and for two servers without a path.
     """
     collectives.check_algorithm("all_reduce", "all_reduce", all_reduce)
     if traffic.servers > fabric.servers:
         most = f"{fabric.servers} of {fabric.name}"
         raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
-    paths = Paths(fabric, seed)
+    paths = Paths(fabric, seed, routing)
     blocks = Blocks(paths, all_reduce)
     parts = [blocks.of(task, f"task {task.name or index}") for index, task in enumerate(traffic.tasks)]
     return World(name, _graph(traffic, parts, paths), fabric.bandwidth, fabric.latency)
@@ -67,6 +75,8 @@ def _graph(traffic: Traffic, blocks: list[Block], paths: Paths) -> Graph:
         owner=np.repeat(np.arange(len(blocks), dtype=np.int32), np.diff(begin)),
         owners=len(blocks),
         links=paths.fabric.links,
+        path_weight=paths.weights(),
+        path_limit=paths.limits(),
     )
 
 

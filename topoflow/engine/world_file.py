@@ -172,7 +172,7 @@ def _fail_cycle(rows: Sequence[Row], awaited: Sequence[set[int]], open_count: Se
 def _check_reachable(rows: Sequence[Row], tasks: Sequence[Task], fabric: Fabric) -> None:
     """Where a world cannot be placed: the row of the first transfer for which there is no path."""
     for row, task in zip(rows, tasks, strict=True):
-        if isinstance(task, Transfer) and task.path is None and not fabric.route(task.source, task.target, "transfer"):
+        if isinstance(task, Transfer) and not task.subflows and not fabric.route(task.source, task.target, "transfer"):
             row.fail("dst", f"must be reached over the links from {fabric.nodes[task.source]!r}")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from typing import Any, NoReturn
 
 from topoflow.engine.collectives import ALGORITHMS, check_algorithm
+from topoflow.fabric.base import Path
 from topoflow.fabric.links import LinkList, name_of, number, shorten
-from topoflow.traffic.base import COLLECTIVES, Collective, Compute, Task, Transfer
+from topoflow.traffic.base import COLLECTIVES, Collective, Compute, Subflow, Task, Transfer
+from topoflow.units import check_positive
 
 COMMON = ("id", "type", "after", "start")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
@@ -21,7 +24,7 @@ MOST_LOCAL = 2**20
 def fields(kind: str) -> tuple[str, ...]:
     """What a task of this type may have beside ``COMMON``."""
     if kind == "transfer":
-        return ("bytes", "src", "dst", "path")
+        return ("bytes", "src", "dst", "path", "paths", "limit")
     if kind == "compute":
         return ("seconds", "server")
     own = {"root": kind in ROOTED, "orders": kind in RINGED, "splits": kind == "all_to_all"}
@@ -106,40 +109,63 @@ class Row:
     def task(self, after: tuple[int, ...]) -> Task:
         """The task that this row describes, behind the tasks ``after``."""
         if self.values["type"] == "transfer":
-            source, target, path = self._ends()
-            return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, path)
+            subflows = self._subflows()
+            source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
+            limit = _positive(f"{self.place}.limit", self.values["limit"]) if "limit" in self.values else float("inf")
+            return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, subflows, limit)
         if self.values["type"] == "compute":
             server = self.node("server") if "server" in self.values else None
             return Compute(self.amount("seconds"), server, after, self.id, self.start)
         return self._collective(after)
 
-    def _ends(self) -> tuple[int, int, tuple[int, ...] | None]:
-        """Source, target and the path where the file gives one; then the ends may be left out."""
-        if "path" not in self.values:
-            return self.node("src"), self.node("dst"), None
-        path = self._path()
+    def _ends(self, path: Path) -> tuple[int, int]:
+        """Source and target of a path, which the file may name too."""
         source, target = int(self.links.source[path[0]]), int(self.links.target[path[-1]])
         for field, end in (("src", source), ("dst", target)):
             if field in self.values and self.node(field) != end:
                 self.fail(field, f"must be the end {self.links.nodes[end]!r} of the path")
-        return source, target, path
+        return source, target
 
-    def _path(self) -> tuple[int, ...]:
-        path, count = self.values["path"], len(self.links.source)
+    def _subflows(self) -> tuple[Subflow, ...]:
+        """The paths that the file gives, with their shares of the bytes."""
+        if "path" in self.values and "paths" in self.values:
+            self.fail("paths", "must be given without path")
+        if "path" in self.values:
+            return (Subflow(self._path(f"{self.place}.path", self.values["path"])),)
+        if "paths" not in self.values:
+            return ()
+        rows = self.values["paths"]
+        if not isinstance(rows, list) or not rows:
+            self.fail("paths", "must be a list of paths")
+        subflows = tuple(self._subflow(f"{self.place}.paths[{index}]", row) for index, row in enumerate(rows))
+        for index, subflow in enumerate(subflows):
+            if self._ends(subflow.links) != self._ends(subflows[0].links):
+                law = "must begin and end where the first path does"
+                raise ValueError(f"{self.place}.paths[{index}]: {law}, got {list(subflow.links)}")
+        total = fsum(subflow.weight for subflow in subflows)
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"{self.place}.paths: weights must sum to 1, got {total:.12g}")
+        return subflows
+
+    def _subflow(self, place: str, value: object) -> Subflow:
+        if not isinstance(value, dict) or set(value) != {"links", "weight"}:
+            raise ValueError(f"{place}: must be an object with links and weight, got {shorten(value)}")
+        return Subflow(self._path(f"{place}.links", value["links"]), _positive(f"{place}.weight", value["weight"]))
+
+    def _path(self, place: str, path: object) -> Path:
+        count = len(self.links.source)
         if not isinstance(path, list) or not path:
-            self.fail("path", "must be a list of links")
+            raise ValueError(f"{place}: must be a list of links, got {shorten(path)}")
         for index, link in enumerate(path):
             if type(link) is not int or not 0 <= link < count:
-                raise ValueError(
-                    f"{self.place}.path[{index}]: must be a link within 0..{count - 1}, got {shorten(link)}"
-                )
+                raise ValueError(f"{place}[{index}]: must be a link within 0..{count - 1}, got {shorten(link)}")
         for before, link in pairwise(path):
             if self.links.target[before] != self.links.source[link]:
                 ends = self.links.nodes[self.links.target[before]], self.links.nodes[self.links.source[link]]
                 law = f"link {link} must begin where link {before} ends, at {ends[0]!r}"
-                raise ValueError(f"{self.place}.path: {law}, got {ends[1]!r}")
+                raise ValueError(f"{place}: {law}, got {ends[1]!r}")
         if len(set(path)) != len(path):
-            self.fail("path", "must cross a link once")
+            raise ValueError(f"{place}: must cross a link once, got {shorten(path)}")
         return tuple(path)
 
     def _collective(self, after: tuple[int, ...]) -> Collective:
@@ -199,3 +225,9 @@ class Row:
                 law = "must have the nodes of the group"
                 raise ValueError(f"{self.place}.orders[{index}]: {law}, got {shorten(orders[index])}")
         return found
+
+
+def _positive(place: str, value: object) -> float:
+    amount = number(place, value)
+    check_positive(place, amount)
+    return amount

@@ -3,12 +3,13 @@ who takes part and how much is fixed, the ring order is not (TopoOpt 4.3)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.units import check_not_negative
+from topoflow.units import check_not_negative, check_positive
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 
@@ -28,8 +29,19 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Subflow:
+    """The share ``weight`` of a transfer's bytes, over ``links`` of one fabric."""
+
+    links: tuple[int, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
 class Transfer:
-    """``bytes`` from ``source`` to ``target``. ``path`` (links of one fabric) overrides that fabric's routes."""
+    """``bytes`` from ``source`` to ``target``, at most ``limit`` (B/s) of them at a time.
+
+    ``subflows`` override the fabric's routes; their weights are positive and sum to 1, up to 1e-9.
+    """
 
     bytes: float
     source: int
@@ -37,7 +49,8 @@ class Transfer:
     after: tuple[int, ...] = ()
     name: str = ""
     start: float = 0.0
-    path: tuple[int, ...] | None = None
+    subflows: tuple[Subflow, ...] = ()
+    limit: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,20 @@ class Traffic:
                 raise ValueError(f"{where}: servers must be within 0..{self.servers - 1}, got {list(members)}")
             if isinstance(task, Collective):
                 self._check_collective(where, task)
+            elif isinstance(task, Transfer):
+                self._check_transfer(where, task)
+
+    @staticmethod
+    def _check_transfer(where: str, task: Transfer) -> None:
+        for index, subflow in enumerate(task.subflows):
+            check_positive(f"{where}.subflows[{index}].weight", subflow.weight)
+        total = math.fsum(subflow.weight for subflow in task.subflows)
+        if task.subflows and abs(total - 1) > 1e-9:
+            raise ValueError(f"{where}.subflows: weights must sum to 1, got {total}")
+        if not task.limit > 0:
+            raise ValueError(f"{where}.limit: must be positive, got {task.limit}")
+        if task.limit < math.inf and task.source == task.target:
+            raise ValueError(f"{where}.limit: must be of a transfer between two servers, got {task.limit}")
 
     @staticmethod
     def _check_collective(where: str, task: Collective) -> None:
