@@ -38,7 +38,10 @@ class Bound {
 
   DEVICE void run(const Team& team) const {
     read_links(team);
-    cross_paths(team);
+    if (outline_.path_weight)
+      cross_paths(team, [&](int64_t hop, const Wide& number) { return outline_.path_weight[hop] * number; });
+    else
+      cross_paths(team, [](int64_t, const Wide& number) { return number; });
     measure(team);
     for (int32_t level = 0; level < outline_.levels; ++level) run_level(team, level);
     longest(team, outline_.sinks, false, [&](int32_t i, int32_t lane) { return finish_.get(outline_.sink[i], lane); });
@@ -68,16 +71,15 @@ class Bound {
     }
   }
 
-  // s/B and s of each path, for a flow that is alone on it.
-  DEVICE void cross_paths(const Team& team) const {
+  // s/B and s of each path, for a flow that is alone on it; weigh(hop, number) is the hop's weight times the number.
+  template <class Weigh>
+  DEVICE void cross_paths(const Team& team, const Weigh& weigh) const {
     const Outline& o = outline_;
-    const double* const weight = o.path_weight;
     for_each_row(team, 0, o.paths, [&](int64_t path, int32_t lane) {
       Wide slowness = all(o.path_limit ? 1 / o.path_limit[path] : 0), latency = all(0);
       for (int64_t hop = o.path_offsets[path]; hop < o.path_offsets[path + 1]; ++hop) {
-        const Wide of_link = slowness_.get(o.path_links[hop], lane), wait = latency_.get(o.path_links[hop], lane);
-        slowness = higher(slowness, weight ? weight[hop] * of_link : of_link);
-        latency = latency + (weight ? weight[hop] * wait : wait);
+        slowness = higher(slowness, weigh(hop, slowness_.get(o.path_links[hop], lane)));
+        latency = latency + weigh(hop, latency_.get(o.path_links[hop], lane));
       }
       path_slowness_.set(path, lane, slowness);
       path_latency_.set(path, lane, latency);
