@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-
 from fat_tree import FatTree
+
 from topoflow.cli.compare import Builder, check
 from topoflow.cli.grid import grid
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
@@ -45,16 +45,23 @@ class Case:
         return int(np.diff(graph.path_offsets)[graph.path[graph.bytes > 0]].sum())
 
 
-def all_to_all(name: str, radix: int, *, ecmp: bool, uneven: bool) -> Case:
+def all_to_all(name: str, radix: int, *, ecmp: bool, uneven: bool, seed: int = SEED) -> Case:
     """Every host sends to every other, each pair over a path of its own, all at once."""
     tree = FatTree(radix)
     source, target = np.nonzero(~np.eye(tree.hosts, dtype=bool))
     flows = len(source)
-    ports = tree.ecmp(flows, SEED) if ecmp else tree.destination_mod_k(target)
-    sizes = np.random.default_rng(SEED).uniform(0.5e6, 1.5e6, flows) if uneven else np.full(flows, 1e6)
+    ports = tree.ecmp(flows, seed) if ecmp else tree.destination_mod_k(target)
+    sizes = np.random.default_rng(seed).uniform(0.5e6, 1.5e6, flows) if uneven else np.full(flows, 1e6)
     nothing = np.zeros(0, np.int32)
-    graph = transfers(sizes, np.arange(flows), np.zeros(flows + 1, np.int64), nothing, tree.paths(source, target, ports))
+    graph = transfers(
+        sizes, np.arange(flows), np.zeros(flows + 1, np.int64), nothing, tree.paths(source, target, ports)
+    )
     return on_tree(name, tree, graph)
+
+
+def many_c(count: int) -> list[World]:
+    """Worlds of case C, alike in nothing but the tree: each with sizes of its own, every other with random routes."""
+    return [all_to_all(f"C.{n}", 6, ecmp=n % 2 == 1, uneven=True, seed=SEED + n).world for n in range(count)]
 
 
 def ring_all_reduce(name: str, radix: int, size: float) -> Case:
@@ -104,9 +111,9 @@ def on_tree(name: str, tree: FatTree, graph: Callable[[int], Graph]) -> Case:
     return Case(world, source, target)
 
 
-def dlrm(name: str, fabric: str, degree: int) -> Case:
-    """A DLRM's training step on 128 servers with interfaces of 100 Gb/s, as ``topoflow compare`` builds it."""
-    settings = ["workload=dlrm", "servers=128", f"fabric={fabric}", f"degree={degree}", "latency_us=0"]
+def dlrm(name: str, fabric: str, degree: int, servers: int = 128) -> Case:
+    """A DLRM's training step on servers with ``degree`` interfaces of 100 Gb/s, as ``topoflow compare`` builds it."""
+    settings = ["workload=dlrm", f"servers={servers}", f"fabric={fabric}", f"degree={degree}", "latency_us=0"]
     (built,) = Builder().build(grid(settings, check, lambda done, total: None), lambda done, total: None)
     world = World(name, built.world.graph, built.world.capacity, built.world.latency)
     return Case(world, built.fabric.source, built.fabric.target)

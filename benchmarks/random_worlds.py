@@ -2,16 +2,16 @@
 bottlenecks tie.
 
 Max-min rates jump when a flow comes or goes, so a task that starts d later may delay others by more than d, and those
-again others: along a chain of dependent tasks a rounding error grows like a power of the chain's length. Sizes are
-drawn from a continuum and chains are at most ``GENERATIONS`` long, so it stays small here; ``throughput.py`` prints by how
-much (``sensitivity``) beside every difference.
+again others: along a chain of dependent tasks a rounding error can grow exponentially (a ring whose steps differ in
+size is chaotic). Chains are at most ``GENERATIONS`` long, so it stays small here; ``throughput.py`` prints by how much
+(``sensitivity``) beside every difference.
 """
 
 from __future__ import annotations
 
 import numpy as np
-
 from cases import BANDWIDTH, Case
+
 from topoflow.engine.base import Graph, Ints, World
 
 GENERATIONS = 6
