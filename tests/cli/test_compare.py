@@ -135,6 +135,7 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
         (["servers=abc"], "servers: must be a whole number of at least 1, got 'abc'"),
         (["seed=-1"], "seed: must be a whole number of at least 0, got -1"),
         (["~degree"], "degree: must be given"),
+        (["routing=random"], "routing: must be one of ecmp, spray, got 'random'"),
         (["fidelity=packet"], "fidelity: must be one of fluid, got 'packet'"),
         (["all_reduce=magic"], "all_reduce: must be one of ring, "),
         (["fabric=fat_tree", "fabric.radix=7"], "fat_tree.radix: must be even, got 7"),

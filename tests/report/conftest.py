@@ -89,6 +89,7 @@ def make_outcome() -> Callable[..., Outcome]:
             prices="by_hand",
             latency=0.0,
             all_reduce="ring",
+            routing="ecmp",
             fidelity="fluid",
             seed=0,
             swept=swept,

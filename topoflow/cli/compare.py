@@ -16,6 +16,7 @@ from topoflow.cli.stages import Stages
 from topoflow.engine.base import World
 from topoflow.engine.collectives import ALGORITHMS
 from topoflow.engine.fluid import simulate
+from topoflow.engine.paths import ROUTINGS
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.report.base import Outcome, Report, Settings
@@ -30,7 +31,7 @@ from topoflow.units import us
 FIDELITIES = ("fluid",)
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
-KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "fidelity", "seed", "out")
+KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "out")
 
 EPILOG = """\
 A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
@@ -103,7 +104,8 @@ def check(config: Mapping[str, Any]) -> None:
         law = "not be negative" if key == "latency_us" else "be positive"
         if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
             raise ValueError(f"{key}: must {law}, got {value!r}")
-    for key, allowed in (("all_reduce", ALGORITHMS["all_reduce"]), ("fidelity", FIDELITIES)):
+    choices = {"all_reduce": ALGORITHMS["all_reduce"], "routing": ROUTINGS, "fidelity": FIDELITIES}
+    for key, allowed in choices.items():
         if config[key] not in allowed:
             raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {config[key]!r}")
 
@@ -139,6 +141,7 @@ def settings(point: Point, world: str) -> Settings:
         prices=point.choices["prices"],
         latency=us(point.config["latency_us"]),
         all_reduce=point.config["all_reduce"],
+        routing=point.config["routing"],
         fidelity=point.config["fidelity"],
         seed=point.config["seed"],
         swept=point.swept,
@@ -197,7 +200,8 @@ class Builder:
 
     def _world(self, point: Point, name: str, traffic: Traffic, fabric: Fabric) -> Built:
         config = point.config
-        world = place(traffic, fabric, name=name, all_reduce=config["all_reduce"], seed=config["seed"])
+        how = {key: config[key] for key in ("all_reduce", "routing", "seed")}
+        world = place(traffic, fabric, name=name, **how)
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
         return Built(point, traffic, fabric, world, price)

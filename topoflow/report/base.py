@@ -29,6 +29,7 @@ class Settings:
     prices: str
     latency: float  # s, of one link
     all_reduce: str
+    routing: str
     fidelity: str
     seed: int
     swept: Mapping[str, str]  # what differs between the points of the grid: key -> value as it was typed
@@ -83,6 +84,7 @@ class Outcome:
             degree=self.fabric.degree,
             latency=self.settings.latency,
             all_reduce=self.settings.all_reduce,
+            routing=self.settings.routing,
             fidelity=self.settings.fidelity,
             seed=self.settings.seed,
             iteration_time=iteration,

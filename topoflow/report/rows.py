@@ -28,6 +28,7 @@ class Row:
     degree: int
     latency: float
     all_reduce: str
+    routing: str
     fidelity: str
     seed: int
     iteration_time: float
@@ -49,6 +50,7 @@ COLUMNS = {
     "degree": "network interfaces per server",
     "latency": "seconds that a bit takes over one link",
     "all_reduce": "how an all-reduce is carried out",
+    "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn",
     "fidelity": "how the network is simulated; fluid: transfers share links max-min fairly",
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
@@ -75,7 +77,8 @@ def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
 
     A flow of S bytes whose path is relayed by k servers is sent 1 + k times.
     """
-    is_relay = fabric.target[graph.path_links] < fabric.servers  # [H]; the last hop of a path is no relay
+    weight = 1.0 if graph.path_weight is None else graph.path_weight
+    is_relay = weight * (fabric.target[graph.path_links] < fabric.servers)  # [H]; the last hop of a path is no relay
     passed = np.concatenate(([0], np.cumsum(is_relay)))
     relays = np.maximum(passed[graph.path_offsets[1:]] - passed[graph.path_offsets[:-1]] - 1, 0)  # [P]
     sends = graph.path >= 0
