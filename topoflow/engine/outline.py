@@ -77,7 +77,7 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
         "release": graph.release[nodes.task],
         "after_offsets": _offsets(nodes.edges.waiter, len(nodes.task)),
         "after": nodes.edges.awaited.astype(np.int32),
-        "sink": np.setdiff1d(np.arange(len(nodes.task)), nodes.edges.awaited).astype(np.int32),
+        "sink": np.flatnonzero(np.bincount(nodes.edges.awaited, minlength=len(nodes.task)) == 0).astype(np.int32),
         "link_bytes": link_bytes(graph),
     }
     arrays |= _users(arrays, len(graph.path_offsets) - 1)
@@ -90,8 +90,8 @@ def _terms(graph: Graph) -> _Terms:
     hops = np.append(np.diff(graph.path_offsets), 0)  # of path -1: 0
     path = np.where(hops[graph.path] > 0, graph.path, -1)
     bytes = np.where(path >= 0, graph.bytes, 0.0)
-    number = np.zeros(graph.tasks, np.int64)
-    for column in (path, bytes, graph.delay):
+    number = path.astype(np.int64) + 1
+    for column in (bytes, graph.delay):
         values, value = np.unique(column, return_inverse=True)
         _, first, number = np.unique(number * len(values) + value, return_index=True, return_inverse=True)
     return _Terms(number, path[first].astype(np.int32), bytes[first], graph.delay[first])
@@ -102,7 +102,8 @@ def _nodes(edges: Edges, folds: Fold) -> _Nodes:
     task = np.flatnonzero(stand_in == np.arange(len(stand_in)))
     number = np.searchsorted(task, stand_in)  # [T]
     kept = edges.where(stand_in[edges.waiter] == edges.waiter)
-    pairs = np.unique(number[kept.waiter] * len(task) + number[kept.awaited])  # tasks of a block are awaited as one
+    pairs = np.sort(number[kept.waiter] * len(task) + number[kept.awaited])
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # the tasks of a block are awaited as one
     kept = Edges(pairs // max(len(task), 1), pairs % max(len(task), 1))
     level = kept.levels(len(task))
     order = np.argsort(level, kind="stable")
@@ -125,16 +126,16 @@ def _costs(terms: _Terms, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
         if cost[task] == alone + len(rows) - 1:
             rows.append(row)
     times = np.array([1] * alone + [steps for steps, _ in known], np.float64)
-    lengths = np.array([1] * alone + [len(row) for row in rows[1:]])
-    used, node_cost = np.unique(cost[nodes.task], return_inverse=True)
-    term = np.concatenate(rows)[np.isin(np.repeat(np.arange(len(times)), lengths), used)]
+    lengths = np.array([1] * alone + [len(row) for row in rows[1:]], np.int64)
+    used = np.bincount(cost[nodes.task], minlength=len(times)) > 0
+    term = np.concatenate(rows)[np.repeat(used, lengths)]
     return {
         "times": times[used],
         "cost_offsets": np.concatenate([[0], np.cumsum(lengths[used])]).astype(np.int64),
         "term_path": terms.path[term],
         "term_bytes": terms.bytes[term],
         "term_delay": terms.delay[term],
-        "node_cost": node_cost.astype(np.int32),
+        "node_cost": (np.cumsum(used) - 1)[cost[nodes.task]].astype(np.int32),
     }
 
 

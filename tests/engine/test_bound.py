@@ -1,0 +1,214 @@
+"""The bound: never above fluid, equal to it where nothing is shared, and the same for any graph, device and thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from topoflow.engine import bound
+from topoflow.engine.base import World
+from topoflow.engine.bound_reference import bound as twin
+from topoflow.engine.collectives import ALGORITHMS
+from topoflow.engine.placement import place
+from topoflow.fabric.base import Demand
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.traffic.base import Collective, Compute, Traffic
+
+LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+capacities = st.one_of(st.sampled_from([1e9, 2e9, 12.5e9]), st.floats(1e6, 1e12))
+sizes = st.one_of(st.sampled_from([0.0, 1.0, 1e6, 1e9]), st.floats(1.0, 1e12))
+seconds = st.one_of(st.sampled_from([0.0, 1e-6, 1e-3]), st.floats(0.0, 1.0))
+weights = st.one_of(st.sampled_from([1.0, 0.5]), st.floats(0.01, 1.0))
+
+
+@st.composite
+def worlds(draw, make_world):
+    """Tasks of every kind with weights, limits, start times, each after any of the earlier ones."""
+    links = draw(st.integers(1, 6))
+    tasks = []
+    for index in range(draw(st.integers(1, 20))):
+        task = {"delay": draw(seconds), "release": draw(seconds)}
+        if index:
+            task["after"] = draw(st.lists(st.integers(0, index - 1), max_size=3, unique=True))
+        if draw(st.booleans()):
+            path = draw(st.lists(st.integers(0, links - 1), max_size=4, unique=True))
+            task |= {"path": path, "bytes": draw(sizes), "weight": [draw(weights) for _ in path]}
+            task["limit"] = draw(st.one_of(st.just(np.inf), capacities)) if path else np.inf
+        tasks.append(task)
+    capacity = draw(st.lists(capacities, min_size=links, max_size=links))
+    return make_world(tasks, capacity, draw(st.lists(seconds, min_size=links, max_size=links)))
+
+
+def loads(world: World) -> float:
+    """Bytes over each link / its capacity, summed over all links."""
+    carried = bound.simulate([world])[0].link_bytes
+    return float((carried / world.capacity).sum())
+
+
+@LAW
+@given(data=st.data())
+def test_fluid_is_never_faster_than_the_bound(data, run, make_world):
+    world = data.draw(worlds(make_world))
+    assert run(world).makespan >= bound.simulate([world])[0].makespan * (1 - 1e-9)
+
+
+@LAW
+@given(data=st.data())
+def test_fluid_takes_at_most_the_critical_path_and_every_link_for_itself(data, run, make_world):
+    # While the chain that ends last does not advance as if alone, its flow has a link that is full; a link is full for
+    # at most bytes / capacity.
+    world = data.draw(worlds(make_world))
+    critical = bound.simulate([world])[0].finish.max()
+    assert run(world).makespan <= (critical + loads(world)) * (1 + 1e-9)
+
+
+@LAW
+@given(data=st.data())
+def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, run, make_world):
+    # Each transfer has links of its own, or waits for all that came before.
+    world = data.draw(worlds(make_world))
+    graph, links = world.graph, world.graph.links
+    paths = len(graph.path_offsets) - 1
+    owner = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
+    apart = replace(graph, path_links=(graph.path_links + links * owner).astype(np.int32), links=links * max(paths, 1))
+    copies = max(paths, 1)
+    alone = World("apart", apart, np.tile(world.capacity, copies), np.tile(world.latency, copies))
+    order = np.arange(graph.tasks)
+    chain = replace(
+        graph, after_offsets=np.maximum(np.arange(graph.tasks + 1) - 1, 0), after=order[:-1].astype(np.int32)
+    )
+    for each in (alone, replace(world, graph=chain)):
+        expected, found = run(each), bound.simulate([each])[0]
+        np.testing.assert_allclose(found.finish, expected.finish, rtol=1e-9)
+        np.testing.assert_allclose(found.makespan, expected.makespan, rtol=1e-9)
+
+
+@LAW
+@given(data=st.data())
+def test_the_kernel_agrees_with_the_twin(data, device, make_world):
+    world = data.draw(worlds(make_world))
+    start, finish, makespan = twin(world)
+    found = bound.simulate([world], device=device)[0]
+    np.testing.assert_allclose(found.start, start, rtol=1e-12)
+    np.testing.assert_allclose(found.finish, finish, rtol=1e-12)
+    np.testing.assert_allclose(found.makespan, makespan, rtol=1e-12)
+    np.testing.assert_allclose(bound.makespans(world.graph, world.capacity[None], world.latency[None]), makespan, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "capacity", "seconds"),
+    [
+        # The examples of csrc/bound/bound.h. 100 B and 300 B over one link of 100 B/s: 400 B / 100 B/s.
+        ([{"path": [0], "bytes": 100}, {"path": [0], "bytes": 300}], [100], 4),
+        # The same after 1 s of compute: 1 + 4.
+        ([{"delay": 1}, *[{"path": [0], "bytes": size, "after": [0]} for size in (100, 300)]], [100], 5),
+        # 100 B over one link, then 300 B over another: 1 + 3.
+        ([{"path": [0], "bytes": 100}, {"path": [1], "bytes": 300, "after": [0]}], [100, 100], 4),
+        # 100 B of which half cross a link of 25 B/s; alone they may have 50 B/s, but the limit is 40 B/s.
+        ([{"path": [0], "bytes": 100, "weight": [0.5], "limit": 40}], [25], 2.5),
+        # Nothing to do.
+        ([], [1], 0),
+    ],
+)
+def test_small_worlds_by_hand(tasks, capacity, seconds, make_world, device):
+    assert bound.simulate([make_world(tasks, capacity)], device=device)[0].makespan == pytest.approx(seconds, rel=1e-12)
+
+
+def collective(op: str, algorithm: str, servers: int = 8) -> World:
+    """One collective after the other, behind a compute."""
+    root = 0 if op in ("broadcast", "reduce", "gather", "scatter") else None
+    group = tuple(range(servers))
+    both = [Collective(op, size, group, (k,), root=root, algorithm=algorithm) for k, size in enumerate((1e6, 2e7))]
+    traffic = Traffic("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
+    fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, Demand(*traffic.demand()))
+    return place(traffic, fabric, name=f"{op} {algorithm}")
+
+
+def nearby(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Links of worlds that differ in every number, [W, L] capacities and latencies."""
+    random = np.random.default_rng(0)
+    factors = 1 + random.random((2, count, world.graph.links))
+    return world.capacity * factors[0], world.latency * factors[1]
+
+
+@pytest.mark.parametrize(("op", "algorithm"), [(op, one) for op, many in ALGORITHMS.items() for one in many])
+def test_folding_does_not_change_the_bound(op, algorithm):
+    world = collective(op, algorithm)
+    capacity, latency = nearby(world, 3)
+    expected = [twin(World("w", world.graph, *links))[2] for links in zip(capacity, latency, strict=True)]
+    np.testing.assert_allclose(bound.makespans(world.graph, capacity, latency), expected, rtol=1e-12)
+
+
+def test_a_ring_is_one_node_between_its_joins():
+    # A compute, and for each of two all-reduces: a join, 14 steps of 8 sends as one node, a join.
+    world = collective("all_reduce", "ring")
+    arrays = bound.fold(world.graph).arrays
+    assert len(arrays["node_cost"]) == 1 + 2 * 3
+    assert max(arrays["times"]) == 14
+
+
+@pytest.mark.parametrize("change", ["start time", "awaited from outside", "waits for outside", "a slower send"])
+def test_what_is_no_ring_any_more_is_not_folded(change):
+    world = collective("all_reduce", "ring")
+    graph = world.graph
+    inside = 1 + 1 + 20  # the compute, the first join, a send of the third step
+    if change == "start time":
+        graph = replace(graph, release=np.where(np.arange(graph.tasks) == inside, 1e-3, graph.release))
+    elif change == "a slower send":
+        graph = replace(graph, delay=np.where(np.arange(graph.tasks) == inside, 1e-4, graph.delay))
+    else:
+        last, waits = graph.tasks - 1, change == "waits for outside"
+        waiter, awaited = (inside, 0) if waits else (last, inside)
+        at = int(graph.after_offsets[waiter])
+        after_offsets = graph.after_offsets + (np.arange(graph.tasks + 1) > waiter)
+        graph = replace(graph, after=np.insert(graph.after, at, awaited), after_offsets=after_offsets)
+    found = bound.makespans(graph, world.capacity[None], world.latency[None])
+    assert found[0] == pytest.approx(twin(replace(world, graph=graph))[2], rel=1e-12)
+    assert len(bound.fold(graph).arrays["node_cost"]) > 1 + 2 * 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 40])
+def test_worlds_side_by_side_do_not_see_each_other(count):
+    world = collective("all_reduce", "halving_doubling")
+    capacity, latency = nearby(world, 40)
+    outline = bound.fold(world.graph)
+    found = bound.makespans(outline, capacity[:count], latency[:count], threads=2)
+    alone = [bound.makespans(outline, capacity[k : k + 1], latency[k : k + 1], threads=1)[0] for k in range(count)]
+    assert found.tolist() == alone
+
+
+def test_timelines_come_in_the_order_of_the_worlds():
+    one, other = collective("all_reduce", "ring"), collective("all_to_all", "direct")
+    mixed = [one, other, replace(one, name="slower", capacity=one.capacity / 2)]
+    told: list[int] = []
+    found = bound.simulate(mixed, progress=told.append, threads=2)
+    assert [timeline.name for timeline in found] == [world.name for world in mixed]
+    assert [timeline.makespan for timeline in found] == [bound.simulate([world])[0].makespan for world in mixed]
+    assert told == [2, 3]
+    assert bound.simulate([]) == []
+
+
+def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
+    world = collective("all_reduce", "ring")
+    batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
+    whole = bound.simulate(batch)
+    monkeypatch.setattr(bound, "MEMORY", 2 * 16 * world.graph.tasks)
+    assert [timeline.makespan for timeline in bound.simulate(batch)] == [timeline.makespan for timeline in whole]
+
+
+def test_a_world_without_bandwidth_is_named_and_takes_for_ever_in_a_sweep(make_world):
+    world = make_world([{}, {"path": [0], "bytes": 1, "after": [0]}, {"after": [1]}], [0], name="dead")
+    with pytest.raises(ValueError, match=r"^dead: every flow must get bandwidth, got none for task 1$"):
+        bound.simulate([world])
+    assert bound.makespans(world.graph, np.array([[0.0], [2.0]])).tolist() == [np.inf, 0.5]
+
+
+def test_a_task_that_waits_for_a_later_one_is_refused_by_name(make_world):
+    world = make_world([{"after": [1]}, {}], [], name="circle")
+    with pytest.raises(ValueError, match=r"^circle\.after: must name earlier tasks, got task 0 after task 1$"):
+        bound.simulate([world])
