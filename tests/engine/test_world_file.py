@@ -34,6 +34,11 @@ def task(name: Any, kind: str, **fields: Any) -> Json:
     return {"id": name, "type": kind, **fields}
 
 
+def share(weight: Any, *links: Any) -> Json:
+    """One of several paths of a transfer."""
+    return {"links": [*links], "weight": weight}
+
+
 def flows(folder: Path, world: Json) -> dict[str, tuple[float, float]]:
     """Start and finish by id; the kernel and its twin must agree."""
     path = folder / "world.json"
@@ -165,6 +170,40 @@ def test_the_shortest_path_of_the_lowest_links_is_taken(tmp_path: Path) -> None:
     assert flows(tmp_path, world) == {"t": (0.0, 1.0)}
 
 
+def test_a_transfer_over_several_paths_is_one_flow(tmp_path: Path) -> None:
+    # From a to c: 0, 1 by way of b, or 2. A quarter of r on 40 B/s and three quarters on 60 B/s: r = 80 B/s, 160 B in
+    # 2 s, behind (0.1 + 0.1) / 4 + 0.3 * 3/4 = 0.275 s. The other flow on link 2 comes when it is over.
+    links = [link("a", "b", 40, 0.1), link("b", "c", 40, 0.1), link("a", "c", 60, 0.3)]
+    world = {
+        "links": links,
+        "tasks": [
+            task("both", "transfer", paths=[share(0.25, 0, 1), share(0.75, 2)], bytes=160, src="a", dst="c"),
+            task("then", "transfer", path=[2], bytes=60, after=["both"]),
+        ],
+    }
+    found = flows(tmp_path, world)
+    assert found["both"] == (0.0, pytest.approx(2.275, rel=1e-12))
+    assert found["then"] == (pytest.approx(2.275), pytest.approx(2.275 + 1.3, rel=1e-12))
+
+
+def test_a_limit_is_kept_and_leaves_the_rest_to_others(tmp_path: Path) -> None:
+    # 100 B/s: 20 and 80
+    world = {
+        "links": [link("a", "b", 100, 0)],
+        "tasks": [
+            task("slow", "transfer", src="a", dst="b", limit=20, bytes=100),
+            task("fast", "transfer", path=[0], bytes=400),
+        ],
+    }
+    assert flows(tmp_path, world) == {"slow": (0.0, pytest.approx(5.0)), "fast": (0.0, pytest.approx(5.0))}
+
+
+def test_a_limit_inside_a_node_is_refused(tmp_path: Path) -> None:
+    world = {"links": star(2), "tasks": [task("t", "transfer", src=0, dst=0, bytes=1, limit=5)]}
+    law = "must be of a transfer between two servers"
+    assert error(tmp_path, world) == f"world.json: task t.limit: {law}, got 5.0"
+
+
 def test_a_transfer_to_oneself_and_a_group_of_one_take_no_time(tmp_path: Path) -> None:
     tasks = [
         task("self", "transfer", src=0, dst=0, bytes=1e6),
@@ -194,6 +233,7 @@ WORLD: Json = {
         task("w", "all_reduce", group=["a", "b", "c"], bytes=9, after=["u", "v"], orders=[["a", "b", "c"]]),
         task("x", "broadcast", group=["a", "b"], bytes=9, root="a"),
         task("y", "all_to_all", group=["a", "b"], splits=[[0, 1], [2, 0]]),
+        task("z", "transfer", paths=[share(0.25, 0, 1), share(0.75, 0, 1)], limit=40, bytes=10),
     ],
 }
 
@@ -212,7 +252,7 @@ def changed(at: tuple[Any, ...], value: Any) -> Json:
 
 
 def test_the_world_of_the_error_tests_is_valid(tmp_path: Path) -> None:
-    assert len(flows(tmp_path, WORLD)) == 6
+    assert len(flows(tmp_path, WORLD)) == 7
 
 
 @pytest.mark.parametrize(
@@ -257,6 +297,24 @@ def test_the_world_of_the_error_tests_is_valid(tmp_path: Path) -> None:
         (("tasks", 4, "root"), ..., "tasks[4].root: must be given, got nothing"),
         (("tasks", 5, "splits"), [[0, 1]], "tasks[5].splits: must be 2 lists of 2 numbers, got [[0, 1]]"),
         (("tasks", 5, "splits", 0, 1), -1, "tasks[5].splits[0][1]: must be finite and not negative, got -1"),
+        (("tasks", 6, "limit"), 0, "tasks[6].limit: must be positive, got 0"),
+        (("tasks", 6, "limit"), float("inf"), "tasks[6].limit: must be positive, got inf"),
+        (("tasks", 6, "limit"), "x", "tasks[6].limit: must be a number, got 'x'"),
+        (("tasks", 6, "path"), [0, 1], "tasks[6].paths: must be given without path, got [{'links': [0, 1], "),
+        (("tasks", 6, "paths"), [], "tasks[6].paths: must be a list of paths, got []"),
+        (("tasks", 6, "paths"), [[0, 1]], "tasks[6].paths[0]: must be an object with links and weight, got [0, 1]"),
+        (("tasks", 6, "paths"), [share(1, 0), share(1)], "tasks[6].paths[1].links: must be a list of links, got []"),
+        (
+            ("tasks", 6, "paths", 1, "links"),
+            [0, 2],
+            "tasks[6].paths[1].links: link 2 must begin where link 0 ends, at ",
+        ),
+        (("tasks", 6, "paths", 1, "links"), [0, 9], "tasks[6].paths[1].links[1]: must be a link within 0..2, got 9"),
+        (("tasks", 6, "paths", 1, "links"), [0], "tasks[6].paths[1]: must begin and end where the first path does, "),
+        (("tasks", 6, "paths", 1, "weight"), 0, "tasks[6].paths[1].weight: must be positive, got 0"),
+        (("tasks", 6, "paths", 1, "weight"), 0.7, "tasks[6].paths: weights must sum to 1, got 0.95"),
+        (("tasks", 6, "paths", 1, "weight"), ..., "tasks[6].paths[1]: must be an object with links and weight, got "),
+        (("tasks", 6, "dst"), "b", "tasks[6].dst: must be the end 'c' of the path, got 'b'"),
         (("tasks", 5, "bytes"), 1, "tasks[5].splits: must be given without bytes and without local, got [[0, 1], "),
         (("links", 1, "bandwidth"), -1, "links[1].bandwidth: must be positive, got -1"),
         (("links", 1, "dst"), "b", "links[1]: must join two nodes, got 'b' twice"),
