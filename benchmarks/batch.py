@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from cases import CASES, many_c
-from measure import ROUNDS, Kernel, in_turn, say
+from measure import Kernel, in_turn, on_gpu, say
 from simgrid_peer import SimGrid
 
 from topoflow import _C
+from topoflow.engine.arrays import home
 from topoflow.engine.batch import pack
-from topoflow.engine.fluid import MEMORY
+from topoflow.engine.launch import MEMORY
 
 BATCH, GPU_BATCH = 256, 4096
 
@@ -33,58 +33,31 @@ def gpu(peer: SimGrid | None, merge: float) -> None:
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
-    torch = _torch()
+    where = home("cuda")
     arrays = pack(many_c(GPU_BATCH)).arrays
-    stream = torch.cuda.current_stream().cuda_stream
 
-    def copied() -> dict[str, Any]:
-        return {name: torch.from_numpy(array).cuda() for name, array in arrays.items()}
-
-    def launch(tensors: dict[str, Any]) -> None:
-        tensors["status"].zero_()
-        _C.simulate(tensors, MEMORY, stream, merge, 0)
+    def launch(on_device: dict[str, Any]) -> None:
+        on_device["status"].zero_()
+        _C.simulate(on_device, MEMORY, where.stream, merge, 0)
 
     def round_trip() -> None:
-        tensors = copied()
-        launch(tensors)
+        on_device = where.put(arrays) | {"cancel": where.flag()}
+        launch(on_device)
         for name in ("start", "finish", "status"):
-            tensors[name].cpu()
+            where.numpy(on_device[name])
 
-    resident = copied()
-    launch(resident)  # the first launch of a kernel loads it
-    if bool((resident["status"] != _C.DONE).any()):
-        raise RuntimeError(f"gpu: every world must be simulated, got {resident['status'].unique().tolist()}")
-    kernel = _median(lambda: launch(resident), torch.cuda.synchronize)
-    copies = _median(round_trip, torch.cuda.synchronize)
+    resident = where.put(arrays) | {"cancel": where.flag()}
+    kernel = on_gpu(lambda: launch(resident))
+    status = where.numpy(resident["status"])
+    if np.any(status != _C.DONE):
+        raise RuntimeError(
+            f"gpu: every world must be simulated, got {np.count_nonzero(status != _C.DONE)} that were not"
+        )
     say("fluid.gpu.worlds", GPU_BATCH)
     say("fluid.gpu.worlds_per_second", GPU_BATCH / kernel)
-    say("fluid.gpu.with_copies.worlds_per_second", GPU_BATCH / copies)
+    say("fluid.gpu.with_copies.worlds_per_second", GPU_BATCH / on_gpu(round_trip))
     if peer is not None:
         files = [peer.write(case) for case in CASES["C"]()]
         simgrid = statistics.fmean(peer.run(file).seconds for file in files)
         say("fluid.gpu.simgrid_worlds_per_second", 1 / simgrid)
         say("fluid.gpu.ratio_to_simgrid", simgrid * GPU_BATCH / kernel)
-
-
-def _torch() -> Any:
-    if not _C.has_cuda:
-        raise ValueError("gpu: topoflow._C must be built with nvcc on the path, got a CPU build")
-    try:
-        import torch
-    except ImportError:
-        raise ValueError("gpu: torch must be installed, run `pip install 'topoflow[torch]'`") from None
-    if not torch.cuda.is_available():
-        raise ValueError("gpu: torch must see a GPU, got none")
-    return torch
-
-
-def _median(work: Callable[[], None], finish: Callable[[], None]) -> float:
-    """Seconds of wall time until the device is done."""
-    taken = []
-    for _ in range(ROUNDS):
-        finish()
-        begin = time.perf_counter()
-        work()
-        finish()
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken)

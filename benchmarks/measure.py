@@ -12,7 +12,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Floats, World
 from topoflow.engine.batch import Batch, pack
-from topoflow.engine.fluid import MEMORY
+from topoflow.engine.launch import MEMORY
 
 SHORT = 0.05  # s: what is shorter is repeated until that much is measured
 LONG = 30.0  # s: what is longer is measured once
@@ -65,6 +65,20 @@ def in_turn(*clocks: Callable[[], float]) -> list[float]:
     while len(rounds) < ROUNDS and sum(rounds[0]) < LONG:
         rounds.append([clock() for clock in clocks])
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def on_gpu(work: Callable[[], object]) -> float:
+    """The median wall time of ``work`` until the device is done, of ``ROUNDS``; one more before loads the kernels."""
+    import torch
+
+    taken = []
+    for _ in range(1 + ROUNDS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begin)
+    return statistics.median(taken[1:])
 
 
 def difference(one: Floats, other: Floats) -> float:

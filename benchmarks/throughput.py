@@ -12,13 +12,15 @@ out. SimGrid runs with its own settings where it is timed; ends are also compare
 capacities grow by one unit in the last place.
 
 Other cases: batch (256 C-worlds on one core and on two), curve (cost of an event as flows grow), merge (what
-fluid.merge saves and costs), bound (DLRM worlds per second of the bound fidelity), gpu (4,096 C-worlds on a GPU).
+fluid.merge saves and costs), bound (DLRM worlds per second of the bound fidelity), gpu (4,096 C-worlds and the bound
+of a million DLRM worlds on a GPU).
 Without ``cases`` all but gpu run; on two cores C2 takes about ten minutes, nearly all of them SimGrid's.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +30,7 @@ from cases import CASES, Case
 from curve import curve
 from merging import merging
 from random_worlds import random_world
+from screening import bound, bound_on_gpu
 from simgrid_peer import SimGrid
 from speed import measure, progress, report
 
@@ -41,41 +44,58 @@ DEFAULT = (*FAMILIES, *(name for name in OTHERS if name != "gpu"))
 
 
 def main() -> None:
-    chosen, merge = settings()
-    with tempfile.TemporaryDirectory() as folder:
-        peer = build_peer(Path(folder))
-        for name in chosen:
-            if name in FAMILIES:
-                family(name, peer, merge)
-        if "batch" in chosen:
-            batch(merge)
-        if "curve" in chosen:
-            curve(merge)
-        if "merge" in chosen:
-            for name, make in FAMILIES.items():
-                for group, cases in grouped(name, make()):
-                    merging(group, cases)
-        if "gpu" in chosen:
-            gpu(peer, merge)
+    try:
+        chosen, merge = settings(sys.argv[1:])
+        with tempfile.TemporaryDirectory() as folder:
+            run(chosen, merge, Path(folder))
+    except ValueError as error:
+        sys.exit(str(error))
 
 
-def settings() -> tuple[list[str], float]:
-    """The chosen cases and fluid.merge; exits with one line where an argument is wrong."""
+def run(chosen: Sequence[str], merge: float, folder: Path) -> None:
+    peer = build_peer(folder) if {*chosen} & {*FAMILIES, "gpu"} else None
+    for name in chosen:
+        if name in FAMILIES:
+            family(name, peer, merge)
+    if "batch" in chosen:
+        batch(merge)
+    if "curve" in chosen:
+        curve(merge)
+    if "merge" in chosen:
+        for name, make in FAMILIES.items():
+            for group, cases in grouped(name, make()):
+                merging(group, cases)
+    if "bound" in chosen:
+        bound()
+    if "gpu" in chosen:
+        gpu(peer, merge)
+        bound_on_gpu()
+
+
+def settings(arguments: Sequence[str]) -> tuple[list[str], float]:
+    """The chosen cases and fluid.merge. Raises ``ValueError`` where an argument is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="cases=NAME,NAME or fluid.merge=NUMBER")
-    chosen, merge = list(DEFAULT), 0.0
-    for override in parser.parse_args().overrides:
+    chosen, merge = list(DEFAULT), "0"
+    for override in parser.parse_args(arguments).overrides:
         key, _, value = override.partition("=")
         if key == "cases":
             chosen = value.split(",")
         elif key == "fluid.merge":
-            merge = float(value)
+            merge = value
         else:
-            parser.error(f"{key}: must be cases or fluid.merge")
-    unknown = [name for name in chosen if name not in (*FAMILIES, *OTHERS)]
-    if unknown:
-        parser.error(f"cases: must be of {', '.join((*FAMILIES, *OTHERS))}, got {unknown[0]}")
-    return chosen, merge
+            raise ValueError(f"{key}: no such key; must be cases or fluid.merge")
+    known = (*FAMILIES, *OTHERS)
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"cases: must be of {', '.join(known)}, got {name!r}")
+    try:
+        number = float(merge)
+    except ValueError:
+        number = float("nan")
+    if not 0 <= number < 1:
+        raise ValueError(f"fluid.merge: must be within 0 <= merge < 1, got {merge}")
+    return chosen, number
 
 
 def build_peer(folder: Path) -> SimGrid | None:

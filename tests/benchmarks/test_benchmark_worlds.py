@@ -151,7 +151,7 @@ def test_rounding_stays_small_in_random_worlds() -> None:
 
 
 @pytest.mark.parametrize(("make", "hops"), [(islands, 1), (islands_core, 2)])
-def test_every_flow_of_an_island_ends_alone_and_waits_for_nobody_elsewhere(make: Callable[[int], World], hops: int) -> None:
+def test_flows_of_an_island_share_its_link_and_nothing_else(make: Callable[[int], World], hops: int) -> None:
     world = make(FLOWS[0])
     assert len(world.graph.path_links) == hops * FLOWS[0]
     (timeline,) = fluid.simulate([world])
