@@ -66,6 +66,27 @@ def test_the_grid_is_the_product_of_what_is_swept(tmp_path: Path, capsys: pytest
     assert "report.html" in capsys.readouterr().out
 
 
+def test_fidelities_and_merged_events_are_swept_and_a_bound_says_that_it_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["fidelity=fluid,bound", "fluid.merge=0,0.001", "fabric=fat_tree,ring", f"out={out}", *SMALL]
+    assert main(["compare", *arguments]) == 0
+    rows = json.loads((out / "result.json").read_text())["rows"]
+    time = {(row["fabric"], row["fidelity"], "merge=0.001" in row["world"]): row["iteration_time"] for row in rows}
+    assert len(time) == len(rows) == 8
+    for fabric in ("fat_tree", "ring"):
+        bounds = {time[fabric, "bound", merged] for merged in (False, True)}
+        assert len(bounds) == 1, "events are fluid's"
+        assert max(bounds) <= time[fabric, "fluid", False]
+        # An event takes what ends at most a thousandth later, so no chain of events ends that much earlier or later.
+        assert time[fabric, "fluid", True] == pytest.approx(time[fabric, "fluid", False], rel=0.01)
+    printed = capsys.readouterr().out
+    assert "fluid simulation" in printed
+    assert "lower bound" in printed
+    assert "by the lower bound: " in printed
+
+
 def test_a_job_on_one_server_is_its_compute_and_has_a_report(tmp_path: Path) -> None:
     one = ("servers=1", "workload.gpus_per_server=1")  # several GPUs would reduce their gradients inside the server
     arguments = [*one, "fabric=ideal_switch", f"out={tmp_path / 'out'}", *SMALL[1:]]
@@ -136,7 +157,11 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
         (["seed=-1"], "seed: must be a whole number of at least 0, got -1"),
         (["~degree"], "degree: must be given"),
         (["routing=random"], "routing: must be one of ecmp, spray, got 'random'"),
-        (["fidelity=packet"], "fidelity: must be one of fluid, got 'packet'"),
+        (["fidelity=packet"], "fidelity: must be one of fluid, bound, got 'packet'"),
+        (["fluid.merge=1"], "fluid.merge: must be a number in [0, 1), got 1"),
+        (["fluid.merge=-0.1"], "fluid.merge: must be a number in [0, 1), got -0.1"),
+        (["fluid.merge=some"], "fluid.merge: must be a number in [0, 1), got 'some'"),
+        (["fluid=0.1"], "fluid: must be a mapping with the key merge, got 0.1"),
         (["all_reduce=magic"], "all_reduce: must be one of ring, "),
         (["fabric=fat_tree", "fabric.radix=7"], "fat_tree.radix: must be even, got 7"),
         (["fabric=links"], "fabric.file: must be given"),

@@ -6,16 +6,17 @@ import argparse
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from topoflow.cli.grid import Point, build, grid, unique_names
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
-from topoflow.engine.base import World
+from topoflow.engine import bound, fluid
+from topoflow.engine.base import Timeline, World
 from topoflow.engine.collectives import ALGORITHMS
-from topoflow.engine.fluid import simulate
 from topoflow.engine.paths import ROUTINGS
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
@@ -28,10 +29,21 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.units import us
 
-FIDELITIES = ("fluid",)
+FIDELITIES = ("fluid", "bound")
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
-KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "out")
+KEYS = (
+    "servers",
+    "bandwidth_gbps",
+    "degree",
+    "latency_us",
+    "all_reduce",
+    "routing",
+    "fidelity",
+    "fluid",
+    "seed",
+    "out",
+)
 
 EPILOG = """\
 A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
@@ -65,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
         builder = Builder()
         built = builder.build(points, stages.stage("placing"))
         tick = stages.stage("simulating")
-        timelines = simulate([one.world for one in built], progress=lambda done: tick(done, len(built)))
+        timelines = simulate(built, tick)
         outcomes = tuple(
             Outcome(settings(one.point, one.world.name), one.traffic, one.fabric, one.world, timeline, *one.price)
             for one, timeline in zip(built, timelines, strict=True)
@@ -87,6 +99,30 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
+def simulate(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[Timeline]:
+    """One timeline for each; what has the same fidelity and settings runs as one batch. ``progress(done, total)``."""
+    batches: dict[tuple[str, float], list[int]] = {}
+    for index, one in enumerate(built):
+        fidelity = one.point.config["fidelity"]
+        merge = one.point.config["fluid"]["merge"] if fidelity == "fluid" else 0.0
+        batches.setdefault((fidelity, merge), []).append(index)
+    timelines: dict[int, Timeline] = {}
+    for (fidelity, merge), batch in batches.items():
+        tell = partial(_tell, progress, len(timelines), len(built))
+        worlds = [built[index].world for index in batch]
+        if fidelity == "bound":
+            found = bound.simulate(worlds, progress=tell)
+        else:
+            found = fluid.simulate(worlds, progress=tell, merge=merge)
+        timelines |= dict(zip(batch, found, strict=True))
+    return [timelines[index] for index in range(len(built))]
+
+
+def _tell(progress: Callable[[int, int], None], earlier: int, total: int, done: int) -> None:
+    """Progress of one batch as progress of all."""
+    progress(earlier + done, total)
+
+
 def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
     unknown = sorted(set(config) - set(GROUPS) - set(KEYS))
@@ -105,9 +141,18 @@ def check(config: Mapping[str, Any]) -> None:
         if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
             raise ValueError(f"{key}: must {law}, got {value!r}")
     choices = {"all_reduce": ALGORITHMS["all_reduce"], "routing": ROUTINGS, "fidelity": FIDELITIES}
+    _check_merge(config["fluid"])
     for key, allowed in choices.items():
         if config[key] not in allowed:
             raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {config[key]!r}")
+
+
+def _check_merge(settings: object) -> None:
+    if not isinstance(settings, Mapping) or set(settings) != {"merge"}:
+        raise ValueError(f"fluid: must be a mapping with the key merge, got {settings}")
+    merge = settings["merge"]
+    if not isinstance(merge, int | float) or isinstance(merge, bool) or not 0 <= merge < 1:
+        raise ValueError(f"fluid.merge: must be a number in [0, 1), got {merge!r}")
 
 
 def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:
@@ -201,10 +246,11 @@ class Builder:
     def _world(self, point: Point, name: str, traffic: Traffic, fabric: Fabric) -> Built:
         config = point.config
         how = {key: config[key] for key in ("all_reduce", "routing", "seed")}
-        world = place(traffic, fabric, name=name, **how)
+        keys = ("workload", "strategy", "servers", "fabric", *how)
+        world: World = self._once(point, keys, lambda _: place(traffic, fabric, name=name, **how))
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
-        return Built(point, traffic, fabric, world, price)
+        return Built(point, traffic, fabric, replace(world, name=name), price)
 
     def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
         build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload

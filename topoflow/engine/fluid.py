@@ -98,7 +98,7 @@ class _Settings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.merge < 1:
-            raise ValueError(f"merge: must be within 0 <= merge < 1, got {self.merge!r}")
+            raise ValueError(f"merge: must be in [0, 1), got {self.merge!r}")
 
 
 def _tell(progress: Progress, earlier: int, done: int) -> None:

@@ -18,7 +18,7 @@ def _answer(report: Report, job: tuple[Outcome, ...]) -> str:
     fastest, row = job[0], job[0].row
     best = row.iteration_time
     names = dict(zip((outcome.settings.world for outcome in job), report.labels(job), strict=True))
-    first = f"{place(row)}: {names[row.world]}"
+    first = f"{place(row)}{', by the lower bound' if row.fidelity == 'bound' else ''}: {names[row.world]}"
     if len(job) == 1:
         return f"{first} takes {human(best, 's')} per step{_price(fastest)}."
     text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."

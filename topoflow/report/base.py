@@ -50,8 +50,8 @@ class Outcome:
 
     @property
     def job(self) -> str:
-        """Worlds with the same job can be compared by their iteration time."""
-        return repr((self.settings.config["workload"], self.fabric.servers))
+        """Worlds with the same job, simulated alike, can be compared by their iteration time."""
+        return repr((self.settings.config["workload"], self.fabric.servers, self.settings.fidelity))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:

@@ -51,7 +51,7 @@ COLUMNS = {
     "latency": "seconds that a bit takes over one link",
     "all_reduce": "how an all-reduce is carried out",
     "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn",
-    "fidelity": "how the network is simulated; fluid: transfers share links max-min fairly",
+    "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes",
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
     "compute_time": "seconds that the busiest server computes in one step",

@@ -66,7 +66,7 @@ def setting(job: tuple[Outcome, ...]) -> str:
         degree = degrees.pop()
         interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
         parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
-    parts.append(f"{rows[0].fidelity} simulation")
+    parts.append("lower bound" if rows[0].fidelity == "bound" else f"{rows[0].fidelity} simulation")
     return ", ".join(parts)
 
 
