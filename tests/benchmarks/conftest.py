@@ -1,8 +1,23 @@
-"""The benchmarks are scripts beside each other, not a package: their folder goes where imports are looked for."""
+"""The benchmarks are scripts beside each other, not a package: their folder goes where imports are looked for.
+
+And the peer, which is compiled once for all tests.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from simgrid_peer import SimGrid
+
+
+@pytest.fixture(scope="session")
+def simgrid(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
+    missing = SimGrid.missing()
+    if missing is not None:
+        pytest.skip(f"the peer cannot be built: {missing}")
+    return SimGrid.build(tmp_path_factory.mktemp("simgrid"))

@@ -28,14 +28,6 @@ WORLDS: dict[str, Callable[[], Case]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def simgrid(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
-    missing = SimGrid.missing()
-    if missing is not None:
-        pytest.skip(f"the peer cannot be built: {missing}")
-    return SimGrid.build(tmp_path_factory.mktemp("simgrid"))
-
-
 @pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS)
 def test_a_file_says_what_the_arrays_say(make: Callable[[], Case], tmp_path: Path) -> None:
     case = make()
