@@ -7,8 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid
-
 LAW = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
@@ -81,6 +79,6 @@ def test_on_the_links_of_a_switch_no_end_moves_by_more_than_merge(merge, run, ma
 
 
 @pytest.mark.parametrize("merge", [-1e-3, 1.0, float("nan"), float("inf")])
-def test_a_merge_outside_zero_to_one_is_refused(merge, make_world):
+def test_a_merge_outside_zero_to_one_is_refused(merge, run, make_world):
     with pytest.raises(ValueError, match=r"^merge: must be in \[0, 1\), got"):
-        fluid.simulate([make_world([{}], [])], merge=merge)
+        run(make_world([{}], []), merge=merge)
