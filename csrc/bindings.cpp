@@ -27,6 +27,14 @@ class Arrays {
     return tensor.vector<T>(name, size);
   }
 
+  // What Python writes while a kernel reads it: for CUDA it lies in pinned memory, which some call the CPU's.
+  const int32_t* take_flag(const char* name) {
+    const Tensor& tensor = tensors_.emplace_back(find(name));
+    if (tensor->device_type != kCpu && tensor->device_type != kCudaHost)
+      throw py::value_error(std::string(name) + ": must lie in memory of the host");
+    return tensor.vector<int32_t>(name, 1);
+  }
+
   // nullptr for an empty array: nothing of the kind in the batch.
   template <class T>
   T* take_or_none(const char* name, int64_t size) {
@@ -92,7 +100,7 @@ int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double m
   batch.link_offsets = arrays.take<int64_t>("link_offsets", worlds + 1);
   batch.capacity = arrays.take<double>("capacity", links);
   batch.latency = arrays.take<double>("latency", links);
-  batch.cancel = arrays.take<int32_t>("cancel", 1);
+  batch.cancel = arrays.take_flag("cancel");
   batch.start = arrays.take<double>("start", tasks);
   batch.finish = arrays.take<double>("finish", tasks);
   batch.status = arrays.take<int32_t>("status", worlds);
@@ -153,7 +161,7 @@ void bound(const py::dict& named, int64_t budget, int64_t stream, int32_t thread
   batch.worlds = static_cast<int32_t>(worlds);
   batch.capacity = arrays.take<double>("capacity", worlds * links);
   batch.latency = arrays.take_or_none<double>("latency", worlds * links);
-  batch.cancel = arrays.take<int32_t>("cancel", 1);
+  batch.cancel = arrays.take_flag("cancel");
   batch.start = arrays.take_or_none<double>("start", worlds * nodes);
   batch.finish = arrays.take_or_none<double>("finish", worlds * nodes);
   batch.makespan = arrays.take<double>("makespan", worlds);

@@ -28,7 +28,7 @@ struct DLManagedTensor {
   void (*deleter)(DLManagedTensor*);
 };
 
-constexpr int32_t kCpu = 1, kCuda = 2;  // device_type
+constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3;  // device_type; the last is pinned memory of the host
 
 template <class T>
 struct DType;

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +71,14 @@ def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
     assert run(1) == run(2) == run(5) == f"{digest()}\n"
 
 
+def test_threads_and_the_order_of_the_worlds_do_not_change_a_bit_either(batch):
+    one, two = (fluid.simulate(batch, threads=threads) for threads in (1, 2))
+    assert finishes(one).tobytes() == finishes(two).tobytes()
+    order = np.random.default_rng(0).permutation(len(batch))
+    shuffled = fluid.simulate([batch[index] for index in order], threads=2)
+    assert finishes(shuffled).tobytes() == finishes([one[index] for index in order]).tobytes()
+
+
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
 def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
     whole = fluid.simulate(batch, device=device)
@@ -120,15 +130,48 @@ def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch):
     assert told[-1] == len(batch)
 
 
-def test_a_stop_asked_for_while_it_runs_is_heard(make_world):
-    # 20 s of work, if nobody stopped it.
+LONG = """
+import numpy as np
+from topoflow.engine import fluid
+from topoflow.engine.base import Graph
+
+flows = 40_000  # of which each ends by itself: minutes of work
+paths = np.stack([np.arange(flows) % 50, 50 + np.arange(flows) % 49], 1)
+graph = Graph(
+    delay=np.zeros(flows), bytes=1e6 + np.arange(flows), release=np.zeros(flows), path=np.arange(flows, dtype=np.int32),
+    after_offsets=np.zeros(flows + 1, np.int64), after=np.zeros(0, np.int32),
+    path_offsets=2 * np.arange(flows + 1), path_links=paths.ravel().astype(np.int32),
+    owner=np.arange(flows, dtype=np.int32), owners=flows, links=99,
+)
+print("running", flush=True)
+while True:
+    fluid.sweep(graph, np.full((100, 99), 1e9))
+"""
+
+
+def test_ctrl_c_is_heard_while_a_kernel_runs(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", LONG], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as job:
+        assert job.stdout.readline() == b"running\n"
+        time.sleep(1)  # until it is in the kernel
+        assert job.poll() is None
+        asked = time.perf_counter()
+        job.send_signal(signal.SIGINT)
+        _, errors = job.communicate(timeout=60)
+        heard = time.perf_counter() - asked
+    assert b"KeyboardInterrupt" in errors
+    assert heard < 3, "on a quiet machine within a second"
+
+
+def test_an_error_while_it_runs_stops_it_too(make_world):
     tasks = [{"path": [i % 50, 50 + i % 49], "bytes": 1e6 + i} for i in range(40_000)]
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fluid.simulate([make_world(tasks, [1e9] * 99)], progress=stop)
+        fluid.simulate([make_world(tasks, [1e9] * 99)] * 100, progress=stop)
 
 
 def test_all_unfinished_worlds_are_named(make_world, device):
