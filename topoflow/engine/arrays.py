@@ -93,7 +93,7 @@ def home(device: str) -> Home:
 
 
 def links_of(links: int, capacity: Any, latency: Any) -> tuple[Home, Any, Any]:
-    """Arrays [W, L] as a kernel takes them, and where they lie; no latency is 0 s.
+    """Where the arrays [W, L] of links' numbers lie, and both as a kernel takes them; no latency stays None.
 
     They are numpy's or torch's; other objects that speak DLPack become torch's, without a copy. Raises ``ValueError``
     where their shape, dtype, device or a number breaks a law.
@@ -102,7 +102,7 @@ def links_of(links: int, capacity: Any, latency: Any) -> tuple[Home, Any, Any]:
     if capacity.ndim != 2 or capacity.shape[1] != links:
         raise ValueError(f"capacity: expected [W, L] = [W, {links}], got {list(capacity.shape)}")
     if latency is None:
-        return where, capacity, where.zeros(*capacity.shape)
+        return where, capacity, None
     also, latency = _numbers("latency", latency)
     if latency.shape != capacity.shape:
         raise ValueError(f"latency: expected [W, L] = {list(capacity.shape)}, got {list(latency.shape)}")

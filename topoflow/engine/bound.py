@@ -84,6 +84,7 @@ def makespans(graph: Graph | Outline, capacity: Any, latency: Any = None, *, thr
     outlined = graph if isinstance(graph, Outline) else fold(graph)
     count = count_threads(threads)
     where, capacity, latency = links_of(outlined.links, capacity, latency)
+    latency = where.zeros(0) if latency is None else latency
     makespan = where.zeros(len(capacity))
     rows = {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1), "makespan": makespan}
     _run(outlined, where, count, rows)

@@ -81,6 +81,7 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     settings = _Settings(merge, count_threads(threads))
     where, capacity, latency = links_of(graph.links, capacity, latency)
     count = len(capacity)
+    latency = where.zeros(*capacity.shape) if latency is None else latency
     arrays = where.put(_of_graph(graph, count))
     start, finish = where.zeros(count, graph.tasks), where.zeros(count, graph.tasks)
     arrays |= {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1)}
