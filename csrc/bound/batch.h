@@ -1,6 +1,7 @@
 // Worlds of one graph, as the bound reads them: what does not depend on the links' numbers is worked out before.
 //
-// Shapes: W worlds, L links, P paths, H hops, C costs, M terms, N nodes in the order of their levels, V levels,
+// Shapes: W worlds, L links, P paths, H hops, C costs (path, bytes and delay), N nodes in the order of their levels,
+// each a task or a block, B blocks (of tasks that count as one node), M members (the costs of their tasks), V levels,
 // D dependencies, U users (a node that sends over a path), X crossings (a path that sends over a link), S sinks (nodes
 // that no other waits for).
 //
@@ -12,18 +13,19 @@
 namespace topoflow {
 
 struct Outline {
-  int32_t links, paths, costs, nodes, levels, sinks;
+  int32_t links, paths, nodes, blocks, levels, sinks;
   const int64_t* path_offsets;      // [P+1] hops of every path
   const int32_t* path_links;        // [H]
   const double* path_weight;        // [H] share of a flow's rate that the hop carries; nullptr: all of it everywhere
   const double* path_limit;         // [P] B/s, the most that one flow gets; nullptr: no limits
-  const int64_t* cost_offsets;      // [C+1] terms of every cost: it is `times` the largest of them
-  const double* times;              // [C]
-  const int32_t* term_path;         // [M] -1: none
-  const double* term_bytes;         // [M] B
-  const double* term_delay;         // [M] s
+  const int32_t* cost_path;         // [C] -1: none
+  const double* cost_bytes;         // [C] B
+  const double* cost_delay;         // [C] s
+  const int64_t* member_offsets;    // [B+1]
+  const int32_t* member;            // [M] costs
+  const double* steps;              // [B] a block takes so many times the largest of its costs
   const int64_t* level_offsets;     // [V+1] nodes of every level
-  const int32_t* node_cost;         // [N]
+  const int32_t* node_cost;         // [N] cost of a task, -1 - block of a block
   const double* release;            // [N] s
   const int64_t* after_offsets;     // [N+1]
   const int32_t* after;             // [D] nodes of lower levels

@@ -25,15 +25,15 @@ class Bound {
       : outline_(batch.outline), batch_(batch), first_(group * kLanes), free_(memory) {
     for (Rows* rows : {&slowness_, &latency_}) *rows = take(outline_.links);
     for (Rows* rows : {&path_slowness_, &path_latency_}) *rows = take(outline_.paths);
-    for (Rows* rows : {&start_, &finish_}) *rows = take(outline_.nodes);
-    cost_ = take(outline_.costs);
+    block_ = take(outline_.blocks);
+    finish_ = take(outline_.nodes);
     part_ = take(kParts);
     longest_ = take(1);
   }
 
   // Numbers that one team keeps.
   HD static int64_t numbers(const Outline& o) {
-    return (2 * (int64_t{o.links} + o.paths + o.nodes) + o.costs + kParts + 1) * kLanes;
+    return (2 * (int64_t{o.links} + o.paths) + o.blocks + o.nodes + kParts + 1) * kLanes;
   }
 
   DEVICE void run(const Team& team) const {
@@ -42,7 +42,7 @@ class Bound {
       cross_paths(team, [&](int64_t hop, const Wide& number) { return outline_.path_weight[hop] * number; });
     else
       cross_paths(team, [](int64_t, const Wide& number) { return number; });
-    measure(team);
+    measure_blocks(team);
     for (int32_t level = 0; level < outline_.levels; ++level) run_level(team, level);
     longest(team, outline_.sinks, false, [&](int32_t i, int32_t lane) { return finish_.get(outline_.sink[i], lane); });
     load_links(team);
@@ -86,29 +86,40 @@ class Bound {
     });
   }
 
-  DEVICE void measure(const Team& team) const {
+  DEVICE void measure_blocks(const Team& team) const {
     const Outline& o = outline_;
-    for_each_row(team, 0, o.costs, [&](int64_t cost, int32_t lane) {
+    for_each_row(team, 0, o.blocks, [&](int64_t block, int32_t lane) {
       Wide slowest = all(0);
-      for (int64_t term = o.cost_offsets[cost]; term < o.cost_offsets[cost + 1]; ++term) {
-        Wide seconds = all(o.term_delay[term]);
-        const int32_t path = o.term_path[term];
-        if (path >= 0) seconds = seconds + path_latency_.get(path, lane);
-        if (o.term_bytes[term] > 0) seconds = seconds + o.term_bytes[term] * path_slowness_.get(path, lane);
-        slowest = higher(slowest, seconds);
-      }
-      cost_.set(cost, lane, o.times[cost] * slowest);
+      for (int64_t i = o.member_offsets[block]; i < o.member_offsets[block + 1]; ++i)
+        slowest = higher(slowest, seconds(o.member[i], lane));
+      block_.set(block, lane, o.steps[block] * slowest);
     });
+  }
+
+  // How long a task takes alone.
+  DEVICE Wide seconds(int32_t cost, int32_t lane) const {
+    const Outline& o = outline_;
+    const int32_t path = o.cost_path[cost];
+    const Wide delay = all(o.cost_delay[cost]);
+    if (path < 0) return delay;
+    const Wide waits = delay + path_latency_.get(path, lane);
+    return o.cost_bytes[cost] > 0 ? waits + o.cost_bytes[cost] * path_slowness_.get(path, lane) : waits;
+  }
+
+  DEVICE Wide ready(int64_t node, int32_t lane) const {
+    const Outline& o = outline_;
+    Wide last = all(o.release[node]);
+    for (int64_t i = o.after_offsets[node]; i < o.after_offsets[node + 1]; ++i)
+      last = higher(last, finish_.get(o.after[i], lane));
+    return last;
   }
 
   DEVICE void run_level(const Team& team, int32_t level) const {
     const Outline& o = outline_;
     for_each_row(team, o.level_offsets[level], o.level_offsets[level + 1], [&](int64_t node, int32_t lane) {
-      Wide ready = all(o.release[node]);
-      for (int64_t i = o.after_offsets[node]; i < o.after_offsets[node + 1]; ++i)
-        ready = higher(ready, finish_.get(o.after[i], lane));
-      start_.set(node, lane, ready);
-      finish_.set(node, lane, ready + cost_.get(o.node_cost[node], lane));
+      const int32_t cost = o.node_cost[node];
+      const Wide takes = cost < 0 ? block_.get(-1 - cost, lane) : seconds(cost, lane);
+      finish_.set(node, lane, ready(node, lane) + takes);
     });
   }
 
@@ -147,20 +158,22 @@ class Bound {
     const Outline& o = outline_;
     Wide begin = all(kInfinity);
     for (int64_t i = o.user_offsets[path]; i < o.user_offsets[path + 1]; ++i)
-      begin = lower(begin, all(o.user_delay[i]) + start_.get(o.user[i], lane));
+      begin = lower(begin, all(o.user_delay[i]) + ready(o.user[i], lane));
     return begin + path_latency_.get(path, lane);
   }
 
   DEVICE void write(const Team& team) const {
     const int32_t worlds = batch_.worlds - first_ < kLanes ? batch_.worlds - first_ : kLanes;
     team.for_each(worlds, [&](int32_t lane) { batch_.makespan[first_ + lane] = longest_.at(0, lane); });
-    for (int32_t lane = 0; batch_.start && lane < worlds; ++lane) {
-      const int64_t to = int64_t{first_ + lane} * outline_.nodes;
-      team.for_each(outline_.nodes, [&](int32_t node) {
-        batch_.start[to + node] = start_.at(node, lane);
-        batch_.finish[to + node] = finish_.at(node, lane);
-      });
-    }
+    if (!batch_.start) return;
+    for_each_row(team, 0, outline_.nodes, [&](int64_t node, int32_t lane) {
+      const Wide start = ready(node, lane), finish = finish_.get(node, lane);
+      for (int32_t i = 0; i < kWide && lane + i < worlds; ++i) {
+        const int64_t to = int64_t{first_ + lane + i} * outline_.nodes + node;
+        batch_.start[to] = number(start, i);
+        batch_.finish[to] = number(finish, i);
+      }
+    });
   }
 
   Outline outline_;
@@ -169,8 +182,8 @@ class Bound {
   double* free_;                       // memory that is not taken
   Rows slowness_, latency_;            // [L] s/B, s
   Rows path_slowness_, path_latency_;  // [P] s/B, s
-  Rows cost_;                          // [C] s
-  Rows start_, finish_;                // [N] s
+  Rows block_;                         // [B] s
+  Rows finish_;                        // [N] s
   Rows part_, longest_;                // [kParts] s, [1] s
 };
 

@@ -50,11 +50,12 @@ DEVICE Wide lower(const Wide& a, const Wide& b) {
   return each([&](int32_t i) { return a.part[i] < b.part[i] ? a.part[i] : b.part[i]; });
 }
 
+DEVICE double number(const Wide& of, int32_t lane) { return reinterpret_cast<const double*>(&of)[lane]; }
+
 // Whether a is the higher in any world.
 DEVICE bool exceeds(const Wide& a, const Wide& b) {
   bool found = false;
-  for (int32_t i = 0; i < kWide; ++i)
-    found |= reinterpret_cast<const double*>(&a)[i] > reinterpret_cast<const double*>(&b)[i];
+  for (int32_t i = 0; i < kWide; ++i) found |= number(a, i) > number(b, i);
   return found;
 }
 

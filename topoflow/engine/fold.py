@@ -53,6 +53,10 @@ class Fold:
     cost_offsets: Offsets  # [R+1]
     cost: Offsets  # [M] the costs inside
 
+    def rows(self) -> list[Offsets]:
+        """The costs inside, block by block."""
+        return np.split(self.cost, self.cost_offsets[1:-1]) if len(self.first) else []
+
     @staticmethod
     def none(tasks: int) -> Fold:
         """Every task for itself."""

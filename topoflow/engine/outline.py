@@ -4,7 +4,7 @@ Tasks with the same path, bytes and delay have the same *cost*, which is worked 
 tasks, or folded blocks of them (``topoflow.engine.fold``), sorted by level: those of one level do not wait for each
 other.
 
-Shapes: T tasks, D dependencies, P paths, L links, C costs, M terms, N nodes, U users, X crossings.
+Shapes: T tasks, D dependencies, P paths, L links, C costs, N nodes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class _Terms:
+class _Costs:
     """What tasks cost: every (path, bytes, delay) that occurs, once."""
 
     of: Offsets  # [T]
-    path: Ints  # [M] -1: none
-    bytes: Floats  # [M] B
-    delay: Floats  # [M] s
+    path: Ints  # [C] -1: none
+    bytes: Floats  # [C] B
+    delay: Floats  # [C] s
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
     if late.size:
         got = f"task {edges.waiter[late[0]]} after task {edges.awaited[late[0]]}"
         raise ValueError(f"after: must name earlier tasks, got {got}")
-    terms = _terms(graph)
-    folds = fold(graph, edges, terms.of) if folded else Fold.none(graph.tasks)
+    costs = _costs(graph)
+    folds = fold(graph, edges, costs.of) if folded else Fold.none(graph.tasks)
     nodes = _nodes(edges, folds)
-    arrays = _costs(terms, folds, nodes)
+    arrays = _blocks(costs, folds, nodes)
     arrays |= {
         "path_offsets": graph.path_offsets.astype(np.int64),
         "path_links": graph.path_links.astype(np.int32),
@@ -85,7 +85,7 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
     return Outline(arrays, nodes.of)
 
 
-def _terms(graph: Graph) -> _Terms:
+def _costs(graph: Graph) -> _Costs:
     """A path without links is no network: then bytes cost nothing."""
     hops = np.append(np.diff(graph.path_offsets), 0)  # of path -1: 0
     path = np.where(hops[graph.path] > 0, graph.path, -1)
@@ -94,7 +94,7 @@ def _terms(graph: Graph) -> _Terms:
     for column in (bytes, graph.delay):
         values, value = np.unique(column, return_inverse=True)
         _, first, number = np.unique(number * len(values) + value, return_index=True, return_inverse=True)
-    return _Terms(number, path[first].astype(np.int32), bytes[first], graph.delay[first])
+    return _Costs(number, path[first].astype(np.int32), bytes[first], graph.delay[first])
 
 
 def _nodes(edges: Edges, folds: Fold) -> _Nodes:
@@ -114,44 +114,42 @@ def _nodes(edges: Edges, folds: Fold) -> _Nodes:
     return _Nodes(place[number], task[order], level[order], sorted_edges)
 
 
-def _costs(terms: _Terms, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
-    """A task costs its one term; a folded block ``steps`` times the largest of its terms; equal costs are one."""
-    alone = len(terms.path)
+def _blocks(costs: _Costs, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
+    """A node has the cost of its task, or ``steps`` times the largest of its block; equal blocks are one."""
     known: dict[tuple[int, bytes], int] = {}
-    rows = [np.arange(alone)]
-    cost = terms.of.copy()  # [T]
-    for block, task in enumerate(folds.first):
-        row = folds.cost[folds.cost_offsets[block] : folds.cost_offsets[block + 1]]
-        cost[task] = alone + known.setdefault((int(folds.steps[block]), row.tobytes()), len(known))
-        if cost[task] == alone + len(rows) - 1:
+    rows = [np.zeros(0, np.int64)]
+    cost = costs.of.copy()  # [T]
+    for task, steps, row in zip(folds.first, folds.steps, folds.rows(), strict=True):
+        block = known.setdefault((int(steps), row.tobytes()), len(known))
+        if block == len(rows) - 1:
             rows.append(row)
-    times = np.array([1] * alone + [steps for steps, _ in known], np.float64)
-    lengths = np.array([1] * alone + [len(row) for row in rows[1:]], np.int64)
-    used = np.bincount(cost[nodes.task], minlength=len(times)) > 0
-    term = np.concatenate(rows)[np.repeat(used, lengths)]
+        cost[task] = -1 - block
     return {
-        "times": times[used],
-        "cost_offsets": np.concatenate([[0], np.cumsum(lengths[used])]).astype(np.int64),
-        "term_path": terms.path[term],
-        "term_bytes": terms.bytes[term],
-        "term_delay": terms.delay[term],
-        "node_cost": (np.cumsum(used) - 1)[cost[nodes.task]].astype(np.int32),
+        "cost_path": costs.path,
+        "cost_bytes": costs.bytes,
+        "cost_delay": costs.delay,
+        "member_offsets": np.cumsum([len(row) for row in rows]).astype(np.int64),
+        "member": np.concatenate(rows).astype(np.int32),
+        "steps": np.array([steps for steps, _ in known], np.float64),
+        "node_cost": cost[nodes.task].astype(np.int32),
     }
 
 
 def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
     """The nodes that send over each path. In a folded block every path is used by a send that waits for no other."""
-    count = np.diff(arrays["cost_offsets"])[arrays["node_cost"]]  # [N]
-    node = np.repeat(np.arange(len(count)), count)
-    term = np.repeat(arrays["cost_offsets"][arrays["node_cost"]] - _starts(count), count) + np.arange(len(node))
-    sends = arrays["term_bytes"][term] > 0
-    node, term = node[sends], term[sends]
-    path = arrays["term_path"][term]
-    order = np.argsort(path, kind="stable")
+    cost = arrays["node_cost"].astype(np.int64)  # [N]
+    tasks, blocks = np.flatnonzero(cost >= 0), np.flatnonzero(cost < 0)
+    begin, end = (arrays["member_offsets"][offset - cost[blocks]] for offset in (-1, 0))
+    node = np.concatenate([tasks, np.repeat(blocks, end - begin)])
+    members = np.concatenate([np.arange(0), *map(np.arange, begin, end)])
+    used = np.concatenate([cost[tasks], arrays["member"][members]])
+    sends = arrays["cost_bytes"][used] > 0
+    node, used = node[sends], used[sends]
+    order = np.argsort(arrays["cost_path"][used], kind="stable")
     return {
-        "user_offsets": _offsets(path, paths),
+        "user_offsets": _offsets(arrays["cost_path"][used], paths),
         "user": node[order].astype(np.int32),
-        "user_delay": arrays["term_delay"][term][order],
+        "user_delay": arrays["cost_delay"][used][order],
     }
 
 
@@ -169,7 +167,3 @@ def _crossings(graph: Graph, user_offsets: Offsets) -> dict[str, Array]:
 def _offsets(rows: Array, count: int) -> Offsets:
     """Where each of the ``count`` rows begins, and the last ends, when items are sorted by row."""
     return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)
-
-
-def _starts(counts: Offsets) -> Offsets:
-    return np.cumsum(counts) - counts
