@@ -201,6 +201,13 @@ def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     assert [timeline.makespan for timeline in bound.simulate(batch)] == [timeline.makespan for timeline in whole]
 
 
+def test_graphs_that_cannot_be_written_to_are_fine(make_world):
+    world = make_world([{"path": [0], "bytes": 100, "weight": [0.5], "limit": 40}], [25])
+    for array in (world.capacity, world.graph.release, world.graph.path_weight, world.graph.path_limit):
+        array.setflags(write=False)
+    assert bound.simulate([world])[0].makespan == bound.makespans(world.graph, world.capacity[None])[0] == 2.5
+
+
 def test_a_world_without_bandwidth_is_named_and_takes_for_ever_in_a_sweep(make_world):
     world = make_world([{}, {"path": [0], "bytes": 1, "after": [0]}, {"after": [1]}], [0], name="dead")
     with pytest.raises(ValueError, match=r"^dead: every flow must get bandwidth, got none for task 1$"):

@@ -71,8 +71,8 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
     arrays |= {
         "path_offsets": graph.path_offsets.astype(np.int64),
         "path_links": graph.path_links.astype(np.int32),
-        "path_weight": np.zeros(0) if graph.path_weight is None else graph.path_weight,
-        "path_limit": np.zeros(0) if graph.path_limit is None else graph.path_limit,
+        "path_weight": np.zeros(0) if graph.path_weight is None else graph.path_weight.astype(np.float64),
+        "path_limit": np.zeros(0) if graph.path_limit is None else graph.path_limit.astype(np.float64),
         "level_offsets": _offsets(nodes.level, int(nodes.level.max(initial=-1)) + 1),
         "release": graph.release[nodes.task],
         "after_offsets": _offsets(nodes.edges.waiter, len(nodes.task)),
