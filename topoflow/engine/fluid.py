@@ -71,10 +71,11 @@ class Sweep:
 def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.0, threads: int | None = None) -> Sweep:
     """Worlds of one graph that differ in their links' numbers: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
 
-    Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and the
-    answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.) The
-    graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``MEMORY``. A world that cannot run to its end is no error: its status
-    says why. ``merge`` and ``threads`` are those of ``simulate``.
+    Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and
+    the answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.)
+    The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``MEMORY``. A
+    world that cannot run to its end is no error: its status says why. ``merge`` and ``threads`` are those of
+    ``simulate``.
 
     Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
     """
