@@ -8,8 +8,6 @@
 #include <thrust/sort.h>
 #include <thrust/transform_reduce.h>
 
-#include <algorithm>
-
 #include "fluid/world.h"
 
 namespace topoflow::BACKEND {
@@ -36,26 +34,23 @@ class Followers {
   thrust::device_vector<int32_t> tasks_;
 };
 
-struct RowLength {
-  const int64_t* offsets;
-  HD int64_t operator()(int64_t row) const { return offsets[row + 1] - offsets[row]; }
+struct StateBytes {
+  Batch batch;
+  HD int64_t operator()(int32_t world) const { return State::bytes(World::sizes(batch, world)); }
 };
 
-// The longest of the rows that offsets [rows+1] delimit.
-inline int64_t longest(const int64_t* offsets, int64_t rows, Stream stream) {
-  const thrust::counting_iterator<int64_t> zero(0);
-  return thrust::transform_reduce(policy(stream), zero, zero + rows, RowLength{offsets}, int64_t{0},
-                                  thrust::maximum<int64_t>());
-}
-
 struct RunWorld {
+  static constexpr int kThreads = 64;  // of a team on a GPU: most of its steps have 10 to 100 items
+  static constexpr bool kFast = true;
+
   Batch batch;
   std::byte* memory;
   int64_t bytes;  // of one team
 
   DEVICE void operator()(const Team& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    const Status status = World(batch, world, Arena(memory + place * bytes)).run(team);
+    std::byte* const fast = team.fast();
+    const Status status = World(batch, world, Arena(fast ? fast : memory + place * bytes)).run(team);
     team.set(&batch.status[world], status);
   }
 };
@@ -63,19 +58,18 @@ struct RunWorld {
 int64_t simulate(const Batch& given) {
   const DeviceGuard guard(given.device);
   const Stream stream = to_stream(given.stream);
-  const int32_t most_teams = std::min(given.worlds, given.threads > 0 ? given.threads : max_teams<RunWorld>());
   const ThreadsFor threads(given.graphs.tasks + given.graphs.dependencies);
   const Followers followers(given.graphs, stream);
   Batch batch = given;
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
-  const int64_t bytes = State::bytes(longest(batch.task_offsets, batch.worlds, stream),
-                                     longest(batch.link_offsets, batch.worlds, stream));
-  const int64_t fitting = std::max<int64_t>(1, batch.budget / bytes);
-  const auto teams = static_cast<int32_t>(std::min<int64_t>(fitting, most_teams));
-  const Memory memory(teams * bytes);
-  for_each_team(batch.worlds, teams, RunWorld{batch, memory.start(), bytes}, stream);
+  const thrust::counting_iterator<int32_t> zero(0);
+  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
+                                                 int64_t{0}, thrust::maximum<int64_t>());
+  const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads);
+  const Memory memory(how.teams * bytes);
+  for_each_team(batch.worlds, how, RunWorld{batch, memory.start(), bytes}, stream);
   return bytes;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #ifdef __CUDACC__
@@ -31,19 +32,49 @@ namespace topoflow::BACKEND {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// The lowest of n values: four at once, since each comparison waits for the one before.
+template <class F>
+DEVICE double lowest(int32_t n, const F& f) {
+  double low[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (int32_t lane = 0; lane < 4; ++lane) {
+      const double value = f(i + lane);
+      low[lane] = value < low[lane] ? value : low[lane];
+    }
+  }
+  for (; i < n; ++i) {
+    const double value = f(i);
+    low[0] = value < low[0] ? value : low[0];
+  }
+  low[0] = low[1] < low[0] ? low[1] : low[0];
+  low[2] = low[3] < low[2] ? low[3] : low[2];
+  return low[2] < low[0] ? low[2] : low[0];
+}
+
 #ifdef __CUDACC__
 
-constexpr int kThreads = 256;  // of a team
+constexpr int kMostWarps = 8;  // of a team
 
 DEVICE int32_t atomic_add(int32_t* to, int32_t value) { return atomicAdd(to, value); }
+
+DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) { return atomicExch(to, value); }
 
 DEVICE void atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
 
+// Sets a flag, if the condition holds; says whether it was this call that set it.
+DEVICE bool set_if(bool condition, int32_t* flag) { return condition && atomicExch(flag, 1) == 0; }
+
 class Team {
  public:
-  __device__ explicit Team(double* scratch) : scratch_(scratch) {}
+  static constexpr int kWords = 4;  // of a sum
+
+  // `scratch` [kMostWarps * kWords] and `fast`, memory for the world's state or null, are shared by the team.
+  __device__ Team(double* scratch, std::byte* fast) : scratch_(scratch), fast_(fast) {}
+
+  __device__ std::byte* fast() const { return fast_; }
 
   template <class F>
   __device__ void for_each(int32_t n, F f) const {
@@ -59,9 +90,47 @@ class Team {
     if (threadIdx.x % 32 == 0) scratch_[threadIdx.x / 32] = lowest;
     __syncthreads();
     lowest = scratch_[0];
-    for (int warp = 1; warp < kThreads / 32; ++warp) lowest = fmin(lowest, scratch_[warp]);
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) lowest = fmin(lowest, scratch_[warp]);
     __syncthreads();
     return lowest;
+  }
+
+  // The sum of n values of a type that is made of integers and has +.
+  template <class F>
+  __device__ auto sum(int32_t n, F f) const {
+    decltype(f(0)) total{};
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) total = total + f(i);
+    constexpr int words = sizeof(total) / sizeof(int64_t);
+    static_assert(words <= kWords && words * sizeof(int64_t) == sizeof(total));
+    long long word[words];
+    memcpy(word, &total, sizeof(total));
+    auto* const parts = reinterpret_cast<long long*>(scratch_);
+    for (int j = 0; j < words; ++j) {
+      for (int offset = 16; offset > 0; offset /= 2) word[j] += __shfl_down_sync(0xffffffffu, word[j], offset);
+      if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32 * words + j] = word[j];
+    }
+    __syncthreads();
+    for (int j = 0; j < words; ++j) {
+      word[j] = parts[j];
+      for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) word[j] += parts[warp * words + j];
+    }
+    __syncthreads();
+    memcpy(&total, word, sizeof(total));
+    return total;
+  }
+
+  // The first i < n for which found(i), n when there is none.
+  template <class F>
+  __device__ int32_t first(int32_t n, F found) const {
+    const double i = min(n, [&](int32_t j) { return found(j) ? static_cast<double>(j) : kInfinity; });
+    return i < n ? static_cast<int32_t>(i) : n;
+  }
+
+  // The list becomes those of n items that are wanted.
+  template <class List, class F>
+  __device__ void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
+    set(list.size, 0);
+    for_each(n, [&](int32_t i) { list.append_if(wanted(items[i]), items[i]); });
   }
 
   template <class F>
@@ -71,20 +140,14 @@ class Team {
     return __syncthreads_or(found) != 0;
   }
 
-  template <class F>
-  __device__ int32_t count(int32_t n, F f) const {
-    int32_t found = 0;
-    for (int32_t first = 0; first < n; first += blockDim.x) {
-      const int32_t i = first + static_cast<int32_t>(threadIdx.x);
-      found += __syncthreads_count(i < n && f(i));
-    }
-    return found;
-  }
-
   // What one thread sets or reads while no thread changes it.
   __device__ void set(int32_t* to, int32_t value) const {
     if (threadIdx.x == 0) *to = value;
     __syncthreads();
+  }
+  // What the host may change at any time.
+  __device__ bool poll(const int32_t* from) const {
+    return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }
   __device__ int32_t get(const int32_t* from) const {
     const int32_t value = *from;
@@ -93,7 +156,8 @@ class Team {
   }
 
  private:
-  double* scratch_;  // [kThreads / 32], shared by the team
+  double* scratch_;
+  std::byte* fast_;
 };
 
 using Stream = cudaStream_t;
@@ -105,10 +169,11 @@ inline void check(cudaError_t error) {
 }
 
 template <class Job>
-__global__ void __launch_bounds__(kThreads) run_teams(int32_t jobs, int32_t* next, Job job) {
-  __shared__ double scratch[kThreads / 32];
+__global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t* next, bool fast, Job job) {
+  __shared__ double scratch[kMostWarps * Team::kWords];
   __shared__ int32_t taken;
-  const Team team(scratch);
+  extern __shared__ __align__(16) std::byte shared[];
+  const Team team(scratch, fast ? shared : nullptr);
   while (true) {
     if (threadIdx.x == 0) taken = atomicAdd(next, 1);
     __syncthreads();
@@ -119,20 +184,34 @@ __global__ void __launch_bounds__(kThreads) run_teams(int32_t jobs, int32_t* nex
   }
 }
 
+// How many teams run at once, and how much fast memory each of them gets: `bytes`, if a multiprocessor then still has
+// kFastTeams of them, else none.
+struct Launch {
+  int32_t teams;
+  int64_t fast;
+};
+
+constexpr int kFastTeams = 4;
+
 template <class Job>
-int32_t max_teams() {
-  int device = 0, processors = 0, blocks = 0;
+Launch most_teams(int64_t bytes, int32_t) {
+  static_assert(Job::kThreads <= 32 * kMostWarps);
+  int device = 0, processors = 0, blocks = 0, most = 0;
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, kThreads, 0));
-  return processors * (blocks > 0 ? blocks : 1);
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const int64_t fast = Job::kFast && bytes * kFastTeams <= most ? bytes : 0;
+  check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(fast)));
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, fast));
+  return {processors * (blocks > 0 ? blocks : 1), fast};
 }
 
 // Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
 template <class Job>
-void for_each_team(int32_t jobs, int32_t teams, const Job& job, Stream stream) {
+void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
   thrust::device_vector<int32_t> next(1, 0);
-  run_teams<<<teams, kThreads, 0, stream>>>(jobs, thrust::raw_pointer_cast(next.data()), job);
+  run_teams<<<how.teams, Job::kThreads, how.fast, stream>>>(jobs, thrust::raw_pointer_cast(next.data()), how.fast > 0,
+                                                            job);
   check(cudaGetLastError());
   check(cudaStreamSynchronize(stream));
 }
@@ -166,8 +245,23 @@ DEVICE int32_t atomic_add(int32_t* to, int32_t value) {
 
 DEVICE void atomic_add(int64_t* to, int64_t value) { *to += value; }
 
+DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) {
+  const int32_t before = *to;
+  *to = value;
+  return before;
+}
+
+// Sets a flag, if the condition holds; says whether it was this call that set it.
+DEVICE bool set_if(bool condition, int32_t* flag) {
+  const bool first = condition & (*flag == 0);
+  *flag |= condition;
+  return first;
+}
+
 class Team {
  public:
+  std::byte* fast() const { return nullptr; }
+
   template <class F>
   void for_each(int32_t n, F f) const {
     for (int32_t i = 0; i < n; ++i) f(i);
@@ -175,12 +269,34 @@ class Team {
 
   template <class F>
   double min(int32_t n, F f) const {
-    double lowest = kInfinity;
+    return lowest(n, f);
+  }
+
+  // The sum of n values of a type that is made of integers and has +.
+  template <class F>
+  auto sum(int32_t n, F f) const {
+    decltype(f(0)) total{};
+    for (int32_t i = 0; i < n; ++i) total = total + f(i);
+    return total;
+  }
+
+  // The first i < n for which found(i), n when there is none.
+  template <class F>
+  int32_t first(int32_t n, F found) const {
+    int32_t i = 0;
+    while (i < n && !found(i)) ++i;
+    return i;
+  }
+
+  // The list becomes those of n items that are wanted.
+  template <class List, class F>
+  void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
+    int32_t size = 0;
     for (int32_t i = 0; i < n; ++i) {
-      const double value = f(i);
-      lowest = value < lowest ? value : lowest;
+      list.items[size] = items[i];
+      size += wanted(items[i]);
     }
-    return lowest;
+    *list.size = size;
   }
 
   template <class F>
@@ -190,12 +306,8 @@ class Team {
     return found;
   }
 
-  template <class F>
-  int32_t count(int32_t n, F f) const {
-    int32_t found = 0;
-    for (int32_t i = 0; i < n; ++i) found += f(i);
-    return found;
-  }
+  // What the caller may change at any time.
+  bool poll(const int32_t* from) const { return *const_cast<const volatile int32_t*>(from) != 0; }
 
   void set(int32_t* to, int32_t value) const { *to = value; }
   int32_t get(const int32_t* from) const { return *from; }
@@ -205,19 +317,23 @@ struct Stream {};
 inline Stream to_stream(int64_t) { return {}; }
 inline auto policy(Stream) { return thrust::device; }
 
+struct Launch {
+  int32_t teams;
+};
+
 template <class Job>
-int32_t max_teams() {
+Launch most_teams(int64_t, [[maybe_unused]] int32_t threads) {
 #ifdef _OPENMP
-  return omp_get_max_threads();
+  return {threads > 0 ? threads : omp_get_max_threads()};
 #else
-  return 1;
+  return {1};
 #endif
 }
 
 // Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
 template <class Job>
-void for_each_team(int32_t jobs, [[maybe_unused]] int32_t teams, const Job& job, Stream) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(teams)
+void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& job, Stream) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(how.teams)
   for (int32_t i = 0; i < jobs; ++i) {
 #ifdef _OPENMP
     job(Team(), omp_get_thread_num(), i);
@@ -252,6 +368,17 @@ class ThreadsFor {
 
 #endif
 
+// Teams for these jobs, each with so many bytes of memory, all together with no more than `budget`; of a CPU as many as
+// `threads`, 0: all it has.
+template <class Job>
+Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads) {
+  Launch how = most_teams<Job>(bytes, threads);
+  const int64_t fitting = bytes > 0 && budget / bytes < jobs ? budget / bytes : jobs;
+  if (how.teams > fitting) how.teams = static_cast<int32_t>(fitting);
+  if (how.teams < 1) how.teams = 1;
+  return how;
+}
+
 // Memory on the device that nobody has written to yet.
 class Memory {
  public:
@@ -269,17 +396,20 @@ class Memory {
 // A growing list in memory that the team shares. Its order is whatever the threads made of it: nothing may depend on
 // it.
 struct List {
-  int32_t* items;
+  int32_t* items;  // one more than it will ever have
   int32_t* size;
 
   DEVICE int32_t operator[](int32_t i) const { return items[i]; }
   DEVICE void append(int32_t item) const { items[atomic_add(size, 1)] = item; }
-};
 
-DEVICE void swap(List& a, List& b) {
-  const List c = a;
-  a = b;
-  b = c;
-}
+  DEVICE void append_if(bool condition, int32_t item) const {
+#ifdef __CUDACC__
+    if (condition) append(item);
+#else  // no branch: which way it goes is often anyone's guess
+    items[*size] = item;
+    *size += condition;
+#endif
+  }
+};
 
 }  // namespace topoflow::BACKEND

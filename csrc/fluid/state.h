@@ -1,9 +1,10 @@
-// The memory that a team needs to run one world. Source: what world.h, waits.h and maxmin.h ask for.
+// The memory that a team needs to run one world. Source: what world.h, maxmin.h and tournament.h ask for.
 #pragma once
 
 #include <cstddef>
 
-#include "../parallel.h"
+#include "flows.h"
+#include "maxmin.h"
 
 namespace topoflow::BACKEND {
 
@@ -21,7 +22,13 @@ class Arena {
 
   HD List list(int64_t n) {
     int32_t* const size = take<int32_t>(1);
-    return {take<int32_t>(n), size};
+    return {take<int32_t>(n + 1), size};  // append_if writes one too many
+  }
+
+  HD Tournament tournament(int64_t n) {
+    const int64_t blocks = Tournament::blocks(n);
+    return {take<double>(n), take<double>(blocks),    take<int32_t>(blocks),
+            list(blocks),    static_cast<int32_t>(n), Tournament::log_block(n)};
   }
 
   HD int64_t taken() const { return taken_; }
@@ -31,35 +38,55 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// What a team keeps while it runs a world of T tasks and L links.
+struct Sizes {
+  int64_t tasks, paths, hops, links;
+};
+
+// What a team keeps while it runs a world of T tasks, P paths, H hops and L links.
 struct State {
-  int32_t* pending;  // [T] tasks in `after` that are not over
-  double* since;     // [T] s, flows: `left` and `rate` hold from here on
-  double* left;      // [T] B
-  double* rate;      // [T] B/s
-  double* level;     // [T] B/s, see MaxMin
-  List near, still_near, far, still_far, flowing, still_flowing, over, open, still_open;  // tasks
-  int32_t* dirty;                                                                         // [L] see MaxMin
-  int32_t* count;                                                                         // [L]
-  int32_t* blocked;                                                                       // [L]
-  int64_t* used;                                                                          // [L]
-  double* share;                                                                          // [L]
-  List busy;                                                                              // links
+  Link* link;           // [L]
+  Share* share;         // [L]
+  Tournament queue;     // links by B/s
+  List touched;         // links
+  double* rate;         // [P] see MaxMin
+  double* before;       // [P]
+  int32_t* bottleneck;  // [P]
+  int32_t* counted;     // [P]
+  int32_t* left;        // [P]
+  List candidates;      // paths
+  int32_t* members;     // [H]
+  Flows* flows;         // [P]
+  Tournament ends;      // paths by s
+  List changed;         // paths
+  Flow* flow;           // [T]
+  int32_t* pending;     // [T] tasks in `after` that are not over
+  Tournament waits;     // tasks by s
+  List due, over;       // tasks
 
-  HD State(Arena& arena, int64_t tasks, int64_t links) {
-    pending = arena.take<int32_t>(tasks);
-    for (double** array : {&since, &left, &rate, &level}) *array = arena.take<double>(tasks);
-    for (List* list : {&near, &still_near, &far, &still_far, &flowing, &still_flowing, &over, &open, &still_open})
-      *list = arena.list(tasks);
-    for (int32_t** array : {&dirty, &count, &blocked}) *array = arena.take<int32_t>(links);
-    used = arena.take<int64_t>(links);
-    share = arena.take<double>(links);
-    busy = arena.list(links);
-  }
+  HD State(Arena& arena, const Sizes& n)
+      : link(arena.take<Link>(n.links)),
+        share(arena.take<Share>(n.links)),
+        queue(arena.tournament(n.links)),
+        touched(arena.list(n.links)),
+        rate(arena.take<double>(n.paths)),
+        before(arena.take<double>(n.paths)),
+        bottleneck(arena.take<int32_t>(n.paths)),
+        counted(arena.take<int32_t>(n.paths)),
+        left(arena.take<int32_t>(n.paths)),
+        candidates(arena.list(n.paths)),
+        members(arena.take<int32_t>(n.hops)),
+        flows(arena.take<Flows>(n.paths)),
+        ends(arena.tournament(n.paths)),
+        changed(arena.list(n.paths)),
+        flow(arena.take<Flow>(n.tasks)),
+        pending(arena.take<int32_t>(n.tasks)),
+        waits(arena.tournament(n.tasks)),
+        due(arena.list(n.tasks)),
+        over(arena.list(n.tasks)) {}
 
-  HD static int64_t bytes(int64_t tasks, int64_t links) {
+  HD static int64_t bytes(const Sizes& n) {
     Arena arena(nullptr);
-    State(arena, tasks, links);
+    State(arena, n);
     return arena.taken();
   }
 };

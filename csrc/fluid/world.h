@@ -2,9 +2,9 @@
 //   a compute task of 1 s, then 100 B on a link of 100 B/s and 0.5 s   -> 0..1, 1..2.5
 //   two flows of 100 B and 300 B on a link of 100 B/s                  -> 2 s (100 B each at 50 B/s), 4 s
 //
-// An event is everything that ends at one instant, up to kSame: rounding makes no events of its own, and since each
-// event ends a wait or a flow, there are at most two events per task. A task keeps its own end, not the event's, so
-// errors do not add up along a chain.
+// An event is everything that ends at one instant, up to kSame or the batch's `merge`: flows that end, then waits, also
+// those that only begin and end with what else is over. A task keeps its own end, not the event's, so errors do not add
+// up along a chain. Each event ends a wait or a flow, so there are at most two events per task.
 //
 // Source: the flow-level model of SimGrid without its correction factors (Velho, Schnorr, Casanova, Legrand, On the
 // Validity of Flow-level TCP Network Models for Grid and Cloud Simulations, ACM TOMACS 23(4), 2013): latency first,
@@ -12,9 +12,7 @@
 #pragma once
 
 #include "batch.h"
-#include "maxmin.h"
 #include "state.h"
-#include "waits.h"
 
 namespace topoflow::BACKEND {
 
@@ -23,145 +21,227 @@ class World {
   DEVICE World(const Batch& batch, int32_t world, Arena arena)
       : graph_(batch.graphs),
         base_(graph_.task_offsets[batch.graph[world]]),
-        tasks_(static_cast<int32_t>(graph_.task_offsets[batch.graph[world] + 1] - base_)),
-        links_(static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world])),
+        sizes_(sizes(batch, world)),
+        merge_(batch.merge > kSame ? batch.merge : kSame),
+        capacity_(batch.capacity + batch.link_offsets[world]),
         latency_(batch.latency + batch.link_offsets[world]),
         cancel_(batch.cancel),
         start_(batch.start + batch.task_offsets[world]),
         finish_(batch.finish + batch.task_offsets[world]),
-        state_(arena, tasks_, links_),
-        waits_{finish_, state_.near, state_.still_near, state_.far, state_.still_far},
-        rates_{graph_.path_offsets + graph_.path_base[batch.graph[world]],
-               graph_.path_links,
-               graph_.path + base_,
-               batch.capacity + batch.link_offsets[world],
-               state_.dirty,
-               state_.level,
-               state_.count,
-               state_.used,
-               state_.share,
-               state_.blocked,
-               state_.busy,
-               state_.open,
-               state_.still_open} {}
+        state_(arena, sizes_),
+        rates_{paths(batch, world), {},          state_.rate,  state_.before,  state_.bottleneck, state_.counted,
+               state_.left,         state_.link, state_.share, state_.members, state_.touched,    state_.candidates,
+               state_.queue} {}
+
+  HD static Sizes sizes(const Batch& batch, int32_t world) {
+    const Graphs& graphs = batch.graphs;
+    const int32_t g = batch.graph[world];
+    const int64_t first = graphs.path_base[g], end = graphs.path_base[g + 1];
+    const int64_t limits = graphs.path_limit ? end - first : 0;
+    return {graphs.task_offsets[g + 1] - graphs.task_offsets[g], end - first,
+            graphs.path_offsets[end] - graphs.path_offsets[first] + limits,
+            batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
+  }
 
   DEVICE Status run(const Team& team) {
+    if (team.poll(cancel_)) return kCancelled;
     begin(team);
-    int32_t done = 0;
-    double now = 0, flow_end = kInfinity;
-    while (team.get(cancel_) == 0) {
-      const double wait_end = waits_.earliest(team);
+    int32_t done = 0, event = 0;
+    double now = 0, horizon = 0;
+    while (event % kPoll != 0 || !team.poll(cancel_)) {
+      done += pass_on(team, horizon);
+      rates_(
+          team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
+          [&](int32_t p, double before, double rate) { settle(p, before, rate, now); });
+      begin_flows(team, now);
+      const double flow_end = state_.ends.lowest(team), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
-      if (next == kInfinity) return done == tasks_ ? kDone : team.get(state_.flowing.size) > 0 ? kStarved : kDeadlock;
+      if (next == kInfinity) return done == sizes_.tasks ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
-      const double horizon = now * (1 + kSame);
-
-      team.set(state_.over.size, 0);
-      bool changed = flow_end <= horizon;
-      if (changed) end_flows(team, horizon);
-      if (wait_end <= horizon) changed |= waits_.take(team, horizon, [&](int32_t task) { return end_wait(task); });
-      done += release_followers(team);
-      if (!changed) continue;
-      rates_(team, state_.flowing, [&](int32_t task, double rate) { settle(task, rate, now); });
-      flow_end = earliest_flow(team);
+      horizon = now * (1 + merge_);
+      if (flow_end <= horizon)
+        state_.ends.take(team, horizon, [&](int32_t p, double end) { end_flows(p, end, horizon); });
+      if (wait_end <= horizon) state_.waits.take(team, horizon, [&](int32_t task, double) { state_.due.append(task); });
     }
     return kCancelled;
   }
 
  private:
+  static constexpr int32_t kPoll = 64;  // events between two looks at `cancel`, which a GPU reads across the bus
+
+  HD static Paths paths(const Batch& batch, int32_t world) {
+    const Graphs& graphs = batch.graphs;
+    const int64_t first = graphs.path_base[batch.graph[world]];
+    return {graphs.path_offsets + first, graphs.path_links, graphs.path_weight,
+            graphs.path_limit ? graphs.path_limit + first : nullptr,
+            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world])};
+  }
+
   DEVICE void begin(const Team& team) {
-    waits_.clear(team);
-    team.set(state_.flowing.size, 0);
-    team.for_each(links_, [&](int32_t link) { state_.dirty[link] = state_.count[link] = 0; });
-    team.for_each(tasks_, [&](int32_t task) {
+    for (const List* list : {&state_.touched, &state_.candidates, &state_.changed, &state_.due, &state_.over})
+      team.set(list->size, 0);
+    for (const Tournament* each : {&state_.queue, &state_.ends, &state_.waits}) each->clear(team);
+    begin_links(team);
+    team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + base_ + task;
       state_.pending[task] = static_cast<int32_t>(after[1] - after[0]);
-      state_.level[task] = MaxMin::kIdle;
       start_[task] = finish_[task] = kInfinity;
-      if (after[1] == after[0]) make_ready(task);
+      if (after[1] == after[0]) make_ready(task, 0);
     });
   }
 
-  DEVICE double earliest_flow(const Team& team) const {
-    return team.min(team.get(state_.flowing.size), [&](int32_t i) { return finish_[state_.flowing[i]]; });
+  DEVICE void begin_links(const Team& team) {
+    const auto links = static_cast<int32_t>(sizes_.links);
+    const double least = team.min(links, [&](int32_t l) { return capacity(l) > 0 ? capacity(l) : kInfinity; });
+    rates_.unit = Unit::of(least, -team.min(links, [&](int32_t l) { return -capacity(l); }));
+    team.for_each(links, [&](int32_t l) {
+      const Amount all = rates_.unit.amount(capacity(l));
+      state_.link[l] = {all, all.units() * kSame, 0, 0};
+      state_.share[l] = {kInfinity, {}, {}, {}, {}, {}, 0, 0, 0, 0};
+    });
+    team.for_each(static_cast<int32_t>(sizes_.paths), [&](int32_t p) {
+      state_.flows[p] = {0, -1, -1, 0};
+      state_.rate[p] = MaxMin::kIdle;
+      state_.counted[p] = 0;
+      state_.left[p] = -1;
+      rates_.paths.for_each_hop(p, [&](int32_t l, double) { atomic_add(&state_.share[l].listed, 1); });
+    });
+    team.for_each(1, [&](int32_t) {
+      int32_t first = 0;
+      for (int32_t l = 0; l < links; ++l) {
+        state_.share[l].first = first;
+        first += state_.share[l].listed;
+        state_.share[l].listed = 0;
+      }
+    });
   }
 
-  // Until it is over, finish_ is when a task's wait or its bytes will end as things are.
-  DEVICE void make_ready(int32_t task) {
+  // B/s, 0 for a link that no flow crosses since its path has no limit.
+  DEVICE double capacity(int32_t l) const {
+    const Paths& paths = rates_.paths;
+    if (l < paths.world_links) return capacity_[l];
+    const double limit = paths.limit[l - paths.world_links];
+    return limit < kInfinity ? limit : 0;
+  }
+
+  // Some path has flows that will never end.
+  DEVICE bool starved(const Team& team) const {
+    return team.any(static_cast<int32_t>(sizes_.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
+  }
+
+  // A task waits from now on; finish_ is when that ends.
+  DEVICE void make_ready(int32_t task, double horizon) {
     double ready = graph_.release[base_ + task], wait = graph_.delay[base_ + task];
     for (int64_t i = graph_.after_offsets[base_ + task]; i < graph_.after_offsets[base_ + task + 1]; ++i) {
       const double end = finish_[graph_.after[i] - base_];
       ready = end > ready ? end : ready;
     }
-    if (rates_.path[task] >= 0) rates_.for_each_link(task, [&](int32_t link) { wait += latency_[link]; });
+    if (const int32_t p = graph_.path[base_ + task]; p >= 0)
+      rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+        if (l < rates_.paths.world_links) wait += weight * latency_[l];
+      });
     start_[task] = ready;
     finish_[task] = ready + wait;
-    waits_.append(task);
+    if (finish_[task] <= horizon)
+      state_.due.append(task);
+    else
+      state_.waits.set(task, finish_[task]);
   }
 
-  DEVICE void end_flows(const Team& team, double horizon) {
-    const int32_t n = team.get(state_.flowing.size);
-    team.set(state_.still_flowing.size, 0);
-    team.for_each(n, [&](int32_t i) {
-      const int32_t task = state_.flowing[i];
-      if (finish_[task] > horizon) return state_.still_flowing.append(task);
-      rates_.touch(task);
+  DEVICE void mark(int32_t p) const {
+    if (atomic_exchange(&state_.flows[p].changed, 1) == 0) state_.changed.append(p);
+  }
+
+  // The first flow of the path ends at `end`, and maybe others by the horizon. (One that began with an event, before
+  // its own time, may have been given enough to end before it too, if `merge` is large.)
+  DEVICE void end_flows(int32_t p, double end, double horizon) {
+    Flows& x = state_.flows[p];
+    while (true) {
+      const int32_t task = x.root;
+      const Flow& flow = state_.flow[task];
+      finish_[task] = end > start_[task] ? end : start_[task];
       state_.over.append(task);
-    });
-    swap(state_.flowing, state_.still_flowing);
-  }
-
-  // True when the task goes on as a flow.
-  DEVICE bool end_wait(int32_t task) const {
-    const bool flows = graph_.bytes[base_ + task] > 0 && rates_.path[task] >= 0 && rates_.hops(task) > 0;
-    if (flows) join(task);
-    (flows ? state_.flowing : state_.over).append(task);
-    return flows;
-  }
-
-  DEVICE void join(int32_t task) const {
-    state_.since[task] = finish_[task];
-    state_.left[task] = graph_.bytes[base_ + task];
-    state_.rate[task] = 0;
-    finish_[task] = kInfinity;
-    rates_.touch(task);
-  }
-
-  // A flow gets a new rate: what it had moved until now, the rest will take left / rate.
-  DEVICE void settle(int32_t task, double rate, double now) {
-    const double before = state_.rate[task];
-    if (rate == before) return;
-    if (before > 0 && now > state_.since[task]) {
-      const double left = state_.left[task] - before * (now - state_.since[task]);
-      state_.left[task] = left > 0 ? left : 0;
-      state_.since[task] = now;
-    }
-    state_.rate[task] = rate;
-    finish_[task] = rate > 0 ? state_.since[task] + state_.left[task] / rate : kInfinity;
-  }
-
-  // Returns how many tasks are over. A follower becomes ready with the last of the tasks that it waits for.
-  DEVICE int32_t release_followers(const Team& team) {
-    const int32_t n = team.get(state_.over.size);
-    team.for_each(n, [&](int32_t i) {
-      const int64_t task = base_ + state_.over[i];
-      for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
-        const int32_t follower = static_cast<int32_t>(graph_.followers[j] - base_);
-        if (atomic_add(&state_.pending[follower], -1) == 1) make_ready(follower);
+      --x.count;
+      x.root = merged(state_.flow, flow.left, flow.right);
+      if (x.root < 0) break;
+      end += (state_.flow[x.root].target - flow.target) / state_.rate[p];
+      if (end > horizon) {
+        state_.ends.set(p, end);
+        break;
       }
+    }
+    mark(p);
+  }
+
+  // What is over makes others ready, what has waited flows or is over; returns how many tasks are over.
+  DEVICE int32_t pass_on(const Team& team, double horizon) {
+    int32_t done = 0;
+    while (true) {
+      const int32_t over = team.get(state_.over.size);
+      team.for_each(over, [&](int32_t i) { release_followers(state_.over[i], horizon); });
+      team.set(state_.over.size, 0);
+      done += over;
+      const int32_t due = team.get(state_.due.size);
+      if (due == 0) return done;
+      team.for_each(due, [&](int32_t i) { end_wait(state_.due[i]); });
+      team.set(state_.due.size, 0);
+    }
+  }
+
+  // A follower becomes ready with the last of the tasks that it waits for.
+  DEVICE void release_followers(int32_t over, double horizon) {
+    const int64_t task = base_ + over;
+    for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
+      const int32_t follower = static_cast<int32_t>(graph_.followers[j] - base_);
+      if (atomic_add(&state_.pending[follower], -1) == 1) make_ready(follower, horizon);
+    }
+  }
+
+  DEVICE void end_wait(int32_t task) const {
+    const int32_t p = graph_.path[base_ + task];
+    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p)) return state_.over.append(task);
+    Flows& x = state_.flows[p];
+    atomic_add(&x.count, 1);
+    state_.flow[task].left = atomic_exchange(&x.arrived, task);
+    mark(p);
+  }
+
+  // Another rate from now on: what is left of the first flow takes as much longer as the rate is lower.
+  DEVICE void settle(int32_t p, double before, double rate, double now) const {
+    const double end = state_.ends.key[p];
+    if (end < kInfinity) state_.ends.set(p, now + (end - now) * (before / rate));
+  }
+
+  DEVICE void begin_flows(const Team& team, double now) const {
+    team.for_each(team.get(state_.changed.size), [&](int32_t i) {
+      const int32_t p = state_.changed[i];
+      Flows& x = state_.flows[p];
+      x.changed = 0;
+      if (x.arrived < 0) return;
+      const double rate = state_.rate[p], end = state_.ends.key[p];
+      const double served = end < kInfinity ? state_.flow[x.root].target - (end - now) * rate : 0;
+      for (int32_t task = x.arrived, next; task >= 0; task = next) {
+        next = state_.flow[task].left;
+        state_.flow[task] = {served + rate * (finish_[task] - now) + graph_.bytes[base_ + task], -1, -1};
+        finish_[task] = kInfinity;
+        x.root = merged(state_.flow, x.root, task);
+      }
+      x.arrived = -1;
+      if (rate > 0) state_.ends.set(p, now + (state_.flow[x.root].target - served) / rate);
     });
-    return n;
+    team.set(state_.changed.size, 0);
   }
 
   Graphs graph_;
   int64_t base_;  // this graph's first task
-  int32_t tasks_, links_;
-  const double* latency_;  // [L] s
-  const int32_t* cancel_;  // [1]
-  double* start_;          // [T] s
-  double* finish_;         // [T] s
+  Sizes sizes_;
+  double merge_;
+  const double* capacity_;  // [L] B/s
+  const double* latency_;   // [L] s
+  const int32_t* cancel_;   // [1]
+  double* start_;           // [T] s
+  double* finish_;          // [T] s; until a task is over, when it will have waited
   State state_;
-  Waits waits_;
   MaxMin rates_;
 };
 

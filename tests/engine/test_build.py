@@ -20,7 +20,7 @@ def packed(make_world):
 
 
 def launch(packed, **other):
-    _C.simulate({**packed.arrays, **other}, 2**20, 0)
+    _C.simulate({**packed.arrays, **other}, 2**20, 0, 0.0, 0)
 
 
 def test_the_kernels_need_no_torch(tmp_path):

@@ -85,7 +85,9 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     start: dict[int, float] = {}
     finish: dict[int, float] = {}
     waiting: dict[int, float] = {}  # task -> when its wait ends
-    flowing: dict[int, tuple[float, float]] = {}  # task -> bytes that are left, since when
+    flowing: dict[int, float] = {}  # task -> bytes that are left
+    begun: dict[int, float] = {}  # flows of the last event -> when their wait ended
+    now = 0.0
 
     def begin(task: int) -> None:
         start[task] = max([float(graph.release[task])] + [finish[t] for t in after[task]])
@@ -106,22 +108,24 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
         flows = list(flowing)
         shares = max_min([paths[t] for t in flows], capacity, [weights[t] for t in flows], [limits[t] for t in flows])
         rates = dict(zip(flows, shares, strict=True))
-        ends = {t: since + left / rates[t] if rates[t] > 0 else math.inf for t, (left, since) in flowing.items()}
-        now = min([*waiting.values(), *ends.values()])
+        for task, at in begun.items():  # it flows from the event on: what it gets before its own time, it has to send
+            flowing[task] += rates[task] * (at - now)
+        begun.clear()
+        ends = {t: now + left / rates[t] if rates[t] > 0 else math.inf for t, left in flowing.items()}
+        earlier, now = now, min([*waiting.values(), *ends.values()])
         if math.isinf(now):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
         horizon = now * (1 + max(SAME, merge))
-        for task, (left, since) in flowing.items():
-            if now > since:
-                flowing[task] = (max(0.0, left - rates[task] * (now - since)), now)
-        for task in [t for t in flows if ends[t] <= horizon]:
-            del flowing[task]
-            end(task, ends[task])
+        for task in flows:
+            flowing[task] = max(0.0, flowing[task] - rates[task] * (now - earlier))
+            if ends[task] <= horizon:
+                del flowing[task]
+                end(task, max(ends[task], start[task]))
         while over := [t for t, until in waiting.items() if until <= horizon]:
             for task in over:
                 until = waiting.pop(task)
                 if graph.bytes[task] > 0 and paths[task]:
-                    flowing[task] = (float(graph.bytes[task]), until)
+                    flowing[task], begun[task] = float(graph.bytes[task]), until
                 else:
                     end(task, until)
 

@@ -1,0 +1,72 @@
+// What is known of a link while a world runs.
+//
+// Source: fixed-point sums are exact, so neither their order nor what was added and taken away again leaves a trace
+// (Demmel and Nguyen, Fast Reproducible Floating-Point Summation, ARITH 2013, sum into bins for the same reason).
+#pragma once
+
+#include "../parallel.h"
+
+namespace topoflow::BACKEND {
+
+constexpr double kSame = 1e-12;     // two rates or two instants closer than this, relatively, are one
+constexpr double kWhole = 1 << 30;  // units of weight of one flow
+
+// So many units in fixed point, high + low * 2^-30. Two words, because what flows want of a link before it has been
+// filled may be a million times what it has.
+struct Amount {
+  int64_t high, low;
+
+  static constexpr double kLow = 1 << 30;
+
+  DEVICE static Amount of(double units) {
+    const auto high = static_cast<int64_t>(units);
+    return {high, static_cast<int64_t>((units - static_cast<double>(high)) * kLow)};
+  }
+  DEVICE Amount operator+(const Amount& b) const { return {high + b.high, low + b.low}; }
+  DEVICE Amount operator-(const Amount& b) const { return {high - b.high, low - b.low}; }
+  DEVICE Amount operator*(int64_t n) const { return {high * n, low * n}; }
+  DEVICE bool operator==(const Amount& b) const { return high == b.high && low == b.low; }
+  DEVICE double units() const { return static_cast<double>(high) + static_cast<double>(low) / kLow; }
+};
+
+DEVICE void atomic_add(Amount* to, const Amount& value) {
+  atomic_add(&to->high, value.high);
+  atomic_add(&to->low, value.low);
+}
+
+// One for all links of a world: 2^-30 of the least capacity, or more where the greatest would not fit.
+struct Unit {
+  double per_unit, unit;  // units in 1 B/s, B/s of a unit
+
+  DEVICE static Unit of(double least, double most) {
+    const double fine = (1 << 30) / least, coarse = static_cast<double>(int64_t{1} << 55) / most;
+    const double per_unit = fine < coarse ? fine : coarse;
+    return {per_unit, 1 / per_unit};
+  }
+  DEVICE Amount amount(double rate) const { return Amount::of(rate * per_unit); }
+};
+
+struct Link {
+  Amount left;      // capacity less what all paths use that are not open
+  double slack;     // units by which rounding may overrun it
+  int32_t holds;    // 1: it holds paths back
+  int32_t touched;  // 1: it has to be looked at
+
+  DEVICE bool over() const { return left.units() < -slack; }
+};
+
+// The part of it that only its own filling needs.
+struct Share {
+  double level;      // B/s: the rate of the paths that it holds back; infinity: there are none
+  Amount held;       // their weight, kWhole for each flow
+  Amount held_used;  // what they use
+  Amount above;      // the same of those that have more, held back elsewhere
+  Amount above_used;
+  Amount open;      // weight of the open paths
+  int32_t first;    // where its row of `members` begins
+  int32_t listed;   // paths there
+  int32_t idle;     // of these, without flows
+  int32_t cleaned;  // event at which idle ones were last taken out
+};
+
+}  // namespace topoflow::BACKEND

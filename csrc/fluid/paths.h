@@ -1,0 +1,39 @@
+// The paths of a graph. What a path's limit says is said by a link of its own that only its flows cross.
+//
+// Source: topoflow/engine/base.py states the model.
+#pragma once
+
+#include "../parallel.h"
+
+namespace topoflow::BACKEND {
+
+struct Paths {
+  const int64_t* offsets;  // [P+1] hops of every path
+  const int32_t* links;    // [H]   their links
+  const double* weight;    // [H]   share of a flow's rate that the hop carries; null: all of it
+  const double* limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
+  int32_t world_links;     // L; the link of a path's limit is L + path
+
+  DEVICE bool has_hops(int32_t path) const { return offsets[path] < offsets[path + 1]; }
+
+  // Calls f(link, weight) for every hop.
+  template <class F>
+  DEVICE void for_each_hop(int32_t path, const F& f) const {
+    const int64_t end = offsets[path + 1];
+    if (!weight)
+      for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], 1.0);
+    else
+      for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], weight[hop]);
+    if (limit && limit[path] < kInfinity) f(world_links + path, 1.0);
+  }
+
+  // A link that the path crosses.
+  DEVICE double weight_on(int32_t path, int32_t link) const {
+    if (!weight || link >= world_links) return 1.0;
+    int64_t hop = offsets[path];
+    while (links[hop] != link) ++hop;
+    return weight[hop];
+  }
+};
+
+}  // namespace topoflow::BACKEND

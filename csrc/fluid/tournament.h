@@ -1,0 +1,90 @@
+// Which of n items has the lowest key: blocks of about sqrt(n) items play first, their winners play second.
+//   16384 items, 100 of them get other keys   -> 100 blocks of 128 play again at most, then their 128 winners
+//
+// Source: tournament trees (Knuth, The Art of Computer Programming 3, 2nd ed., 5.2.3), cut to two rounds: in each a
+// team reads memory in order, and nothing depends on the order in which its threads set keys.
+#pragma once
+
+#include "../parallel.h"
+
+namespace topoflow::BACKEND {
+
+struct Tournament {
+  double* key;     // [n] infinity: does not take part
+  double* winner;  // [blocks] the lowest key of each
+  int32_t* stale;  // [blocks] 1: has to play again
+  List again;      // blocks that have to
+  int32_t n;
+  int32_t log;  // of a block's items
+
+  HD static int32_t log_block(int64_t n) {
+    int32_t log = 4;
+    while (int64_t{1} << 2 * log < n) ++log;
+    return log;
+  }
+  HD static int64_t blocks(int64_t n) { return (n >> log_block(n)) + 1; }
+
+  DEVICE int32_t blocks() const { return (n >> log) + 1; }
+
+  DEVICE void clear(const Team& team) const {
+    team.for_each(n, [&](int32_t item) { key[item] = kInfinity; });
+    team.for_each(blocks(), [&](int32_t block) {
+      winner[block] = kInfinity;
+      stale[block] = 0;
+    });
+    team.set(again.size, 0);
+  }
+
+  // No two threads at once for one item.
+  DEVICE void set(int32_t item, double value) const {
+    key[item] = value;
+    again.append_if(set_if(true, &stale[item >> log]), item >> log);
+  }
+
+  DEVICE void lower(int32_t item, double value) const {
+    if (value < key[item]) set(item, value);
+  }
+
+  // Infinity when no item takes part.
+  DEVICE double lowest(const Team& team) const {
+    team.for_each(team.get(again.size), [&](int32_t i) {
+      const int32_t block = again[i];
+      const double* const keys = key + (block << log);
+      winner[block] = topoflow::BACKEND::lowest(size(block), [&](int32_t j) { return keys[j]; });
+      stale[block] = 0;
+    });
+    team.set(again.size, 0);
+    return team.min(blocks(), [&](int32_t block) { return winner[block]; });
+  }
+
+  // Takes out the item with the lowest key, of several the first; -1 when there is none.
+  DEVICE int32_t pop(const Team& team) const {
+    const double low = lowest(team);
+    if (low == kInfinity) return -1;
+    const int32_t block = team.first(blocks(), [&](int32_t i) { return winner[i] == low; });
+    const int32_t item =
+        (block << log) + team.first(size(block), [&](int32_t i) { return key[(block << log) + i] == low; });
+    team.for_each(1, [&](int32_t) { set(item, kInfinity); });
+    return item;
+  }
+
+  // Takes out all items with keys up to `most`, after lowest(), and calls f(item, key) for each, which may set it
+  // again.
+  template <class F>
+  DEVICE void take(const Team& team, double most, const F& f) const {
+    team.for_each(blocks(), [&](int32_t block) {
+      if (winner[block] > most) return;
+      for (int32_t item = block << log, end = item + size(block); item < end; ++item) {
+        const double value = key[item];
+        if (value > most) continue;
+        set(item, kInfinity);
+        f(item, value);
+      }
+    });
+  }
+
+ private:
+  DEVICE int32_t size(int32_t block) const { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; }
+};
+
+}  // namespace topoflow::BACKEND
