@@ -73,6 +73,13 @@ def test_the_kernel_that_is_timed_gives_the_fidelitys_answer() -> None:
     assert run.wall > 0
 
 
+def test_worlds_of_a_batch_end_as_they_do_alone() -> None:
+    """Many seeds, too: bottlenecks of the even routing all but tie, which is where a solver goes round in circles."""
+    worlds = [all_to_all(f"C.{seed}", 6, ecmp=False, uneven=True, seed=seed).world for seed in range(12)]
+    alone = np.concatenate([Kernel.of([world]).run().finish for world in worlds])
+    assert Kernel.of(worlds).run(threads=2).finish.tobytes() == alone.tobytes()
+
+
 def test_memory_is_that_of_all_arrays_and_of_the_state() -> None:
     kernel = Kernel.of([all_to_all("A", 4, ecmp=False, uneven=False).world])
     assert kernel.run().bytes > sum(array.nbytes for array in kernel.batch.arrays.values())
