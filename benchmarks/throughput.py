@@ -14,7 +14,7 @@ capacities grow by one unit in the last place.
 Other cases: batch (256 C-worlds on one core and on two), curve (cost of an event as flows grow), merge (what
 fluid.merge saves and costs), bound (DLRM worlds per second of the bound fidelity), gpu (4,096 C-worlds and the bound
 of a million DLRM worlds on a GPU).
-Without ``cases`` all but gpu run; on two cores C2 takes about ten minutes, nearly all of them SimGrid's.
+Without ``cases`` all but gpu run; on two cores C2 takes about five minutes, nearly all of them SimGrid's.
 """
 
 from __future__ import annotations
