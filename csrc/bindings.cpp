@@ -202,6 +202,7 @@ PYBIND11_MODULE(_C, module) {
   module.attr("DONE") = static_cast<int>(tf::kDone);
   module.attr("STARVED") = static_cast<int>(tf::kStarved);
   module.attr("DEADLOCK") = static_cast<int>(tf::kDeadlock);
+  module.attr("NOT_CONVERGED") = static_cast<int>(tf::kNotConverged);
   module.attr("CANCELLED") = static_cast<int>(tf::kCancelled);
   module.def(
       "simulate", &tf::simulate, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("merge"),

@@ -60,8 +60,8 @@ DEVICE int32_t atomic_add(int32_t* to, int32_t value) { return atomicAdd(to, val
 
 DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) { return atomicExch(to, value); }
 
-DEVICE void atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
-  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+DEVICE int64_t atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
+  return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
 
 // Sets a flag, if the condition holds; says whether it was this call that set it.
@@ -243,7 +243,11 @@ DEVICE int32_t atomic_add(int32_t* to, int32_t value) {
   return before;
 }
 
-DEVICE void atomic_add(int64_t* to, int64_t value) { *to += value; }
+DEVICE int64_t atomic_add(int64_t* to, int64_t value) {
+  const int64_t before = *to;
+  *to += value;
+  return before;
+}
 
 DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) {
   const int32_t before = *to;

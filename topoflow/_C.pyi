@@ -6,6 +6,7 @@ DONE: int
 STARVED: int
 DEADLOCK: int
 CANCELLED: int
+NOT_CONVERGED: int
 
 def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, threads: int) -> int: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...

@@ -12,7 +12,7 @@
 
 namespace topoflow {
 
-enum Status : int32_t { kPending = 0, kDone = 1, kStarved = 2, kDeadlock = 3, kCancelled = 4 };
+enum Status : int32_t { kPending = 0, kDone = 1, kStarved = 2, kDeadlock = 3, kCancelled = 4, kNotConverged = 5 };
 
 struct Graphs {
   int64_t tasks, dependencies;

@@ -8,8 +8,8 @@
 
 namespace topoflow::BACKEND {
 
-constexpr double kSame = 1e-12;     // two rates or two instants closer than this, relatively, are one
-constexpr double kWhole = 1 << 30;  // units of weight of one flow
+constexpr double kSame = 1e-12;      // two rates or two instants closer than this, relatively, are one
+constexpr int64_t kWhole = 1 << 30;  // units of weight of one flow
 
 // So many units in fixed point, high + low * 2^-30. Two words, because what flows want of a link before it has been
 // filled may be a million times what it has.
@@ -29,9 +29,10 @@ struct Amount {
   DEVICE double units() const { return static_cast<double>(high) + static_cast<double>(low) / kLow; }
 };
 
-DEVICE void atomic_add(Amount* to, const Amount& value) {
-  atomic_add(&to->high, value.high);
+// Returns what `high` is now.
+DEVICE int64_t atomic_add(Amount* to, const Amount& value) {
   atomic_add(&to->low, value.low);
+  return atomic_add(&to->high, value.high) + value.high;
 }
 
 // One for all links of a world: 2^-30 of the least capacity, or more where the greatest would not fit.
@@ -48,11 +49,15 @@ struct Unit {
 
 struct Link {
   Amount left;      // capacity less what all paths use that are not open
-  double slack;     // units by which rounding may overrun it
-  int32_t holds;    // 1: it holds paths back
+  int64_t watch;    // with less left, of `high`, a link is looked at: kAlways or kAmple
+  float slack;      // units by which rounding may overrun it
   int32_t touched;  // 1: it has to be looked at
 
-  DEVICE bool over() const { return left.units() < -slack; }
+  static constexpr int64_t kAlways = int64_t{1} << 62;  // it holds paths back
+  static constexpr int64_t kAmple = 1 << 24;            // so much left, and it is not over, whatever `low` says
+
+  DEVICE bool holds() const { return watch == kAlways; }
+  DEVICE bool over() const { return left.units() < -static_cast<double>(slack); }
 };
 
 // The part of it that only its own filling needs.

@@ -33,23 +33,29 @@ struct MaxMin {
   int32_t* members;     // [H] the paths of every link that have flows, and some that had
   List touched;         // links
   List candidates;      // paths that the filling of a link may change
+  List others;          // of these, what other links hold back
   Tournament queue;     // links by B/s
 
   static constexpr double kOpen = kInfinity, kIdle = -1;
   static constexpr int64_t kPatience = 64;  // fillings per link and event; 3 at most were seen
 
-  // `changed` are paths, `flows` tells how many flows each has now, settle(path, old rate, new rate) is called for
-  // each new rate, for some paths several times.
+  // `changed` are paths, `flows` tells how many flows each has now, settle(path, old rate / new rate) is
+  // called for each new rate, for some paths several times.
+  // Returns false if it does not end.
   template <class Flows, class Settle>
-  DEVICE void operator()(const Team& team, const List& changed, int32_t event, const Flows& flows,
+  DEVICE bool operator()(const Team& team, const List& changed, int32_t event, const Flows& flows,
                          const Settle& settle) const {
     team.for_each(team.get(changed.size), [&](int32_t i) { reopen(changed[i], flows(changed[i]), event); });
     requeue(team, event);
-    int64_t patience = kPatience * (int64_t{queue.n} + 1);
-    for (int32_t l; (l = queue.pop(team)) >= 0; --patience) {
-      fill(team, l, event, settle);
-      if (patience == 0) start_over(team, event);
+    const int64_t patience = kPatience * (int64_t{queue.n} + 1);
+    double key;
+    int32_t l;
+    for (int64_t fillings = 1; (l = queue.pop(team, key)) >= 0; ++fillings) {
+      fill(team, l, key, event, settle);
+      if (fillings == patience) start_over(team, event);
+      if (fillings == 2 * patience) return false;
     }
+    return true;
   }
 
  private:
@@ -60,7 +66,29 @@ struct MaxMin {
     return unit.amount(of_rate * weight) * counted[p];
   }
 
-  DEVICE Amount weigh(int32_t p, double weight) const { return Amount::of(weight * kWhole) * counted[p]; }
+  DEVICE static Amount weigh(double weight) { return weight == 1 ? Amount{kWhole, 0} : Amount::of(weight * kWhole); }
+  DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight) * counted[p]; }
+
+  // What the flows of a path use of the links that they cross, at one rate and at another.
+  struct Use {
+    Amount had, gets, freed;
+
+    DEVICE Use(const Amount& had, const Amount& gets) : had(had), gets(gets), freed(had - gets) {}
+  };
+  struct Uses {
+    const MaxMin& rates;
+    int32_t p;
+    double had, gets;
+    Use all;  // where all of a flow crosses
+
+    DEVICE Use on(double weight) const {
+      return weight == 1 ? all : Use(rates.used(p, weight, had), rates.used(p, weight, gets));
+    }
+    DEVICE Amount freed(double weight) const { return weight == 1 ? all.freed : on(weight).freed; }
+  };
+  DEVICE Uses uses(int32_t p, double had, double gets) const {
+    return {*this, p, had, gets, {used(p, 1, had), used(p, 1, gets)}};
+  }
 
   // What each flow gets when so much is left for these weights.
   DEVICE double even(const Amount& left, const Amount& weight) const {
@@ -79,9 +107,10 @@ struct MaxMin {
     const int32_t then = counted[p];
     if (then == now) return;
     if (then > 0) release(p);
-    for_each_use(p, then > 0 ? rate[p] : 0, 0, [&](int32_t l, double weight, const Amount& freed) {
-      atomic_add(&link[l].left, freed);
-      if (now > 0) atomic_add(&share[l].open, Amount::of(weight * kWhole) * now);
+    const Uses use = uses(p, then > 0 ? rate[p] : 0, 0);
+    paths.for_each_hop(p, [&](int32_t l, double weight) {
+      atomic_add(&link[l].left, use.on(weight).had);
+      if (now > 0) atomic_add(&share[l].open, weigh(weight) * now);
       if (then == 0) enlist(p, l);
       if (now == 0) atomic_add(&share[l].idle, 1);
       touch(l);
@@ -92,18 +121,6 @@ struct MaxMin {
     if (now == 0) left[p] = event;
   }
 
-  // Calls f(link, weight, amount) for every hop: what its flows use more at the rate `more` than at the rate `less`.
-  template <class F>
-  DEVICE void for_each_use(int32_t p, double more, double less, const F& f) const {
-    if (paths.weight) {
-      paths.for_each_hop(
-          p, [&](int32_t l, double weight) { f(l, weight, used(p, weight, more) - used(p, weight, less)); });
-    } else {
-      const Amount amount = used(p, 1, more) - used(p, 1, less);
-      paths.for_each_hop(p, [&](int32_t l, double) { f(l, 1, amount); });
-    }
-  }
-
   // Opens all paths: progressive filling from nothing, which fills each link once. Nobody has proved that links filled
   // again and again, as above, are done soon in every world.
   DEVICE void start_over(const Team& team, int32_t event) const {
@@ -112,8 +129,9 @@ struct MaxMin {
         const int32_t p = members[i];
         if (counted[p] == 0 || rate[p] == kOpen || bottleneck[p] != l) continue;
         release(p);
-        for_each_use(p, rate[p], 0, [&](int32_t each, double weight, const Amount& freed) {
-          atomic_add(&link[each].left, freed);
+        const Uses use = uses(p, rate[p], 0);
+        paths.for_each_hop(p, [&](int32_t each, double weight) {
+          atomic_add(&link[each].left, use.on(weight).had);
           atomic_add(&share[each].open, weigh(p, weight));
           touch(each);
         });
@@ -122,7 +140,7 @@ struct MaxMin {
       }
     });
     team.for_each(queue.n, [&](int32_t l) {
-      link[l].holds = 0;
+      link[l].watch = Link::kAmple;
       share[l].level = kInfinity;
       share[l].above = share[l].above_used = {};
     });
@@ -154,7 +172,7 @@ struct MaxMin {
       if (k.held + k.open == Amount{}) {
         k.level = kInfinity;
         k.above = k.above_used = {};
-        link[l].holds = 0;
+        link[l].watch = Link::kAmple;
         if (link[l].over()) queue.lower(l, 0);
         return;
       }
@@ -173,31 +191,45 @@ struct MaxMin {
     k.cleaned = event;
   }
 
+  // `key` is what the queue knew of the link's level, which may have risen since.
   template <class Settle>
-  DEVICE void fill(const Team& team, int32_t l, int32_t event, const Settle& settle) const {
+  DEVICE void fill(const Team& team, int32_t l, double key, int32_t event, const Settle& settle) const {
     Share& k = share[l];
     const bool none = k.held + k.above + k.open == Amount{};
     if (none && !link[l].over()) return;
-    const double next = queue.lowest(team) * (1 + kSame), old = k.level;
+    const double old = k.level;
     double level = none ? 0 : even(l);
     const bool known = k.above == Amount{} && level >= old * (1 - kSame);  // nobody else has more
-    if (level <= next) {
-      if (known && k.open == Amount{} && same(level, old)) return;
-      level = gather(team, l, level, known);
-    }
-    if (level > next) return team.for_each(1, [&](int32_t) { queue.lower(l, level); });
+    if (known && k.open == Amount{} && same(level, old)) return;
+    if (comes_later(team, l, level, key)) return;
+    level = gather(team, l, level, known);
+    if (!known && comes_later(team, l, level, key)) return;
     if (same(level, old)) level = old;
-    team.for_each(1, [&](int32_t) { link[l].holds = 0; });
+    team.for_each(1, [&](int32_t) { link[l].watch = Link::kAmple; });
+    const Amount had = unit.amount(old < kInfinity ? old : 0), gets = unit.amount(level);
+    const double longer = old / level;
     team.for_each(team.get(candidates.size), [&](int32_t i) {
       const int32_t p = candidates[i];
-      if (rate[p] > level * (1 + kSame) || (bottleneck[p] == l && level != old)) move(p, l, level, settle);
+      if (rate[p] < kOpen && bottleneck[p] == l) {
+        if (level != old)
+          keep(p, l, level, {*this, p, old, level, {had * counted[p], gets * counted[p]}}, longer, settle);
+      } else if (rate[p] > level * (1 + kSame)) {
+        take(p, l, level, settle);
+      }
     });
     team.for_each(1, [&](int32_t) {
       k.level = level;
       k.above = k.above_used = {};
-      link[l].holds = 1;
+      link[l].watch = Link::kAlways;
     });
     requeue(team, event);
+  }
+
+  // Another link comes before this one: then this goes back into the queue.
+  DEVICE bool comes_later(const Team& team, int32_t l, double level, double key) const {
+    if (level <= key * (1 + kSame) || level <= queue.lowest(team) * (1 + kSame)) return false;
+    team.for_each(1, [&](int32_t) { queue.lower(l, level); });
+    return true;
   }
 
   // Lists the paths that the link may change, and returns its level, which is `level` or more.
@@ -207,11 +239,16 @@ struct MaxMin {
     const double least = risen < held ? risen : held;
     team.filter(k.listed, members + k.first, candidates, [&](int32_t p) { return rate[p] >= least; });
     if (known) return level;
-    const int32_t n = team.get(candidates.size);
-    for (Amount before = k.above;;) {
-      const Load above = team.sum(n, [&](int32_t i) { return above_level(candidates[i], l, level); });
-      if (above.weight == before || k.held + k.open + above.weight == Amount{}) return level;
-      before = above.weight;
+    team.filter(team.get(candidates.size), candidates.items, others,
+                [&](int32_t p) { return (rate[p] > risen) & (rate[p] < kOpen) & (bottleneck[p] != l); });
+    const int32_t n = team.get(others.size);
+    // Newton's method on a sum that bends where a path stops rising: from below, and fewer paths rise in each step.
+    Amount rising = k.above;
+    for (bool begun = false;; begun = true) {
+      const Load above = team.sum(n, [&](int32_t i) { return above_level(others[i], l, level); });
+      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return level;
+      if (k.held + k.open + above.weight == Amount{}) return level;
+      rising = above.weight;
       level = even(link[l].left + k.held_used + above.used, k.held + k.open + above.weight);
     }
   }
@@ -222,42 +259,52 @@ struct MaxMin {
   };
 
   DEVICE Load above_level(int32_t p, int32_t l, double level) const {
-    if (!(rate[p] > level * (1 + kSame)) || rate[p] == kOpen || bottleneck[p] == l) return {};
+    if (!(rate[p] > level * (1 + kSame))) return {};
     const double weight = paths.weight_on(p, l);
     return {used(p, weight, rate[p]), weigh(p, weight)};
   }
 
-  // A path on a link that holds others back gets `level` instead of `had`: has it now more than those?
-  DEVICE void raise_above(int32_t p, int32_t l, double weight, double had, double level) const {
-    Share& k = share[l];
-    const double most = k.level * (1 + kSame);
-    if (had <= most && level <= most) return;
-    atomic_add(&k.above_used, used(p, weight, level > most ? level : 0) - used(p, weight, had > most ? had : 0));
-    if ((had > most) != (level > most)) atomic_add(&k.above, weigh(p, weight) * (level > most ? 1 : -1));
+  // A path that this link holds back gets another rate.
+  template <class Settle>
+  DEVICE void keep(int32_t p, int32_t to, double level, const Uses& use, double longer, const Settle& settle) const {
+    paths.for_each_hop(p, [&](int32_t l, double weight) {
+      if (atomic_add(&link[l].left, use.freed(weight)) < link[l].watch) look_at(p, l, weight, use);
+    });
+    atomic_add(&share[to].held_used, Amount{} - use.freed(paths.weight_on(p, to)));
+    rate[p] = level;
+    settle(p, longer);
   }
 
-  // From now on link `to` holds the path back.
+  // A path that is open, or that another link holds back, is held back by this one from now on.
   template <class Settle>
-  DEVICE void move(int32_t p, int32_t to, double level, const Settle& settle) const {
-    const bool open = rate[p] == kOpen, stays = !open && bottleneck[p] == to;
-    const double had = open ? 0 : rate[p];
-    if (!open && !stays) release(p);
-    for_each_use(p, had, level, [&](int32_t l, double weight, const Amount& freed) {
-      Link& k = link[l];
-      atomic_add(&k.left, freed);
+  DEVICE void take(int32_t p, int32_t to, double level, const Settle& settle) const {
+    const bool open = rate[p] == kOpen;
+    if (!open) release(p);
+    const Uses use = uses(p, open ? 0 : rate[p], level);
+    paths.for_each_hop(p, [&](int32_t l, double weight) {
       if (open) atomic_add(&share[l].open, Amount{} - weigh(p, weight));
-      if (k.holds) {
-        raise_above(p, l, weight, had, level);
-        touch(l);
-      } else if (level > had)
-        touch(l);
+      if (atomic_add(&link[l].left, use.freed(weight)) < link[l].watch) look_at(p, l, weight, use);
     });
     const double weight = paths.weight_on(p, to);
-    atomic_add(&share[to].held_used, used(p, weight, level) - used(p, weight, stays ? had : 0));
-    if (!stays) atomic_add(&share[to].held, weigh(p, weight));
-    settle(p, open ? before[p] : had, level);
+    atomic_add(&share[to].held_used, use.on(weight).gets);
+    atomic_add(&share[to].held, weigh(p, weight));
+    const double before_it = open ? before[p] : rate[p];
     rate[p] = level;
     bottleneck[p] = to;
+    settle(p, before_it / level);
+  }
+
+  // The rate of a path on this link is another. Has it more now than those that the link holds back?
+  DEVICE void look_at(int32_t p, int32_t l, double weight, const Uses& use) const {
+    touch(l);
+    if (!link[l].holds()) return;
+    Share& k = share[l];
+    const double most = k.level * (1 + kSame);
+    const bool had = use.had > most, has = use.gets > most;
+    if (!had && !has) return;
+    const Use on = use.on(weight);
+    atomic_add(&k.above_used, (has ? on.gets : Amount{}) - (had ? on.had : Amount{}));
+    if (had != has) atomic_add(&k.above, weigh(p, weight) * (has ? 1 : -1));
   }
 };
 

@@ -54,6 +54,7 @@ struct State {
   int32_t* counted;     // [P]
   int32_t* left;        // [P]
   List candidates;      // paths
+  List others;          // paths
   int32_t* members;     // [H]
   Flows* flows;         // [P]
   Tournament ends;      // paths by s
@@ -74,6 +75,7 @@ struct State {
         counted(arena.take<int32_t>(n.paths)),
         left(arena.take<int32_t>(n.paths)),
         candidates(arena.list(n.paths)),
+        others(arena.list(n.paths)),
         members(arena.take<int32_t>(n.hops)),
         flows(arena.take<Flows>(n.paths)),
         ends(arena.tournament(n.paths)),

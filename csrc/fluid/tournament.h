@@ -58,8 +58,8 @@ struct Tournament {
   }
 
   // Takes out the item with the lowest key, of several the first; -1 when there is none.
-  DEVICE int32_t pop(const Team& team) const {
-    const double low = lowest(team);
+  DEVICE int32_t pop(const Team& team, double& low) const {
+    low = lowest(team);
     if (low == kInfinity) return -1;
     const int32_t block = team.first(blocks(), [&](int32_t i) { return winner[i] == low; });
     const int32_t item =

@@ -31,7 +31,7 @@ class World {
         state_(arena, sizes_),
         rates_{paths(batch, world), {},          state_.rate,  state_.before,  state_.bottleneck, state_.counted,
                state_.left,         state_.link, state_.share, state_.members, state_.touched,    state_.candidates,
-               state_.queue} {}
+               state_.others,       state_.queue} {}
 
   HD static Sizes sizes(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
@@ -50,9 +50,10 @@ class World {
     double now = 0, horizon = 0;
     while (event % kPoll != 0 || !team.poll(cancel_)) {
       done += pass_on(team, horizon);
-      rates_(
-          team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
-          [&](int32_t p, double before, double rate) { settle(p, before, rate, now); });
+      if (!rates_(
+              team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
+              [&](int32_t p, double longer) { settle(p, longer, now); }))
+        return kNotConverged;
       begin_flows(team, now);
       const double flow_end = state_.ends.lowest(team), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
@@ -78,7 +79,8 @@ class World {
   }
 
   DEVICE void begin(const Team& team) {
-    for (const List* list : {&state_.touched, &state_.candidates, &state_.changed, &state_.due, &state_.over})
+    for (const List* list :
+         {&state_.touched, &state_.candidates, &state_.others, &state_.changed, &state_.due, &state_.over})
       team.set(list->size, 0);
     for (const Tournament* each : {&state_.queue, &state_.ends, &state_.waits}) each->clear(team);
     begin_links(team);
@@ -96,7 +98,7 @@ class World {
     rates_.unit = Unit::of(least, -team.min(links, [&](int32_t l) { return -capacity(l); }));
     team.for_each(links, [&](int32_t l) {
       const Amount all = rates_.unit.amount(capacity(l));
-      state_.link[l] = {all, all.units() * kSame, 0, 0};
+      state_.link[l] = {all, Link::kAmple, static_cast<float>(all.units() * kSame), 0};
       state_.share[l] = {kInfinity, {}, {}, {}, {}, {}, 0, 0, 0, 0};
     });
     team.for_each(static_cast<int32_t>(sizes_.paths), [&](int32_t p) {
@@ -206,10 +208,10 @@ class World {
     mark(p);
   }
 
-  // Another rate from now on: what is left of the first flow takes as much longer as the rate is lower.
-  DEVICE void settle(int32_t p, double before, double rate, double now) const {
+  // From now on what is left of the path's first flow takes so many times as long.
+  DEVICE void settle(int32_t p, double longer, double now) const {
     const double end = state_.ends.key[p];
-    if (end < kInfinity) state_.ends.set(p, now + (end - now) * (before / rate));
+    if (end < kInfinity) state_.ends.set(p, now + (end - now) * longer);
   }
 
   DEVICE void begin_flows(const Team& team, double now) const {

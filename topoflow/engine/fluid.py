@@ -147,6 +147,7 @@ def _raise_unfinished(batch: Batch) -> None:
         law, got = {
             _C.STARVED: ("every flow must get bandwidth", "none"),
             _C.DEADLOCK: ("every task must become ready", "an endless wait"),
+            _C.NOT_CONVERGED: ("rates must be found in a bounded number of steps", "more"),
         }[int(status[index])]
         failures.append(f"{batch.worlds[index].name}: {law}, got {got} for task {stuck}")
     if failures:
