@@ -63,11 +63,13 @@ struct MaxMin {
 
   // What the path's flows use of a link that they cross.
   DEVICE Amount used(int32_t p, double weight, double of_rate) const {
-    return unit.amount(of_rate * weight) * counted[p];
+    return weight == Paths::kOfOne ? unit.amount(of_rate) : unit.amount(of_rate * weight) * counted[p];
   }
 
-  DEVICE static Amount weigh(double weight) { return weight == 1 ? Amount{kWhole, 0} : Amount::of(weight * kWhole); }
-  DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight) * counted[p]; }
+  DEVICE static Amount weigh(double weight, int32_t flows) {
+    return weight == Paths::kOfOne ? Amount{kWhole, 0} : Amount::of(weight * kWhole) * flows;
+  }
+  DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight, counted[p]); }
 
   // What the flows of a path use of the links that they cross, at one rate and at another.
   struct Use {
@@ -110,7 +112,7 @@ struct MaxMin {
     const Uses use = uses(p, then > 0 ? rate[p] : 0, 0);
     paths.for_each_hop(p, [&](int32_t l, double weight) {
       atomic_add(&link[l].left, use.on(weight).had);
-      if (now > 0) atomic_add(&share[l].open, weigh(weight) * now);
+      if (now > 0) atomic_add(&share[l].open, weigh(weight, now));
       if (then == 0) enlist(p, l);
       if (now == 0) atomic_add(&share[l].idle, 1);
       touch(l);

@@ -14,6 +14,8 @@ struct Paths {
   const double* limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
   int32_t world_links;     // L; the link of a path's limit is L + path
 
+  static constexpr double kOfOne = -1;  // the weight on that link: all of one flow, however many there are
+
   DEVICE bool has_hops(int32_t path) const { return offsets[path] < offsets[path + 1]; }
 
   // Calls f(link, weight) for every hop.
@@ -24,12 +26,13 @@ struct Paths {
       for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], 1.0);
     else
       for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], weight[hop]);
-    if (limit && limit[path] < kInfinity) f(world_links + path, 1.0);
+    if (limit && limit[path] < kInfinity) f(world_links + path, kOfOne);
   }
 
   // A link that the path crosses.
   DEVICE double weight_on(int32_t path, int32_t link) const {
-    if (!weight || link >= world_links) return 1.0;
+    if (link >= world_links) return kOfOne;
+    if (!weight) return 1.0;
     int64_t hop = offsets[path];
     while (links[hop] != link) ++hop;
     return weight[hop];
