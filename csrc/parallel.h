@@ -1,8 +1,9 @@
 // The one file that knows a GPU from a CPU.
 //
 // A *team* runs one world: a block of threads on a GPU, one thread on a CPU. All threads of a team call the same
-// team functions in the same order; each of them ends with the whole team having seen its effects. The backend is a
-// namespace, so that both fit in one library.
+// team functions in the same order; each of them ends with the whole team having seen its effects. So what decides
+// which one comes next must be the same for all threads: none may write what another still reads since the last of
+// them. The backend is a namespace, so that both fit in one library.
 #pragma once
 
 #include <thrust/device_free.h>
@@ -76,6 +77,9 @@ class Team {
 
   __device__ std::byte* fast() const { return fast_; }
 
+  // Until all threads are here.
+  __device__ void wait() const { __syncthreads(); }
+
   template <class F>
   __device__ void for_each(int32_t n, F f) const {
     for (int32_t i = threadIdx.x; i < n; i += blockDim.x) f(i);
@@ -140,19 +144,20 @@ class Team {
     return __syncthreads_or(found) != 0;
   }
 
-  // What one thread sets or reads while no thread changes it.
+  // One number for all threads, which any of them may change afterwards.
   __device__ void set(int32_t* to, int32_t value) const {
     if (threadIdx.x == 0) *to = value;
     __syncthreads();
-  }
-  // What the host may change at any time.
-  __device__ bool poll(const int32_t* from) const {
-    return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }
   __device__ int32_t get(const int32_t* from) const {
     const int32_t value = *from;
     __syncthreads();
     return value;
+  }
+
+  // What the host may change at any time.
+  __device__ bool poll(const int32_t* from) const {
+    return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }
 
  private:
@@ -185,23 +190,28 @@ __global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t
 }
 
 // How many teams run at once, and how much fast memory each of them gets: `bytes`, if a multiprocessor then still has
-// kFastTeams of them, else none.
+// room for kFastTeams of them, else none.
 struct Launch {
   int32_t teams;
-  int64_t fast;
+  int64_t fast;  // B
 };
 
 constexpr int kFastTeams = 4;
 
 template <class Job>
 Launch most_teams(int64_t bytes, int32_t) {
-  static_assert(Job::kThreads <= 32 * kMostWarps);
-  int device = 0, processors = 0, blocks = 0, most = 0;
+  static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
+  int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
+  cudaFuncAttributes kernel{};
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const int64_t fast = Job::kFast && bytes * kFastTeams <= most ? bytes : 0;
-  check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(fast)));
+  check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
+  check(cudaFuncGetAttributes(&kernel, run_teams<Job>));
+  const int most = shared / kFastTeams - reserved - static_cast<int>(kernel.sharedSizeBytes);
+  const int64_t fast = Job::kFast && bytes <= most ? bytes : 0;
+  // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
+  check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, fast));
   return {processors * (blocks > 0 ? blocks : 1), fast};
 }
@@ -266,6 +276,8 @@ class Team {
  public:
   std::byte* fast() const { return nullptr; }
 
+  void wait() const {}
+
   template <class F>
   void for_each(int32_t n, F f) const {
     for (int32_t i = 0; i < n; ++i) f(i);
@@ -310,11 +322,11 @@ class Team {
     return found;
   }
 
-  // What the caller may change at any time.
-  bool poll(const int32_t* from) const { return *const_cast<const volatile int32_t*>(from) != 0; }
-
   void set(int32_t* to, int32_t value) const { *to = value; }
   int32_t get(const int32_t* from) const { return *from; }
+
+  // What the caller may change at any time.
+  bool poll(const int32_t* from) const { return *const_cast<const volatile int32_t*>(from) != 0; }
 };
 
 struct Stream {};

@@ -46,7 +46,7 @@ struct MaxMin {
   DEVICE bool operator()(const Team& team, const List& changed, int32_t event, const Flows& flows,
                          const Settle& settle) const {
     team.for_each(team.get(changed.size), [&](int32_t i) { reopen(changed[i], flows(changed[i]), event); });
-    requeue(team, event);
+    requeue(team, event, true);
     const int64_t patience = kPatience * (int64_t{queue.n} + 1);
     double key;
     int32_t l;
@@ -126,10 +126,11 @@ struct MaxMin {
   // Opens all paths: progressive filling from nothing, which fills each link once. Nobody has proved that links filled
   // again and again, as above, are done soon in every world.
   DEVICE void start_over(const Team& team, int32_t event) const {
+    team.wait();  // a thread may still read what let this one leave fill() early
     team.for_each(queue.n, [&](int32_t l) {
       for (int32_t i = share[l].first; i < share[l].first + share[l].listed; ++i) {
         const int32_t p = members[i];
-        if (counted[p] == 0 || rate[p] == kOpen || bottleneck[p] != l) continue;
+        if (bottleneck[p] != l || counted[p] == 0 || rate[p] == kOpen) continue;  // first whose it is: one thread's
         release(p);
         const Uses use = uses(p, rate[p], 0);
         paths.for_each_hop(p, [&](int32_t each, double weight) {
@@ -146,7 +147,7 @@ struct MaxMin {
       share[l].level = kInfinity;
       share[l].above = share[l].above_used = {};
     });
-    requeue(team, event);
+    requeue(team, event, true);
   }
 
   DEVICE void enlist(int32_t p, int32_t l) const {
@@ -165,11 +166,14 @@ struct MaxMin {
     atomic_add(&share[l].held, Amount{} - weigh(p, weight));
   }
 
-  DEVICE void requeue(const Team& team, int32_t event) const {
+  // Queues the touched links whose level is another. `opened`: paths have been opened on them.
+  DEVICE void requeue(const Team& team, int32_t event, bool opened) const {
     team.for_each(team.get(touched.size), [&](int32_t i) {
       const int32_t l = touched[i];
       Share& k = share[l];
       link[l].touched = 0;
+      // It had less than ample left only between two paths, so whether it was touched depends on which came first.
+      if (!opened && !link[l].holds() && link[l].left.high >= Link::kAmple) return;
       if (2 * k.idle > k.listed) clean(k, event);
       if (k.held + k.open == Amount{}) {
         k.level = kInfinity;
@@ -224,7 +228,7 @@ struct MaxMin {
       k.above = k.above_used = {};
       link[l].watch = Link::kAlways;
     });
-    requeue(team, event);
+    requeue(team, event, false);
   }
 
   // Another link comes before this one: then this goes back into the queue.
