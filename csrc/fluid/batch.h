@@ -41,7 +41,7 @@ struct Batch {
   const int64_t* link_offsets;  // [W+1] where the worlds' links begin
   const double* capacity;       // [links of all worlds] B/s
   const double* latency;        // [links of all worlds] s
-  const int32_t* cancel;        // [1] not 0: stop
+  const int32_t* cancel;        // [1] not 0: stop; in memory of the host
   double* start;                // out [tasks of all worlds] s
   double* finish;               // out [tasks of all worlds] s
   int32_t* status;              // out [W] Status

@@ -15,7 +15,7 @@ struct Flow {
 };
 
 struct Flows {
-  int32_t count;
+  int32_t count;    // also those that have just arrived
   int32_t root;     // the flow that ends first, -1: none
   int32_t arrived;  // a flow that is not in the heap yet, -1: none
   int32_t changed;  // 1: flows came or went in this event

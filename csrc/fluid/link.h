@@ -36,6 +36,8 @@ DEVICE int64_t atomic_add(Amount* to, const Amount& value) {
 }
 
 // One for all links of a world: 2^-30 of the least capacity, or more where the greatest would not fit.
+//   links of 1 GB/s and 400 GB/s   -> 1e9 / 2^30 = 0.93 B/s
+//   links of 1 B/s and 1 EB/s      -> 1e18 / 2^55 = 28 B/s, and `low` still counts 2^-30 of that
 struct Unit {
   double per_unit, unit;  // units in 1 B/s, B/s of a unit
 
@@ -50,7 +52,7 @@ struct Unit {
 struct Link {
   Amount left;      // capacity less what all paths use that are not open
   int64_t watch;    // with less left, of `high`, a link is looked at: kAlways or kAmple
-  float slack;      // units by which rounding may overrun it
+  float slack;      // units by which rounding may overrun it, kSame of its capacity
   int32_t touched;  // 1: it has to be looked at
 
   static constexpr int64_t kAlways = int64_t{1} << 62;  // it holds paths back

@@ -23,12 +23,12 @@ namespace topoflow::BACKEND {
 struct MaxMin {
   Paths paths;
   Unit unit;
-  double* rate;         // [P] B/s of each flow, or kOpen, or kIdle
+  double* rate;         // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
   double* before;       // [P] B/s, open paths: their rate before
   int32_t* bottleneck;  // [P] the link that holds the path back
   int32_t* counted;     // [P] flows that the links know of
   int32_t* left;        // [P] event at which the last flow left
-  Link* link;           // [L]
+  Link* link;           // [L] with those of the paths' limits
   Share* share;         // [L]
   int32_t* members;     // [H] the paths of every link that have flows, and some that had
   List touched;         // links

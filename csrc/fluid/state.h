@@ -39,23 +39,23 @@ class Arena {
 };
 
 struct Sizes {
-  int64_t tasks, paths, hops, links;
+  int64_t tasks, paths, hops, links;  // the last two with those of the paths' limits
 };
 
-// What a team keeps while it runs a world of T tasks, P paths, H hops and L links.
+// What a team keeps while it runs a world of T tasks, P paths, H hops and L links, limits counted as in Sizes.
 struct State {
   Link* link;           // [L]
   Share* share;         // [L]
   Tournament queue;     // links by B/s
   List touched;         // links
-  double* rate;         // [P] see MaxMin
-  double* before;       // [P]
-  int32_t* bottleneck;  // [P]
-  int32_t* counted;     // [P]
-  int32_t* left;        // [P]
+  double* rate;         // [P] B/s, see MaxMin
+  double* before;       // [P] B/s
+  int32_t* bottleneck;  // [P] links
+  int32_t* counted;     // [P] flows
+  int32_t* left;        // [P] events
   List candidates;      // paths
   List others;          // paths
-  int32_t* members;     // [H]
+  int32_t* members;     // [H] paths
   Flows* flows;         // [P]
   Tournament ends;      // paths by s
   List changed;         // paths
