@@ -21,12 +21,14 @@ struct Paths {
   // Calls f(link, weight) for every hop.
   template <class F>
   DEVICE void for_each_hop(int32_t path, const F& f) const {
-    const int64_t end = offsets[path + 1];
-    if (!weight)
-      for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], 1.0);
-    else
-      for (int64_t hop = offsets[path]; hop < end; ++hop) f(links[hop], weight[hop]);
-    if (limit && limit[path] < kInfinity) f(world_links + path, kOfOne);
+    const int64_t first = offsets[path], end = offsets[path + 1];
+    if (!weight && !limit) {  // as nearly always: on its own, f is small with this weight
+      for (int64_t hop = first; hop < end; ++hop) f(links[hop], 1.0);
+      return;
+    }
+    const int64_t all = end + (limit && limit[path] < kInfinity);
+    for (int64_t hop = first; hop < all; ++hop)
+      f(hop < end ? links[hop] : world_links + path, hop == end ? kOfOne : weight ? weight[hop] : 1.0);
   }
 
   // A link that the path crosses.

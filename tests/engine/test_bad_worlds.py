@@ -21,9 +21,9 @@ def zeros(length: int, dtype: type) -> np.ndarray:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("path_weight", np.array([1.0, 0.0]), r"w\.path_weight\[1\]: must be in \(0, 1\], got 0\.0"),
-        ("path_weight", np.array([1.5, 1.0]), r"w\.path_weight\[0\]: must be in \(0, 1\], got 1\.5"),
-        ("path_weight", np.array([np.nan, 1.0]), r"w\.path_weight\[0\]: must be in \(0, 1\], got nan"),
+        ("path_weight", np.array([1.0, 0.0]), r"w\.path_weight\[1\]: must be in \[1e-06, 1\], got 0\.0"),
+        ("path_weight", np.array([1.5, 1.0]), r"w\.path_weight\[0\]: must be in \[1e-06, 1\], got 1\.5"),
+        ("path_weight", np.array([np.nan, 1.0]), r"w\.path_weight\[0\]: must be in \[1e-06, 1\], got nan"),
         ("path_weight", np.array([1.0]), r"w\.path_weight: expected \[H\] = \[2\], got \[1\]"),
         ("path_limit", np.array([0.0, np.inf]), r"w\.path_limit\[0\]: must be positive, got 0\.0"),
         ("path_limit", np.array([1.0, -1.0]), r"w\.path_limit\[1\]: must be positive, got -1\.0"),

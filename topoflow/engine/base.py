@@ -39,7 +39,7 @@ class Graph:
     """Tasks, dependencies and paths: what worlds that differ only in their links' numbers share.
 
     Laws: ``after`` names earlier tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
-    links, each at most once on a path, weights are in (0, 1], limits are positive, and inf for a path without links.
+    links, each at most once on a path, weights are in [1e-6, 1], limits are positive, and inf for a path without links.
     """
 
     delay: Floats  # [T] s, fixed

@@ -17,6 +17,7 @@ from topoflow.engine.base import Graph, World
 Array = NDArray[Any]
 
 MOST = 2**31 - 1  # tasks, dependencies, paths, hops of a batch, links of a world: the kernels number them in 32 bits
+LEAST_WEIGHT = 1e-6  # the kernels keep weights to 2^-60: this one to 1e-12 of itself
 
 
 def counts(graph: Graph) -> dict[str, int]:
@@ -62,7 +63,7 @@ def _check_paths(name: str, graph: Graph) -> None:
     if graph.path_weight is not None:
         weight = graph.path_weight
         _check_length(f"{name}.path_weight", weight, "H", len(graph.path_links))
-        _check_all(f"{name}.path_weight", weight, (weight > 0) & (weight <= 1), "must be in (0, 1]")
+        _check_all(f"{name}.path_weight", weight, (weight >= LEAST_WEIGHT) & (weight <= 1), "must be in [1e-06, 1]")
     if graph.path_limit is not None:
         limit = graph.path_limit
         _check_length(f"{name}.path_limit", limit, "P", len(hops))
