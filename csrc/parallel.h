@@ -65,9 +65,6 @@ DEVICE int64_t atomic_add(int64_t* to, int64_t value) {  // two's complement: un
   return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
 
-// Sets a flag, if the condition holds; says whether it was this call that set it.
-DEVICE bool set_if(bool condition, int32_t* flag) { return condition && atomicExch(flag, 1) == 0; }
-
 class Team {
  public:
   static constexpr int kWords = 4;  // of a sum
@@ -263,13 +260,6 @@ DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) {
   const int32_t before = *to;
   *to = value;
   return before;
-}
-
-// Sets a flag, if the condition holds; says whether it was this call that set it.
-DEVICE bool set_if(bool condition, int32_t* flag) {
-  const bool first = condition & (*flag == 0);
-  *flag |= condition;
-  return first;
 }
 
 class Team {

@@ -37,7 +37,8 @@ struct MaxMin {
   Tournament queue;     // links by B/s
 
   static constexpr double kOpen = kInfinity, kIdle = -1;
-  static constexpr int64_t kPatience = 64;  // fillings per link and event; 3 at most were seen
+  static constexpr int64_t kPatience =
+      64;  // fillings per link and event; 3 in the first event of case B of benchmarks/
 
   // `changed` are paths, `flows` tells how many flows each has now, settle(path, old rate / new rate) is
   // called for each new rate, for some paths several times.
@@ -102,7 +103,7 @@ struct MaxMin {
     return even(link[l].left + k.held_used + k.above_used, k.held + k.above + k.open);
   }
 
-  DEVICE void touch(int32_t l) const { touched.append_if(set_if(true, &link[l].touched), l); }
+  DEVICE void touch(int32_t l) const { touched.append_if(atomic_exchange(&link[l].touched, 1) == 0, l); }
 
   // What a path with other flows than before had is free, what it will get is open.
   DEVICE void reopen(int32_t p, int32_t now, int32_t event) const {

@@ -38,7 +38,7 @@ struct Tournament {
   // No two threads at once for one item.
   DEVICE void set(int32_t item, double value) const {
     key[item] = value;
-    again.append_if(set_if(true, &stale[item >> log]), item >> log);
+    again.append_if(atomic_exchange(&stale[item >> log], 1) == 0, item >> log);
   }
 
   DEVICE void lower(int32_t item, double value) const {

@@ -150,9 +150,7 @@ class World {
       state_.waits.set(task, finish_[task]);
   }
 
-  DEVICE void mark(int32_t p) const {
-    if (atomic_exchange(&state_.flows[p].changed, 1) == 0) state_.changed.append(p);
-  }
+  DEVICE void mark(int32_t p) const { state_.changed.append_if(atomic_exchange(&state_.flows[p].changed, 1) == 0, p); }
 
   // The first flow of the path ends at `end`, and maybe others by the horizon. (One that began with an event, before
   // its own time, may have been given enough to end before it too, if `merge` is large.)
