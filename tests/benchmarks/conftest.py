@@ -5,6 +5,7 @@ And the peer, which is compiled once for all tests.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,5 +20,7 @@ from simgrid_peer import SimGrid
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
     missing = SimGrid.missing()
     if missing is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must have the peer: {missing}")
         pytest.skip(f"the peer cannot be built: {missing}")
     return SimGrid.build(tmp_path_factory.mktemp("simgrid"))
