@@ -16,6 +16,7 @@ from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
+from topoflow.engine.checks import check_merge
 from topoflow.engine.collectives import ALGORITHMS
 from topoflow.engine.paths import ROUTINGS
 from topoflow.engine.placement import place
@@ -150,9 +151,7 @@ def check(config: Mapping[str, Any]) -> None:
 def _check_merge(settings: object) -> None:
     if not isinstance(settings, Mapping) or set(settings) != {"merge"}:
         raise ValueError(f"fluid: must be a mapping with the key merge, got {settings}")
-    merge = settings["merge"]
-    if not isinstance(merge, int | float) or isinstance(merge, bool) or not 0 <= merge < 1:
-        raise ValueError(f"fluid.merge: must be a number in [0, 1), got {merge!r}")
+    check_merge("fluid.merge", settings["merge"])
 
 
 def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:

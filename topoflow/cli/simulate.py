@@ -14,6 +14,7 @@ from rich.table import Table
 
 from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
+from topoflow.engine.checks import check_merge
 from topoflow.engine.fluid import simulate
 from topoflow.engine.world_file import WorldFile, read
 from topoflow.report.files import check_folder, whole_folder
@@ -73,16 +74,16 @@ def parse(settings: Sequence[str]) -> dict[str, str]:
         raise ValueError("world: must be given, as in world=FILE.json")
     if found.get("device", "cpu") not in DEVICES:
         raise ValueError(f"device: must be one of {', '.join(DEVICES)}, got {found['device']!r}")
-    if not _is_merge(found.get("fluid.merge", "0")):
-        raise ValueError(f"fluid.merge: must be a number in [0, 1), got {found['fluid.merge']!r}")
+    check_merge("fluid.merge", _number(found.get("fluid.merge", "0")))
     return found
 
 
-def _is_merge(text: str) -> bool:
+def _number(text: str) -> float | str:
+    """The number that the text is, the text where it is none."""
     try:
-        return 0 <= float(text) < 1
+        return float(text)
     except ValueError:
-        return False
+        return text
 
 
 def write(file: WorldFile, timeline: Timeline, out: Path) -> None:

@@ -22,6 +22,7 @@ from topoflow import _C
 from topoflow.engine.arrays import Home, home, links_of
 from topoflow.engine.base import Graph, Timeline, World
 from topoflow.engine.batch import Batch, pack, pieces
+from topoflow.engine.checks import check_merge
 from topoflow.engine.launch import MEMORY, Progress, count_threads, run
 from topoflow.engine.timelines import link_bytes, timeline
 
@@ -99,8 +100,7 @@ class _Settings:
     threads: int  # 0: all
 
     def __post_init__(self) -> None:
-        if not 0 <= self.merge < 1:
-            raise ValueError(f"merge: must be in [0, 1), got {self.merge!r}")
+        check_merge("merge", self.merge)
 
 
 def _tell(progress: Progress, earlier: int, done: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Graph, Offsets, Timeline, World
-from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.checks import check_graph, check_links, check_merge
 
 # Two instants (or two shares) closer than this, relatively, are one.
 SAME = 1e-12
@@ -71,8 +71,7 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     Raises ``ValueError`` when a flow has no bandwidth or a task waits for ever, or where an array breaks a law of
     ``Graph`` or ``World``.
     """
-    if not 0 <= merge < 1:
-        raise ValueError(f"merge: must be in [0, 1), got {merge!r}")
+    check_merge("merge", merge)
     check_graph(world.name, world.graph)
     check_links(world)
     graph = world.graph
