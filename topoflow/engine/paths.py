@@ -39,12 +39,12 @@ def union(subflows: Sequence[Subflow], limit: float = math.inf) -> Hops:
     Two paths 0-1-3 and 0-2-3 with half of the bytes each cross 0 and 3 with all bytes, and 1 and 2 with half of them.
     """
     share: dict[int, float] = {}
-    ahead: dict[int, int] = {}  # hops behind the link, at most
+    behind: dict[int, int] = {}  # hops behind the link, at most
     for subflow in subflows:
         for position, link in enumerate(reversed(subflow.links)):
             share[link] = share.get(link, 0.0) + subflow.weight
-            ahead[link] = max(ahead.get(link, 0), position)
-    links = tuple(sorted(share, key=lambda link: -ahead[link]))
+            behind[link] = max(behind.get(link, 0), position)
+    links = tuple(sorted(share, key=lambda link: -behind[link]))
     return Hops(links, tuple(min(share[link], 1.0) for link in links), limit)  # 1 + 1e-16 is 1
 
 
