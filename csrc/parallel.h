@@ -27,6 +27,9 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #endif
 
 namespace topoflow::BACKEND {
@@ -53,6 +56,40 @@ DEVICE double lowest(int32_t n, const F& f) {
   return low[2] < low[0] ? low[2] : low[0];
 }
 
+DEVICE double lowest_of(int32_t n, const double* values) {
+#if defined(__SSE2__) && !defined(__CUDACC__)  // compilers do not see that no value is NaN
+  __m128d low[4] = {_mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity)};
+  int32_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int32_t lane = 0; lane < 4; ++lane) low[lane] = _mm_min_pd(low[lane], _mm_loadu_pd(values + i + 2 * lane));
+  for (; i < n; ++i) low[0] = _mm_min_sd(low[0], _mm_load_sd(values + i));
+  low[0] = _mm_min_pd(_mm_min_pd(low[0], low[1]), _mm_min_pd(low[2], low[3]));
+  return _mm_cvtsd_f64(_mm_min_sd(low[0], _mm_unpackhi_pd(low[0], low[0])));
+#else
+  return lowest(n, [=](int32_t i) { return values[i]; });
+#endif
+}
+
+// The lowest of n values above `floor`, which is none of infinity or less than 0.
+DEVICE double lowest_above(int32_t n, const double* values, double floor) {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  const __m128d infinity = _mm_set1_pd(kInfinity), low = _mm_set1_pd(floor);
+  // Not a number where it is not above, and then minpd takes the other.
+  const auto above = [=](__m128d x) { return _mm_or_pd(x, _mm_cmple_pd(x, low)); };
+  __m128d lowest[2] = {infinity, infinity};
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    lowest[0] = _mm_min_pd(above(_mm_loadu_pd(values + i)), lowest[0]);
+    lowest[1] = _mm_min_pd(above(_mm_loadu_pd(values + i + 2)), lowest[1]);
+  }
+  for (; i < n; ++i) lowest[0] = _mm_min_pd(above(_mm_load1_pd(values + i)), lowest[0]);
+  lowest[0] = _mm_min_pd(lowest[0], lowest[1]);
+  return _mm_cvtsd_f64(_mm_min_sd(lowest[0], _mm_unpackhi_pd(lowest[0], lowest[0])));
+#else
+  return lowest(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
+#endif
+}
+
 #ifdef __CUDACC__
 
 constexpr int kMostWarps = 8;  // of a team
@@ -63,6 +100,16 @@ DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) { return atomicExch(t
 
 DEVICE int64_t atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
   return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+
+DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) {
+  atomic_add(to, first);
+  atomic_add(to + 1, second);
+}
+
+// Of numbers that are not negative: their bits are in the order of the numbers.
+DEVICE void atomic_max(double* to, double value) {
+  atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
 }
 
 class Team {
@@ -96,6 +143,13 @@ class Team {
     return lowest;
   }
 
+  __device__ double min_of(int32_t n, const double* values) const {
+    return min(n, [=](int32_t i) { return values[i]; });
+  }
+  __device__ double min_above(int32_t n, const double* values, double floor) const {
+    return min(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
+  }
+
   // The sum of n values of a type that is made of integers and has +.
   template <class F>
   __device__ auto sum(int32_t n, F f) const {
@@ -125,6 +179,19 @@ class Team {
   __device__ int32_t first(int32_t n, F found) const {
     const double i = min(n, [&](int32_t j) { return found(j) ? static_cast<double>(j) : kInfinity; });
     return i < n ? static_cast<int32_t>(i) : n;
+  }
+
+  // What is at `from` is at `to` as well.
+  template <class T>
+  __device__ void copy(int32_t n, const T* from, T* to) const {
+    for_each(n, [=](int32_t i) { to[i] = from[i]; });
+  }
+
+  // The list becomes those i < n that are wanted.
+  template <class List, class F>
+  __device__ void select(int32_t n, const List& list, F wanted) const {
+    set(list.size, 0);
+    for_each(n, [&](int32_t i) { list.append_if(wanted(i), i); });
   }
 
   // The list becomes those of n items that are wanted.
@@ -256,11 +323,23 @@ DEVICE int64_t atomic_add(int64_t* to, int64_t value) {
   return before;
 }
 
+DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) {
+#ifdef __SSE2__
+  __m128i* const both = reinterpret_cast<__m128i*>(to);
+  _mm_storeu_si128(both, _mm_add_epi64(_mm_loadu_si128(both), _mm_set_epi64x(second, first)));
+#else
+  to[0] += first;
+  to[1] += second;
+#endif
+}
+
 DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) {
   const int32_t before = *to;
   *to = value;
   return before;
 }
+
+DEVICE void atomic_max(double* to, double value) { *to = value > *to ? value : *to; }
 
 class Team {
  public:
@@ -277,6 +356,8 @@ class Team {
   double min(int32_t n, F f) const {
     return lowest(n, f);
   }
+  double min_of(int32_t n, const double* values) const { return lowest_of(n, values); }
+  double min_above(int32_t n, const double* values, double floor) const { return lowest_above(n, values, floor); }
 
   // The sum of n values of a type that is made of integers and has +.
   template <class F>
@@ -294,14 +375,34 @@ class Team {
     return i;
   }
 
+  // What is at `from` is at `to` as well.
+  template <class T>
+  void copy(int32_t n, const T* from, T* to) const {
+    memcpy(to, from, n * sizeof(T));
+  }
+
+  // The list becomes those i < n that are wanted.
+  template <class List, class F>
+  void select(int32_t n, const List& list, F wanted) const {
+    int32_t* end = list.items;
+    for (int32_t i = 0; i < n; ++i) {
+      *end = i;
+      end += wanted(i);
+    }
+    const auto size = static_cast<int32_t>(end - list.items);
+    *list.size = size;
+  }
+
   // The list becomes those of n items that are wanted.
   template <class List, class F>
   void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
-    int32_t size = 0;
+    int32_t* end = list.items;
+#pragma GCC unroll 4
     for (int32_t i = 0; i < n; ++i) {
-      list.items[size] = items[i];
-      size += wanted(items[i]);
+      *end = items[i];
+      end += wanted(items[i]);
     }
+    const auto size = static_cast<int32_t>(end - list.items);
     *list.size = size;
   }
 

@@ -12,7 +12,15 @@
 
 namespace topoflow {
 
-enum Status : int32_t { kPending = 0, kDone = 1, kStarved = 2, kDeadlock = 3, kCancelled = 4, kNotConverged = 5 };
+enum Status : int32_t {
+  kPending = 0,
+  kDone = 1,
+  kStarved = 2,
+  kDeadlock = 3,
+  kCancelled = 4,
+  kNotConverged = 5,
+  kPaused = 6
+};
 
 struct Graphs {
   int64_t tasks, dependencies;
@@ -41,9 +49,11 @@ struct Batch {
   const int64_t* link_offsets;  // [W+1] where the worlds' links begin
   const double* capacity;       // [links of all worlds] B/s
   const double* latency;        // [links of all worlds] s
+  const double* until;          // [W] s, a world is paused before the first event after it; nullptr: none is
   const int32_t* cancel;        // [1] not 0: stop; in memory of the host
   double* start;                // out [tasks of all worlds] s
   double* finish;               // out [tasks of all worlds] s
+  double* left;                 // out [tasks of all worlds] B that a paused world has to send; nullptr without `until`
   int32_t* status;              // out [W] Status
   double merge;                 // relative time within which ends are one event
   int32_t threads;              // of the CPU, 0: all

@@ -49,31 +49,39 @@ struct Unit {
   DEVICE Amount amount(double rate) const { return Amount::of(rate * per_unit); }
 };
 
+// What a hop reads and writes.
 struct Link {
-  Amount left;      // capacity less what all paths use that are not open
-  int64_t watch;    // with less left, of `high`, a link is looked at: kAlways or kAmple
+  Amount left;  // capacity less what all paths use that are not open
+  Amount open;  // weight of the open paths, kWhole for each flow
+};
+
+// What else is known of it.
+struct Share {
+  int64_t watch;    // with less left, of `high`, the link is looked at
+  double level;     // B/s: the rate of the paths that it holds back; infinity: there are none
+  Amount total;     // weight of all paths
   float slack;      // units by which rounding may overrun it, kSame of its capacity
   int32_t touched;  // 1: it has to be looked at
+  int32_t first;    // where its row of `members` begins
+  int32_t listed;   // paths there
+  int32_t idle;     // of these, without flows
+  int32_t cleaned;  // event at which idle ones were last taken out
+  int32_t from;     // where the paths that it holds back begin, in the order of filling; until it is filled, its place
+                    // among the keys
+  int32_t awake;    // 1: it takes part in the filling
 
   static constexpr int64_t kAlways = int64_t{1} << 62;  // it holds paths back
   static constexpr int64_t kAmple = 1 << 24;            // so much left, and it is not over, whatever `low` says
 
   DEVICE bool holds() const { return watch == kAlways; }
-  DEVICE bool over() const { return left.units() < -static_cast<double>(slack); }
 };
 
-// The part of it that only its own filling needs.
-struct Share {
-  double level;      // B/s: the rate of the paths that it holds back; infinity: there are none
-  Amount held;       // their weight, kWhole for each flow
+// Whom it holds back, and who has more.
+struct Held {
+  Amount held;       // weight of the paths that it holds back
   Amount held_used;  // what they use
   Amount above;      // the same of those that have more, held back elsewhere
   Amount above_used;
-  Amount open;      // weight of the open paths
-  int32_t first;    // where its row of `members` begins
-  int32_t listed;   // paths there
-  int32_t idle;     // of these, without flows
-  int32_t cleaned;  // event at which idle ones were last taken out
 };
 
 }  // namespace topoflow::BACKEND

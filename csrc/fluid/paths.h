@@ -7,22 +7,33 @@
 
 namespace topoflow::BACKEND {
 
+struct Row {
+  int32_t first, hops;
+};
+
 struct Paths {
   const int64_t* offsets;  // [P+1] hops of every path
   const int32_t* links;    // [H]   their links
   const double* weight;    // [H]   share of a flow's rate that the hop carries; null: all of it
   const double* limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
   int32_t world_links;     // L; the link of a path's limit is L + path
+  const Row* rows;         // [P]   where a path's hops are if some have been left out; null: where offsets say
 
   static constexpr double kOfOne = -1;  // the weight on that link: all of one flow, however many there are
+
+  // All hops carry all of a flow's rate, and no path has a limit, as nearly always.
+  DEVICE bool plain() const { return !weight && !limit; }
+
+  DEVICE int64_t begin(int32_t path) const { return rows ? rows[path].first : offsets[path]; }
+  DEVICE int64_t end(int32_t path) const { return rows ? rows[path].first + rows[path].hops : offsets[path + 1]; }
 
   DEVICE bool has_hops(int32_t path) const { return offsets[path] < offsets[path + 1]; }
 
   // Calls f(link, weight) for every hop.
   template <class F>
   DEVICE void for_each_hop(int32_t path, const F& f) const {
-    const int64_t first = offsets[path], end = offsets[path + 1];
-    if (!weight && !limit) {  // as nearly always: on its own, f is small with this weight
+    const int64_t first = begin(path), end = this->end(path);
+    if (plain()) {  // on its own, f is small with this weight
       for (int64_t hop = first; hop < end; ++hop) f(links[hop], 1.0);
       return;
     }
@@ -31,11 +42,17 @@ struct Paths {
       f(hop < end ? links[hop] : world_links + path, hop == end ? kOfOne : weight ? weight[hop] : 1.0);
   }
 
+  DEVICE bool crosses(int32_t path, int32_t link) const {
+    int64_t hop = begin(path);
+    while (hop < end(path) && links[hop] != link) ++hop;
+    return hop < end(path);
+  }
+
   // A link that the path crosses.
   DEVICE double weight_on(int32_t path, int32_t link) const {
     if (link >= world_links) return kOfOne;
     if (!weight) return 1.0;
-    int64_t hop = offsets[path];
+    int64_t hop = begin(path);
     while (links[hop] != link) ++hop;
     return weight[hop];
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "covered.h"
 #include "flows.h"
 #include "maxmin.h"
 
@@ -46,12 +47,16 @@ struct Sizes {
 struct State {
   Link* link;           // [L]
   Share* share;         // [L]
+  Held* held;           // [L]
+  double* before;       // [P] B/s
   Tournament queue;     // links by B/s
   List touched;         // links
+  int32_t* fills;       // [L] links
   double* rate;         // [P] B/s, see MaxMin
-  double* before;       // [P] B/s
   int32_t* bottleneck;  // [P] links
   int32_t* counted;     // [P] flows
+  int32_t* hops;        // [H] links
+  Row* rows;            // [P]
   int32_t* left;        // [P] events
   List candidates;      // paths
   List others;          // paths
@@ -67,12 +72,16 @@ struct State {
   HD State(Arena& arena, const Sizes& n)
       : link(arena.take<Link>(n.links)),
         share(arena.take<Share>(n.links)),
+        held(arena.take<Held>(n.links)),
+        before(arena.take<double>(n.paths)),
         queue(arena.tournament(n.links)),
         touched(arena.list(n.links)),
+        fills(arena.take<int32_t>(n.links)),
         rate(arena.take<double>(n.paths)),
-        before(arena.take<double>(n.paths)),
         bottleneck(arena.take<int32_t>(n.paths)),
         counted(arena.take<int32_t>(n.paths)),
+        hops(arena.take<int32_t>(n.hops)),
+        rows(arena.take<Row>(n.paths)),
         left(arena.take<int32_t>(n.paths)),
         candidates(arena.list(n.paths)),
         others(arena.list(n.paths)),

@@ -45,16 +45,24 @@ struct Tournament {
     if (value < key[item]) set(item, value);
   }
 
+  // Keys have been written beside set(): all blocks play again.
+  DEVICE void replay(const Team& team) const {
+    team.for_each(blocks(), [&](int32_t block) {
+      stale[block] = 1;
+      again.items[block] = block;
+    });
+    team.set(again.size, blocks());
+  }
+
   // Infinity when no item takes part.
   DEVICE double lowest(const Team& team) const {
     team.for_each(team.get(again.size), [&](int32_t i) {
       const int32_t block = again[i];
-      const double* const keys = key + (block << log);
-      winner[block] = topoflow::BACKEND::lowest(size(block), [&](int32_t j) { return keys[j]; });
+      winner[block] = lowest_of(size(block), key + (block << log));
       stale[block] = 0;
     });
     team.set(again.size, 0);
-    return team.min(blocks(), [&](int32_t block) { return winner[block]; });
+    return team.min_of(blocks(), winner);
   }
 
   // Takes out the item with the lowest key, of several the first; -1 when there is none.
@@ -83,7 +91,7 @@ struct Tournament {
     });
   }
 
- private:
+  // Items of a block.
   DEVICE int32_t size(int32_t block) const { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; }
 };
 

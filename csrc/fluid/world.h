@@ -12,6 +12,7 @@
 #pragma once
 
 #include "batch.h"
+#include "layout.h"
 #include "state.h"
 
 namespace topoflow::BACKEND {
@@ -23,15 +24,15 @@ class World {
         base_(graph_.task_offsets[batch.graph[world]]),
         sizes_(sizes(batch, world)),
         merge_(batch.merge > kSame ? batch.merge : kSame),
-        capacity_(batch.capacity + batch.link_offsets[world]),
         latency_(batch.latency + batch.link_offsets[world]),
+        until_(batch.until ? batch.until[world] : kInfinity),
         cancel_(batch.cancel),
         start_(batch.start + batch.task_offsets[world]),
         finish_(batch.finish + batch.task_offsets[world]),
+        left_(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
+        paths_(paths(batch, world)),
         state_(arena, sizes_),
-        rates_{paths(batch, world), {},          state_.rate,  state_.before,  state_.bottleneck, state_.counted,
-               state_.left,         state_.link, state_.share, state_.members, state_.touched,    state_.candidates,
-               state_.others,       state_.queue} {}
+        rates_{rates(batch, world, sizes_, state_)} {}
 
   HD static Sizes sizes(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
@@ -54,9 +55,11 @@ class World {
               team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
               [&](int32_t p, double longer) { settle(p, longer, now); }))
         return kNotConverged;
+      if (rates_.refilling) state_.ends.replay(team);
       begin_flows(team, now);
       const double flow_end = state_.ends.lowest(team), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
+      if (next > until_) return done == sizes_.tasks ? kDone : pause(team);
       if (next == kInfinity) return done == sizes_.tasks ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
       horizon = now * (1 + merge_);
@@ -73,9 +76,36 @@ class World {
   HD static Paths paths(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
     const int64_t first = graphs.path_base[batch.graph[world]];
-    return {graphs.path_offsets + first, graphs.path_links, graphs.path_weight,
+    return {graphs.path_offsets + first,
+            graphs.path_links,
+            graphs.path_weight,
             graphs.path_limit ? graphs.path_limit + first : nullptr,
-            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world])};
+            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
+            nullptr};
+  }
+
+  DEVICE static MaxMin rates(const Batch& batch, int32_t world, const Sizes& sizes, const State& state) {
+    MaxMin rates{};
+    rates.paths = paths(batch, world);
+    rates.capacities = batch.capacity + batch.link_offsets[world];
+    rates.path_count = static_cast<int32_t>(sizes.paths);
+    rates.rate = state.rate;
+    rates.before = state.before;
+    rates.bottleneck = state.bottleneck;
+    rates.counted = state.counted;
+    rates.left = state.left;
+    rates.link = state.link;
+    rates.share = state.share;
+    rates.held = state.held;
+    rates.members = state.members;
+    rates.touched = state.touched;
+    rates.order = rates.candidates = state.candidates;
+    rates.fills = state.fills;
+    rates.queue = state.queue;
+    rates.others = state.others;
+    rates.spare = reinterpret_cast<std::byte*>(state.held);
+    rates.spare_bytes = reinterpret_cast<std::byte*>(state.before + sizes.paths) - rates.spare;
+    return rates;
   }
 
   DEVICE void begin(const Team& team) {
@@ -83,47 +113,13 @@ class World {
          {&state_.touched, &state_.candidates, &state_.others, &state_.changed, &state_.due, &state_.over})
       team.set(list->size, 0);
     for (const Tournament* each : {&state_.queue, &state_.ends, &state_.waits}) each->clear(team);
-    begin_links(team);
+    Layout{rates_, state_}(team);
     team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + base_ + task;
       state_.pending[task] = static_cast<int32_t>(after[1] - after[0]);
       start_[task] = finish_[task] = kInfinity;
       if (after[1] == after[0]) make_ready(task, 0);
     });
-  }
-
-  DEVICE void begin_links(const Team& team) {
-    const auto links = static_cast<int32_t>(sizes_.links);
-    const double least = team.min(links, [&](int32_t l) { return capacity(l) > 0 ? capacity(l) : kInfinity; });
-    rates_.unit = Unit::of(least, -team.min(links, [&](int32_t l) { return -capacity(l); }));
-    team.for_each(links, [&](int32_t l) {
-      const Amount all = rates_.unit.amount(capacity(l));
-      state_.link[l] = {all, Link::kAmple, static_cast<float>(all.units() * kSame), 0};
-      state_.share[l] = {kInfinity, {}, {}, {}, {}, {}, 0, 0, 0, 0};
-    });
-    team.for_each(static_cast<int32_t>(sizes_.paths), [&](int32_t p) {
-      state_.flows[p] = {0, -1, -1, 0};
-      state_.rate[p] = MaxMin::kIdle;
-      state_.counted[p] = 0;
-      state_.left[p] = -1;
-      rates_.paths.for_each_hop(p, [&](int32_t l, double) { atomic_add(&state_.share[l].listed, 1); });
-    });
-    team.for_each(1, [&](int32_t) {
-      int32_t first = 0;
-      for (int32_t l = 0; l < links; ++l) {
-        state_.share[l].first = first;
-        first += state_.share[l].listed;
-        state_.share[l].listed = 0;
-      }
-    });
-  }
-
-  // B/s, 0 for a link that no flow crosses since its path has no limit.
-  DEVICE double capacity(int32_t l) const {
-    const Paths& paths = rates_.paths;
-    if (l < paths.world_links) return capacity_[l];
-    const double limit = paths.limit[l - paths.world_links];
-    return limit < kInfinity ? limit : 0;
   }
 
   // Some path has flows that will never end.
@@ -139,7 +135,7 @@ class World {
       ready = end > ready ? end : ready;
     }
     if (const int32_t p = graph_.path[base_ + task]; p >= 0)
-      rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+      paths_.for_each_hop(p, [&](int32_t l, double weight) {
         if (l < rates_.paths.world_links) wait += weight * latency_[l];
       });
     start_[task] = ready;
@@ -206,10 +202,36 @@ class World {
     mark(p);
   }
 
+  // What is over, and what is left of the rest at `until`: all that has not begun to flow has all its bytes left.
+  DEVICE Status pause(const Team& team) const {
+    team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
+      const bool waits = state_.waits.key[task] < kInfinity;
+      const bool over = finish_[task] < kInfinity && !waits;
+      const bool flows = start_[task] < kInfinity && !waits && !over;
+      if (waits) finish_[task] = kInfinity;
+      left_[task] = over ? 0 : flows ? left(task) : graph_.bytes[base_ + task];
+    });
+    return kPaused;
+  }
+
+  // Bytes of a flow at `until`. One that began with an event, before its own time, has no more than all of them left.
+  DEVICE double left(int32_t task) const {
+    const int32_t p = graph_.path[base_ + task];
+    const double end = state_.ends.key[p], bytes = graph_.bytes[base_ + task];
+    const double served =
+        end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - until_) * state_.rate[p] : 0;
+    const double left = state_.flow[task].target - served;
+    return left > bytes ? bytes : left > 0 ? left : 0;
+  }
+
   // From now on what is left of the path's first flow takes so many times as long.
   DEVICE void settle(int32_t p, double longer, double now) const {
     const double end = state_.ends.key[p];
-    if (end < kInfinity) state_.ends.set(p, now + (end - now) * longer);
+    if (end == kInfinity) return;
+    if (rates_.refilling)
+      state_.ends.key[p] = now + (end - now) * longer;
+    else
+      state_.ends.set(p, now + (end - now) * longer);
   }
 
   DEVICE void begin_flows(const Team& team, double now) const {
@@ -236,11 +258,13 @@ class World {
   int64_t base_;  // this graph's first task
   Sizes sizes_;
   double merge_;
-  const double* capacity_;  // [L] B/s
-  const double* latency_;   // [L] s
-  const int32_t* cancel_;   // [1]
-  double* start_;           // [T] s
-  double* finish_;          // [T] s; until a task is over, when it will have waited
+  const double* latency_;  // [L] s
+  double until_;           // s
+  const int32_t* cancel_;  // [1]
+  double* start_;          // [T] s
+  double* finish_;         // [T] s; until a task is over, when it will have waited
+  double* left_;           // [T] B
+  Paths paths_;            // with links that are covered
   State state_;
   MaxMin rates_;
 };

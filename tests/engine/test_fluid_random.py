@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from topoflow.engine import fluid, reference
 from topoflow.engine.base import Graph, World
+from topoflow.engine.resume import resume
 
 
 def random_world(seed: int) -> World:
@@ -48,3 +51,40 @@ def test_a_limit_is_of_each_flow_on_the_path(run, make_world):
     world = make_world([{"path": [0], "bytes": 60, "limit": 20}, {"path": [0], "bytes": 60, "limit": 20}], [100])
     world.graph.path[:] = 0
     assert run(world).finish.tolist() == pytest.approx([3, 3], rel=1e-12)
+
+
+def with_latency(world: World) -> World:
+    return replace(world, latency=np.random.default_rng(1).choice([0.0, 1e-6, 1e-4], world.graph.links))
+
+
+def instants(world: World, count: int) -> list[float]:
+    """Times within the run at which no task begins or ends, and 0."""
+    ran = reference.simulate(world)
+    events = np.unique(np.concatenate([[0.0], ran.start, ran.finish]))
+    middles = (events[1:] + events[:-1])[np.diff(events) > 1e-6 * events[1:]] / 2
+    return [0.0, *middles[:: max(1, len(middles) // count)].tolist()]
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_a_paused_world_is_where_its_twin_is(seed):
+    world = with_latency(random_world(seed))
+    for until in instants(world, 4):
+        ours, twin = fluid.pause(world, until), reference.pause(world, until)
+        np.testing.assert_allclose(ours.start, twin.start, rtol=1e-9)
+        np.testing.assert_allclose(ours.finish, twin.finish, rtol=1e-9)
+        np.testing.assert_allclose(ours.left, twin.left, rtol=1e-9, atol=1e-9 * world.graph.bytes.max())
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_stop_and_continue_is_the_unbroken_run(seed):
+    world = with_latency(random_world(seed))
+    whole = fluid.simulate([world])[0]
+    finish, rest, task = np.full(world.graph.tasks, np.inf), world, np.arange(world.graph.tasks)
+    for until in instants(world, 6):
+        paused = fluid.pause(rest, until)
+        finish[task] = np.minimum(finish[task], paused.finish)
+        rest, kept = resume(rest, paused)
+        task = task[kept]
+    if len(task):
+        finish[task] = fluid.simulate([rest])[0].finish
+    np.testing.assert_allclose(finish, whole.finish, rtol=1e-9)
