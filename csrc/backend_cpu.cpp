@@ -1,2 +1,3 @@
 #include "backend.h"
 #include "bound/run.h"
+#include "bound/strategy_run.h"

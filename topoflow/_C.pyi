@@ -7,7 +7,19 @@ STARVED: int
 DEADLOCK: int
 CANCELLED: int
 NOT_CONVERGED: int
+PAUSED: int
 
 def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, threads: int) -> int: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
+def strategies(
+    arrays: Mapping[str, Any],
+    step: str,
+    servers: int,
+    first_bucket_bytes: float,
+    bucket_bytes: float,
+    unit: float,
+    budget: int,
+    stream: int,
+    threads: int,
+) -> None: ...
 def levels(arrays: Mapping[str, Any]) -> None: ...
