@@ -9,6 +9,7 @@ from topoflow.workload.bert import Bert
 from topoflow.workload.candle import Candle
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
+from topoflow.workload.moe import Moe
 from topoflow.workload.ncf import Ncf
 from topoflow.workload.resnet50 import Resnet50
 from topoflow.workload.transformer import Transformer
@@ -16,6 +17,20 @@ from topoflow.workload.vgg16 import Vgg16
 
 A100 = Gpu("A100", {"float32": 19.5e12, "bfloat16": 312e12}, 1555e9, 300e9, 40e9)
 
+DEEPSEEK = Moe(
+    A100,
+    layers=28,
+    hidden=2048,
+    heads=16,
+    key_value_heads=16,
+    feed_forward=1408,
+    experts=64,
+    top_k=6,
+    shared_experts=2,
+    dense_layers=1,
+    dense_feed_forward=10944,
+    vocabulary=102400,
+)
 LLAMA = {"learned_positions": False, "gated": True, "tied": False, "bias": False}
 
 
@@ -66,6 +81,31 @@ def test_llama_3_8b_has_its_published_parameters() -> None:
     sizes = {"layers": 32, "hidden": 4096, "heads": 32, "key_value_heads": 8, "feed_forward": 14336}
     model = Transformer(A100, vocabulary=128256, sequence=8192, **sizes, **LLAMA).build()
     assert model.parameters == 8_030_261_248  # meta-llama/Meta-Llama-3-8B
+
+
+def test_mixtral_8x7b_has_its_published_parameters() -> None:
+    assert Moe(A100).build().parameters == 46_702_792_704  # mistralai/Mixtral-8x7B-v0.1
+
+
+def test_deepseek_moe_16b_has_its_published_parameters() -> None:
+    assert DEEPSEEK.build().parameters == 16_375_728_128  # deepseek-ai/deepseek-moe-16b-base
+
+
+@pytest.mark.parametrize(("model", "billions"), [(Moe(A100), 12.9), (DEEPSEEK, 2.8)], ids=["mixtral", "deepseek"])
+def test_a_token_uses_the_published_part_of_a_mixture(model: Moe, billions: float) -> None:
+    """Jiang et al., 2024: "only uses 13B active parameters"; Dai et al., 2024: 2.8 B of 16.4 B."""
+    layers = model.build().layers
+    multiplied = sum(layer.forward_flops for layer in layers if layer.kind != "attention") / 2 / model.sequence
+    looked_up = sum(layer.parameters for layer in layers if layer.kind in ("embedding", "norm"))
+    assert (multiplied + looked_up) / 1e9 == pytest.approx(billions, abs=0.05)
+
+
+def test_a_mixture_of_one_expert_costs_what_a_dense_block_costs() -> None:
+    sizes = {"layers": 2, "hidden": 512, "heads": 8, "key_value_heads": 8, "feed_forward": 1024, "sequence": 64}
+    dense = Transformer(A100, vocabulary=1000, **sizes, **LLAMA).build()
+    mixture = Moe(A100, experts=1, top_k=1, vocabulary=1000, **sizes).build()
+    assert mixture.parameters - dense.parameters == 2 * 512  # two routers of one column
+    assert multiply_adds(mixture) - multiply_adds(dense) == 2 * 512 * 64
 
 
 def test_resnet50_costs_what_torchvision_counts() -> None:
@@ -164,6 +204,10 @@ def test_a_residual_stream_is_read_where_it_is_added() -> None:
             lambda: Transformer(A100, key_value_heads=5),
             "transformer.key_value_heads: must divide the 12 heads, got 5",
         ),
+        (lambda: Moe(A100, top_k=9), "moe.top_k: must be at most the 8 experts, got 9"),
+        (lambda: Moe(A100, shared_experts=-1), "moe.shared_experts: must be an integer of at least 0, got -1"),
+        (lambda: Moe(A100, dense_layers=33), "moe.dense_layers: must be at most the 32 layers, got 33"),
+        (lambda: Moe(A100, dense_layers=1), "moe.dense_feed_forward: must be positive where there are dense layers"),
         (lambda: Ncf(A100, dtype="float31").build(), "workload.dtype: must be one of"),
     ],
 )

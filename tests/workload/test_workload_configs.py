@@ -14,7 +14,8 @@ from topoflow.units import register_resolvers
 from topoflow.workload.base import Workload
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem != "captured")
+RECORDED = ("captured", "taskgraph")
+MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem not in RECORDED)
 GPUS = sorted(path.stem for path in (CONFIGS / "gpu").glob("*.yaml"))
 
 

@@ -8,6 +8,23 @@ from typing import Protocol
 from topoflow.capture.base import Trace
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
 from topoflow.workload.gpu import Gpu
+from topoflow.workload.optimizer import check_optimizer
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How tensor, pipeline, context and expert parallelism cut a layer (``sharding.py``). Elements are per sample."""
+
+    block: int | None = None  # the block it belongs to: a pipeline is cut between blocks
+    tensor: bool = False  # each tensor rank holds a part of the parameters; otherwise all of them
+    heads: int = 0  # what the tensor degree must divide; 0: columns, of which there are enough
+    positions: int = 0  # what the context degree must divide
+    reduced_forward: int = 0  # elements summed over the tensor ranks in the forward pass
+    reduced_backward: int = 0  # ... in the backward pass
+    key_values: int = 0  # elements that every context rank needs of all positions
+    experts: int = 1  # among which its parameters are divided; an expert rank holds some
+    routed: int = 0  # elements that travel to the experts, or back
+    shares: str | None = None  # the layer whose parameters it uses (a tied head)
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,7 @@ class Layer:
     memory_elements: int  # elements per sample moved in the forward pass, beside parameters
     after: tuple[str, ...] = ()  # layers whose outputs it reads
     sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
+    sharding: Sharding | None = None  # None: it can be placed, but not cut
 
     def __post_init__(self) -> None:
         for field in ("parameters", "forward_flops", "output_elements", "memory_elements"):
@@ -48,8 +66,10 @@ class Workload:
     gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
     dtype: str = "float32"
     trace: Trace | None = None
+    optimizer: str = "sgd"  # what FlexFlow's DLRM is trained with; its state is in ``optimizer.py``
 
     def __post_init__(self) -> None:
+        check_optimizer("workload.optimizer", self.optimizer)
         check_positive("workload.batch_per_gpu", self.batch_per_gpu)
         check_positive("workload.gpus_per_server", self.gpus_per_server)
         if self.dtype not in DTYPE_BYTES:

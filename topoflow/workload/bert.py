@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, Workload
+from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import attention, check_sizes, embedding, linear, norm
+from topoflow.workload.layers import check_sizes, embedding, linear
+from topoflow.workload.sharding import Cut
 
 TYPES = 2  # sentence A, sentence B
 EXPANSION = 4  # Devlin et al., section 3: "the feed-forward/filter size to be 4H"
@@ -44,27 +46,23 @@ class Bert:
             raise ValueError(f"bert.sequence: must be at most the {self.positions} positions, got {self.sequence}")
 
     def build(self) -> Workload:
-        tables = [
+        stream, ends = Stream(self.hidden, self.sequence, bias=True), Cut(None)
+        word, position, kind = (
             embedding(name, rows, self.hidden, self.sequence)
             for name, rows in (("word", self.vocabulary), ("position", self.positions), ("type", TYPES))
-        ]
-        layers = [*tables, norm("norm", self.hidden, [table.name for table in tables], positions=self.sequence)]
-        for index in range(self.layers):
-            layers += self._block(f"block{index}.", layers[-1].name)
-        pooler = linear("pooler", self.hidden, self.hidden, [layers[-1].name])
+        )
+        tables = [ends.row(word), ends.whole(position), ends.whole(kind)]
+        layers = [*tables, stream.norm("norm", [table.name for table in tables])]
+        for block in range(self.layers):
+            layers += self._block(stream, block, layers[-1].name)
+        pooler = ends.whole(linear("pooler", self.hidden, self.hidden, [layers[-1].name]))
         return Workload("bert", (*layers, pooler), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
 
-    def _block(self, prefix: str, source: str) -> list[Layer]:
+    def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         """One block after ``source``; the projection and the second feed-forward layer add the residual."""
-        hidden, sequence, wide = self.hidden, self.sequence, EXPANSION * self.hidden
-        names = [prefix + name for name in ("qkv", "attention", "projection", "norm1", "ffn_up", "ffn_down", "norm2")]
-        qkv, scores, projection, norm1, up, down, norm2 = names
-        return [
-            linear(qkv, hidden, 3 * hidden, [source], positions=sequence),
-            attention(scores, hidden, sequence, [qkv], heads=self.heads),
-            linear(projection, hidden, hidden, [scores, source], positions=sequence),
-            norm(norm1, hidden, [projection], positions=sequence),
-            linear(up, hidden, wide, [norm1], positions=sequence),
-            linear(down, wide, hidden, [up, norm1], positions=sequence),
-            norm(norm2, hidden, [down], positions=sequence),
-        ]
+        prefix = f"block{block}."
+        attention = stream.attention(block, [source], [source], self.heads, self.heads)
+        norm1 = stream.norm(prefix + "norm1", [attention[-1].name], block)
+        names = ("ffn_up", "ffn_down")
+        ffn = stream.feed_forward(block, names, [norm1.name], [norm1.name], EXPANSION * self.hidden, gated=False)
+        return [*attention, norm1, *ffn, stream.norm(prefix + "norm2", [ffn[-1].name], block)]

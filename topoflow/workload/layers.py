@@ -19,12 +19,16 @@ class _Model(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
-def check_sizes(model: _Model) -> None:
-    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for a size that is none."""
+def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
+    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for a size that is none.
+
+    The sizes named in ``zero`` may be 0.
+    """
     for field in fields(model):
-        value = getattr(model, field.name)
-        if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be a positive integer, got {value!r}")
+        value, least = getattr(model, field.name), 0 if field.name in zero else 1
+        if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            law = "a positive integer" if least else "an integer of at least 0"
+            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {law}, got {value!r}")
 
 
 def linear(

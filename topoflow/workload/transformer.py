@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from topoflow.workload.base import Layer, Workload
+from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import attention, check_sizes, embedding, linear, norm
+from topoflow.workload.layers import check_sizes, embedding
+from topoflow.workload.sharding import Cut
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Transformer:
     gated: bool = False
     tied: bool = True
     bias: bool = True
+    optimizer: str = "adam"
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -48,32 +51,35 @@ class Transformer:
             )
 
     def build(self) -> Workload:
-        layers = [embedding("embedding", self.vocabulary, self.hidden, self.sequence)]
-        stream = ["embedding"]
+        stream = Stream(self.hidden, self.sequence, self.bias)
+        layers = [stream.embedding(self.vocabulary)]
+        source = ["embedding"]
         if self.learned_positions:
-            layers.append(embedding("position", self.sequence, self.hidden, self.sequence))
-            stream.append("position")
-        for index in range(self.layers):
-            layers += self._block(f"block{index}.", stream)
-            stream = [layers[-1].name]
-        layers.append(norm("norm", self.hidden, stream, positions=self.sequence, bias=self.bias))
-        head = linear("head", self.hidden, self.vocabulary, ["norm"], positions=self.sequence, bias=False)
+            layers.append(Cut(None).whole(embedding("position", self.sequence, self.hidden, self.sequence)))
+            source.append("position")
+        for block in range(self.layers):
+            layers += self._block(stream, block, source)
+            source = [layers[-1].name]
+        layers.append(stream.norm("norm", source))
+        head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
-        return Workload("transformer", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return Workload(
+            name="transformer",
+            layers=tuple(layers),
+            batch_per_gpu=self.batch_per_gpu,
+            gpu=self.gpu,
+            gpus_per_server=self.gpus_per_server,
+            dtype=self.dtype,
+            optimizer=self.optimizer,
+        )
 
-    def _block(self, prefix: str, stream: list[str]) -> list[Layer]:
-        """One block on the residual ``stream``, to which the projection and ``ffn_down`` add."""
-        hidden, sequence, wide = self.hidden, self.sequence, self.feed_forward
-        key_values = 2 * hidden * self.key_value_heads // self.heads
-        names = [prefix + name for name in ("norm1", "qkv", "attention", "projection", "norm2", "ffn_up", "ffn_down")]
-        norm1, qkv, scores, projection, norm2, up, down = names
-        widened = 2 * wide if self.gated else wide
-        return [
-            norm(norm1, hidden, stream, positions=sequence, bias=self.bias),
-            linear(qkv, hidden, hidden + key_values, [norm1], positions=sequence, bias=self.bias),
-            attention(scores, hidden, sequence, [qkv], heads=self.heads, key_value_heads=self.key_value_heads),
-            linear(projection, hidden, hidden, [scores, *stream], positions=sequence, bias=self.bias),
-            norm(norm2, hidden, [projection], positions=sequence, bias=self.bias),
-            linear(up, hidden, widened, [norm2], positions=sequence, bias=self.bias),
-            linear(down, wide, hidden, [up, projection], positions=sequence, bias=self.bias),
-        ]
+    def _block(self, stream: Stream, block: int, source: list[str]) -> list[Layer]:
+        """One block on the residual stream ``source``, to which the projection and ``ffn_down`` add."""
+        prefix = f"block{block}."
+        norm1 = stream.norm(prefix + "norm1", source, block)
+        attention = stream.attention(block, [norm1.name], source, self.heads, self.key_value_heads)
+        norm2 = stream.norm(prefix + "norm2", [attention[-1].name], block)
+        ffn = stream.feed_forward(
+            block, ("ffn_up", "ffn_down"), [norm2.name], [attention[-1].name], self.feed_forward, self.gated
+        )
+        return [norm1, *attention, norm2, *ffn]

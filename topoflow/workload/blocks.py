@@ -1,0 +1,69 @@
+"""The parts of a transformer block that models share: attention with its projections, and a dense feed-forward pair.
+
+norm -> qkv -> attention -> projection (+)        norm -> up -> down (+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topoflow.workload.base import Layer
+from topoflow.workload.layers import attention, embedding, linear, norm
+from topoflow.workload.sharding import Cut
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The residual stream: ``hidden`` elements at each of ``sequence`` positions, with biases or without."""
+
+    hidden: int
+    sequence: int
+    bias: bool
+
+    @property
+    def elements(self) -> int:
+        return self.hidden * self.sequence
+
+    def embedding(self, vocabulary: int) -> Layer:
+        return Cut(None).row(embedding("embedding", vocabulary, self.hidden, self.sequence))
+
+    def norm(self, name: str, after: Sequence[str], block: int | None = None) -> Layer:
+        layer = norm(name, self.hidden, after, positions=self.sequence, bias=self.bias)
+        return Cut(block).whole(layer)
+
+    def attention(
+        self, block: int, source: Sequence[str], added: Sequence[str], heads: int, key_value_heads: int
+    ) -> list[Layer]:
+        """``qkv``, scores and projection of ``source``, to which ``added`` is added. Tensor ranks share the heads."""
+        cut, prefix = Cut(block), f"block{block}."
+        key_values = 2 * self.hidden * key_value_heads // heads
+        qkv = linear(
+            f"{prefix}qkv", self.hidden, self.hidden + key_values, source, positions=self.sequence, bias=self.bias
+        )
+        scores = attention(
+            f"{prefix}attention", self.hidden, self.sequence, [qkv.name], heads=heads, key_value_heads=key_value_heads
+        )
+        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, [scores.name, *added])
+        return [
+            cut.column(qkv, self.elements, heads=key_value_heads),
+            cut.heads(scores, positions=self.sequence, heads=key_value_heads, key_values=key_values * self.sequence),
+            cut.row(projection),
+        ]
+
+    def feed_forward(
+        self, block: int, names: tuple[str, str], source: Sequence[str], added: Sequence[str], wide: int, gated: bool
+    ) -> list[Layer]:
+        """Two matrices, or three with a gate (SwiGLU): the widened one is twice as wide."""
+        cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
+        up = self._linear(first, self.hidden, 2 * wide if gated else wide, source)
+        down = self._linear(second, wide, self.hidden, [first, *added])
+        return [cut.column(up, self.elements), cut.row(down)]
+
+    def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
+        """The scores of the next token; ``shares`` is the embedding whose matrix it uses."""
+        layer = linear("head", self.hidden, vocabulary, [source], positions=self.sequence, bias=False)
+        return Cut(None).column(layer, self.elements, shares=shares)
+
+    def _linear(self, name: str, inputs: int, outputs: int, after: Sequence[str]) -> Layer:
+        return linear(name, inputs, outputs, after, positions=self.sequence, bias=self.bias)

@@ -1,0 +1,107 @@
+"""Decoder-only transformer whose feed-forward layers are mixtures of experts: Mixtral, DeepSeekMoE and their kin.
+
+embedding -- block 0 .. block n-1 -- norm -- head
+block:  norm -> qkv -> attention -> projection (+) -> norm -+-> router -> experts_up -> experts_down (+)
+                                                            +-> shared_up -> shared_down ----------(+)
+
+The router sends every token to ``top_k`` of the experts, whose outputs are summed. Sources: Jiang et al., "Mixtral of
+Experts", 2024; Dai et al., "DeepSeekMoE", 2024, section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from topoflow.workload.base import Layer, Workload
+from topoflow.workload.blocks import Stream
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.layers import check_sizes, linear
+from topoflow.workload.sharding import Cut
+
+
+@dataclass(frozen=True)
+class Moe:
+    """Defaults: Mixtral 8x7B; other sizes are in the config's comments. Norms are RMS norms, nothing has a bias.
+
+    ``feed_forward`` is the inner width of one expert, and ``shared_experts`` run for every token. The first
+    ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead.
+    """
+
+    gpu: Gpu
+    batch_per_gpu: int = 1
+    gpus_per_server: int = 4
+    dtype: str = "bfloat16"
+    layers: int = 32
+    hidden: int = 4096
+    heads: int = 32
+    key_value_heads: int = 8
+    feed_forward: int = 14336
+    experts: int = 8
+    top_k: int = 2
+    vocabulary: int = 32000
+    sequence: int = 4096
+    shared_experts: int = 0
+    dense_layers: int = 0
+    dense_feed_forward: int = 0
+    optimizer: str = "adam"
+
+    def __post_init__(self) -> None:
+        check_sizes(self, zero=("shared_experts", "dense_layers", "dense_feed_forward"))
+        if self.hidden % self.heads:
+            raise ValueError(f"moe.hidden: must be a multiple of the {self.heads} heads, got {self.hidden}")
+        if self.heads % self.key_value_heads:
+            raise ValueError(f"moe.key_value_heads: must divide the {self.heads} heads, got {self.key_value_heads}")
+        if self.top_k > self.experts:
+            raise ValueError(f"moe.top_k: must be at most the {self.experts} experts, got {self.top_k}")
+        if self.dense_layers > self.layers:
+            raise ValueError(f"moe.dense_layers: must be at most the {self.layers} layers, got {self.dense_layers}")
+        if self.dense_layers and not self.dense_feed_forward:
+            raise ValueError("moe.dense_feed_forward: must be positive where there are dense layers, got 0")
+
+    def build(self) -> Workload:
+        stream = Stream(self.hidden, self.sequence, bias=False)
+        layers = [stream.embedding(self.vocabulary)]
+        for block in range(self.layers):
+            layers += self._block(stream, block, layers[-1].name)
+        layers.append(stream.norm("norm", [layers[-1].name]))
+        layers.append(stream.head(self.vocabulary, "norm", shares=None))
+        return Workload(
+            name="moe",
+            layers=tuple(layers),
+            batch_per_gpu=self.batch_per_gpu,
+            gpu=self.gpu,
+            gpus_per_server=self.gpus_per_server,
+            dtype=self.dtype,
+            optimizer=self.optimizer,
+        )
+
+    def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
+        prefix = f"block{block}."
+        norm1 = stream.norm(prefix + "norm1", [source], block)
+        attention = stream.attention(block, [norm1.name], [source], self.heads, self.key_value_heads)
+        norm2 = stream.norm(prefix + "norm2", [attention[-1].name], block)
+        if block < self.dense_layers:
+            names, added = ("ffn_up", "ffn_down"), [attention[-1].name]
+            feed = stream.feed_forward(block, names, [norm2.name], added, self.dense_feed_forward, gated=True)
+        else:
+            feed = self._mixture(stream, block, norm2.name, attention[-1].name)
+        return [norm1, *attention, norm2, *feed]
+
+    def _mixture(self, stream: Stream, block: int, source: str, added: str) -> list[Layer]:
+        """The router, the shared experts (one that is as wide as all of them), and the experts."""
+        prefix, cut = f"block{block}.", Cut(block)
+        router = linear(prefix + "router", self.hidden, self.experts, [source], positions=self.sequence, bias=False)
+        layers, outputs = [cut.whole(router)], [added]
+        if self.shared_experts:
+            wide = self.shared_experts * self.feed_forward
+            layers += stream.feed_forward(block, ("shared_up", "shared_down"), [source], [], wide, gated=True)
+            outputs.append(layers[-1].name)
+        up = self._expert(prefix + "experts_up", self.hidden, 2 * self.feed_forward, [source, router.name])
+        down = self._expert(prefix + "experts_down", self.feed_forward, self.hidden, [up.name, *outputs])
+        down = replace(down, output_elements=stream.elements)  # of the experts of a token, summed
+        return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]
+
+    def _expert(self, name: str, inputs: int, outputs: int, after: list[str]) -> Layer:
+        """One matrix of every expert, of which a token uses ``top_k``; all of them are read."""
+        layer = linear(name, inputs, outputs, after, positions=self.top_k * self.sequence, bias=False)
+        return replace(layer, kind="expert", parameters=self.experts * layer.parameters)
