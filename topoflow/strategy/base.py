@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from topoflow.strategy.grid import Grid
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
@@ -17,7 +18,7 @@ class Strategy:
     A layer that is held by all servers is replicated (data parallel); one held by some is model parallel
     towards the others. Server s's samples are computed, for layer L, on ``host(L, s)``: s itself when it
     holds L, otherwise the holders take the remaining servers in turn. Parameters of a layer with several
-    holders are all-reduced among them.
+    holders are all-reduced among them. Where there is a ``grid``, holders have what it gives them of a layer.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Strategy:
     bucket_bytes: int = 25 * 2**20  # DDP's bucket_cap_mb=25 (torch.nn.parallel.DistributedDataParallel)
     first_bucket_bytes: int = 2**20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
     ranks_per_server: int = 1  # captured jobs: consecutive ranks that share a server
+    grid: Grid | None = None  # of tensor, context, expert, data and pipeline ranks, which then cut the layers
 
     def __post_init__(self) -> None:
         check_positive("servers", self.servers)

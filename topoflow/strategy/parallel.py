@@ -1,0 +1,141 @@
+"""Parallel: a transformer cut by tensor, pipeline, context and expert parallelism; the rest is data parallel.
+
+    tensor      every matrix is cut among ranks that all see the same samples
+    context     the positions of a sample are cut among ranks
+    expert      ranks hold some of the experts each, and exchange tokens
+    pipeline    ranks hold some of the blocks each; microbatches go through them, one forward, one backward (1F1B)
+
+Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021;
+Dubey et al., "The Llama 3 Herd of Models", 2024, section 3.3.2 (context); Lepikhin et al., "GShard", 2020 (experts).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.data_parallel import servers_to_place
+from topoflow.strategy.grid import Grid
+from topoflow.workload.base import Sharding, Workload
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Degrees; data parallel is what they leave of the GPUs. The samples of all GPUs stay ``batch_per_gpu`` each.
+
+    ``microbatches`` of a replica, which has tensor * context * pipeline GPUs and so as many times ``batch_per_gpu``
+    samples; None: one sample each in a pipeline, all samples at once without one.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    microbatches: int | None = None
+    bucket_bytes: int = 80_000_000
+
+    def place(self, workload: Workload, servers: int | None) -> Strategy:
+        servers = servers_to_place(workload, servers)
+        grid = self.grid(workload, servers)
+        placement = {layer: tuple(grid.servers(number)) for number, stage in enumerate(grid.stages) for layer in stage}
+        return Strategy(
+            name="parallel",
+            servers=servers,
+            placement=placement,
+            bucket_bytes=self.bucket_bytes,
+            first_bucket_bytes=self.bucket_bytes,
+            grid=grid,
+        )
+
+    def grid(self, workload: Workload, servers: int) -> Grid:
+        """Raises ``ValueError`` where ``workload`` or ``servers`` cannot be cut so."""
+        self._check_degrees()
+        _check_layers(workload, self)
+        if servers % self.pipeline:
+            raise ValueError(
+                f"parallel.pipeline: must divide the {servers} servers, as a stage has whole ones, got {self.pipeline}"
+            )
+        ranks = servers // self.pipeline * workload.gpus_per_server
+        cut = self.tensor * self.context * self.expert
+        if ranks % cut:
+            raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
+        return Grid(
+            tensor=self.tensor,
+            context=self.context,
+            expert=self.expert,
+            data=ranks // cut,
+            pipeline=self.pipeline,
+            microbatches=self._microbatches(workload),
+            gpus_per_server=workload.gpus_per_server,
+            stages=_stages(workload, self.pipeline),
+        )
+
+    def replica_samples(self, workload: Workload) -> int:
+        """Samples of one replica of the model in an iteration."""
+        return workload.batch_per_gpu * self.tensor * self.context * self.pipeline
+
+    def _microbatches(self, workload: Workload) -> int:
+        samples = self.replica_samples(workload)
+        if self.microbatches is None:
+            return samples if self.pipeline > 1 else 1
+        if samples % self.microbatches:
+            raise ValueError(
+                f"parallel.microbatches: must divide the {samples} samples of a replica, got {self.microbatches}"
+            )
+        return self.microbatches
+
+    def _check_degrees(self) -> None:
+        for name in ("tensor", "pipeline", "context", "expert", "microbatches"):
+            value = getattr(self, name)
+            if name == "microbatches" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
+
+
+def shardings(workload: Workload) -> list[Sharding]:
+    """How each layer may be cut. Raises ``ValueError`` for a workload that is no transformer."""
+    found = [layer.sharding for layer in workload.layers if layer.sharding is not None]
+    if len(found) < len(workload.layers) or not found:
+        raise ValueError(f"strategy: parallel must have a transformer (transformer, moe, bert), got {workload.name}")
+    return found
+
+
+def _check_layers(workload: Workload, degrees: Parallel) -> None:
+    """What a degree must divide in the layers."""
+    for sharding in shardings(workload):
+        if sharding.heads and sharding.heads % degrees.tensor:
+            raise ValueError(
+                f"parallel.tensor: must divide the {sharding.heads} key-value heads of {workload.name}, "
+                f"got {degrees.tensor}"
+            )
+        if sharding.positions and sharding.positions % degrees.context:
+            raise ValueError(
+                f"parallel.context: must divide the {sharding.positions} positions of {workload.name}, "
+                f"got {degrees.context}"
+            )
+        if sharding.experts > 1 and sharding.experts % degrees.expert:
+            raise ValueError(
+                f"parallel.expert: must divide the {sharding.experts} experts of {workload.name}, got {degrees.expert}"
+            )
+    if degrees.expert > 1 and all(sharding.experts == 1 for sharding in shardings(workload)):
+        raise ValueError(f"parallel.expert: must be 1 for {workload.name}, which has no experts, got {degrees.expert}")
+
+
+def blocks(workload: Workload) -> int:
+    """How many blocks ``workload`` has."""
+    return len({sharding.block for sharding in shardings(workload) if sharding.block is not None})
+
+
+def _stages(workload: Workload, pipeline: int) -> tuple[tuple[str, ...], ...]:
+    """As many blocks in each stage, give or take one; what is before the first and behind the last goes with them."""
+    count = blocks(workload)
+    if count < pipeline:
+        raise ValueError(f"parallel.pipeline: must be at most the {count} blocks of {workload.name}, got {pipeline}")
+    stages: list[list[str]] = [[] for _ in range(pipeline)]
+    latest = 0
+    for layer in workload.layers:
+        if layer.sharding is not None and layer.sharding.block is not None:
+            latest = layer.sharding.block * pipeline // count
+        stages[latest].append(layer.name)
+    return tuple(map(tuple, stages))

@@ -1,0 +1,107 @@
+"""Space: which parallel degrees a job can have on so many servers, within the memory of its GPUs.
+
+A search tries these. Degrees are all that the laws of ``Grid`` and of the layers allow. Of the numbers of microbatches,
+those from one to ``MOST`` times the stages: fewer leave stages idle, and with more the bubble, (p - 1) / m of the work,
+is below 1 / MOST of it (Huang et al., "GPipe", 2019, section 2.3, call that of four times "negligible").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.strategy.data_parallel import servers_to_place
+from topoflow.strategy.grid import Grid
+from topoflow.strategy.memory import output_elements, staged_bytes
+from topoflow.strategy.parallel import Parallel, blocks, shardings
+from topoflow.units import human
+from topoflow.workload.base import Workload
+
+MOST = 8
+
+
+def parallel_choices(workload: Workload, servers: int) -> list[Parallel]:
+    """All degrees and microbatches that fit, in the order of (pipeline, tensor, context, expert, microbatches).
+
+    Raises ``ValueError`` for a workload that is no transformer, and where nothing fits.
+    """
+    servers_to_place(workload, servers)
+    fits: list[Parallel] = []
+    least: tuple[float, Parallel] | None = None
+    needs = _Needs(workload)
+    for choice in _degrees(workload, servers):
+        grid = choice.grid(workload, servers)
+        for microbatches in _microbatches(choice.replica_samples(workload), choice.pipeline):
+            need = needs.of(replace(grid, microbatches=microbatches))
+            found = replace(choice, microbatches=microbatches)
+            if need <= workload.gpu.memory:
+                fits.append(found)
+            if least is None or need < least[0]:
+                least = need, found
+    if not fits:
+        assert least is not None  # all degrees 1 is always one of them
+        raise ValueError(_nothing_fits(workload, servers, *least))
+    return fits
+
+
+def _nothing_fits(workload: Workload, servers: int, need: float, choice: Parallel) -> str:
+    names = ("tensor", "pipeline", "context", "expert", "microbatches")
+    how = " ".join(f"{name}={getattr(choice, name)}" for name in names)
+    memory = human(workload.gpu.memory, "B")
+    return (
+        f"gpu.memory: {workload.name} on {servers} servers must fit in the {memory} of {workload.gpu.name}, "
+        f"got at least {human(need, 'B')} with {how}"
+    )
+
+
+def _degrees(workload: Workload, servers: int) -> Iterator[Parallel]:
+    """Every valid combination, without microbatches."""
+    cuts = shardings(workload)
+    heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0, which every number divides, where there are none
+    positions = np.gcd.reduce([cut.positions for cut in cuts])
+    experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
+    for pipeline in _divisors(servers):
+        ranks = servers // pipeline * workload.gpus_per_server
+        if pipeline > blocks(workload):
+            continue
+        for tensor in _divisors(ranks, heads):
+            for context in _divisors(ranks // tensor, positions):
+                for expert in _divisors(ranks // tensor // context, experts):
+                    if _even(workload.gpus_per_server, tensor, context, expert):
+                        yield Parallel(tensor, pipeline, context, expert)
+
+
+def _even(gpus: int, *degrees: int) -> bool:
+    """Every server has as many members of a group (the law of ``Grid``)."""
+    return all(gpus % ranks == 0 or ranks % gpus == 0 for ranks in np.cumprod(degrees).tolist())
+
+
+def _divisors(number: int, also: int = 0) -> list[int]:
+    """Of ``number`` and of ``also``, ascending; everything divides 0."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0 and also % divisor == 0]
+
+
+def _microbatches(samples: int, pipeline: int) -> list[int]:
+    return [count for count in _divisors(samples) if pipeline <= count <= MOST * pipeline]
+
+
+class _Needs:
+    """Bytes of the fullest GPU; what grids have in common is added up once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
+        self.outputs: dict[int, NDArray[np.float64]] = {}
+
+    def of(self, grid: Grid) -> float:
+        cuts = grid.pipeline, grid.tensor, grid.expert
+        if cuts not in self.held:
+            stages = grid.rank_parameters(self.workload)
+            self.held[cuts] = np.array([sum(stage.values()) for stage in stages])
+        if grid.pipeline not in self.outputs:
+            self.outputs[grid.pipeline] = output_elements(self.workload, grid)
+        needed = staged_bytes(self.workload, grid, self.held[cuts], self.outputs[grid.pipeline])
+        return float(needed.max())
