@@ -95,46 +95,23 @@ class Traffic:
 
     def __post_init__(self) -> None:
         for position, task in enumerate(self.tasks):
-            where = f"task {task.name or position}"
-            if any(not 0 <= earlier < position for earlier in task.after):
+            if task.after and not 0 <= min(task.after) <= max(task.after) < position:
+                where = _where(position, task)
                 raise ValueError(f"{where}.after: must name earlier tasks, got {list(task.after)}")
-            check_not_negative(f"{where}.start", task.start)
+            _check_amount(position, task, "start", task.start)
             if isinstance(task, Compute):
-                check_not_negative(f"{where}.seconds", task.seconds)
+                _check_amount(position, task, "seconds", task.seconds)
                 members: tuple[int, ...] = () if task.server is None else (task.server,)
             else:
-                check_not_negative(f"{where}.bytes", task.bytes)
+                _check_amount(position, task, "bytes", task.bytes)
                 members = (task.source, task.target) if isinstance(task, Transfer) else task.group
-            if any(not 0 <= member < self.servers for member in members):
+            if members and not 0 <= min(members) <= max(members) < self.servers:
+                where = _where(position, task)
                 raise ValueError(f"{where}: servers must be within 0..{self.servers - 1}, got {list(members)}")
             if isinstance(task, Collective):
-                self._check_collective(where, task)
+                _check_collective(position, task)
             elif isinstance(task, Transfer):
-                self._check_transfer(where, task)
-
-    @staticmethod
-    def _check_transfer(where: str, task: Transfer) -> None:
-        for index, subflow in enumerate(task.subflows):
-            check_positive(f"{where}.subflows[{index}].weight", subflow.weight)
-        total = math.fsum(subflow.weight for subflow in task.subflows)
-        if task.subflows and abs(total - 1) > 1e-9:
-            raise ValueError(f"{where}.subflows: weights must sum to 1, got {total}")
-        if not task.limit > 0:
-            raise ValueError(f"{where}.limit: must be positive, got {task.limit}")
-        if task.limit < math.inf and task.source == task.target:
-            raise ValueError(f"{where}.limit: must be of a transfer between two servers, got {task.limit}")
-
-    @staticmethod
-    def _check_collective(where: str, task: Collective) -> None:
-        if task.op not in COLLECTIVES:
-            raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
-        if not task.group or len(set(task.group)) != len(task.group):
-            raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
-        if task.op in ("broadcast", "reduce", "gather", "scatter") and task.root not in task.group:
-            raise ValueError(f"{where}.root: must be in the group, got {task.root}")
-        size = len(task.group)
-        if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
-            raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")
+                _check_transfer(position, task)
 
     def demand(self) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
         """What a topology is built for: (bytes that cannot move [servers, servers], all-reduce bytes by group).
@@ -154,6 +131,43 @@ class Traffic:
                 immutable[np.ix_(task.group, task.group)] += pair_bytes(task)
         np.fill_diagonal(immutable, 0.0)
         return immutable, groups
+
+
+def _where(position: int, task: Task) -> str:
+    return f"task {task.name or position}"
+
+
+def _check_amount(position: int, task: Task, field: str, value: float) -> None:
+    """Not negative; what is plainly so, as of most tasks, is not looked at twice."""
+    if not (type(value) in (float, int) and 0 <= value < math.inf):
+        check_not_negative(f"{_where(position, task)}.{field}", value)
+
+
+def _check_transfer(position: int, task: Transfer) -> None:
+    if task.limit == math.inf and not task.subflows:
+        return
+    where = _where(position, task)
+    for index, subflow in enumerate(task.subflows):
+        check_positive(f"{where}.subflows[{index}].weight", subflow.weight)
+    total = math.fsum(subflow.weight for subflow in task.subflows)
+    if task.subflows and abs(total - 1) > 1e-9:
+        raise ValueError(f"{where}.subflows: weights must sum to 1, got {total}")
+    if not task.limit > 0:
+        raise ValueError(f"{where}.limit: must be positive, got {task.limit}")
+    if task.limit < math.inf and task.source == task.target:
+        raise ValueError(f"{where}.limit: must be of a transfer between two servers, got {task.limit}")
+
+
+def _check_collective(position: int, task: Collective) -> None:
+    where, size = _where(position, task), len(task.group)
+    if task.op not in COLLECTIVES:
+        raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
+    if not task.group or len(set(task.group)) != size:
+        raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
+    if task.op in ("broadcast", "reduce", "gather", "scatter") and task.root not in task.group:
+        raise ValueError(f"{where}.root: must be in the group, got {task.root}")
+    if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
+        raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")
 
 
 def pair_bytes(task: Collective) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoflow.strategy.base import Strategy
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Workload
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Bucket:
 
     group: tuple[int, ...]
     layers: tuple[str, ...]
-    bytes: int
+    bytes: float
 
 
 def gradient_buckets(workload: Workload, strategy: Strategy) -> list[Bucket]:
@@ -32,28 +32,29 @@ def gradient_buckets(workload: Workload, strategy: Strategy) -> list[Bucket]:
     A layer on a single server is reduced among its GPUs, each of which holds a replica, but for a sharded table; one
     without parameters has no gradient.
     """
-    held: dict[tuple[int, ...], list[Layer]] = {}
+    held: dict[tuple[int, ...], list[tuple[str, float]]] = {}
     for layer in reversed(workload.layers):
         holders = strategy.placement[layer.name]
         replicated = len(holders) > 1 or (workload.gpus_per_server > 1 and not layer.sparse)
         if replicated and layer.parameters:
-            held.setdefault(holders, []).append(layer)
+            held.setdefault(holders, []).append((layer.name, layer.parameters * workload.element_bytes))
     buckets = [
         bucket
-        for group, layers in held.items()
-        for bucket in _fill(group, layers, workload.element_bytes, strategy.first_bucket_bytes, strategy.bucket_bytes)
+        for group, sizes in held.items()
+        for bucket in fill(group, sizes, strategy.first_bucket_bytes, strategy.bucket_bytes)
     ]
     completed = {layer.name: -position for position, layer in enumerate(workload.layers)}
     return sorted(buckets, key=lambda bucket: completed[bucket.layers[-1]])
 
 
-def _fill(group: tuple[int, ...], layers: Sequence[Layer], element_bytes: int, first: int, cap: int) -> list[Bucket]:
+def fill(group: tuple[int, ...], sizes: Sequence[tuple[str, float]], first: float, cap: float) -> list[Bucket]:
+    """Buckets of (layer, bytes) in the order in which the gradients are made."""
     buckets: list[Bucket] = []
     names: list[str] = []
-    size = 0
-    for layer in layers:
-        names.append(layer.name)
-        size += layer.parameters * element_bytes
+    size: float = 0
+    for layer, bytes in sizes:
+        names.append(layer)
+        size += bytes
         if size >= (cap if buckets else first):
             buckets.append(Bucket(group, tuple(names), size))
             names, size = [], 0

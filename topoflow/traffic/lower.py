@@ -20,17 +20,20 @@ from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.captured import lower_captured
+from topoflow.traffic.pipelined import lower_pipelined
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, Workload
 
 
 def lower(workload: Workload, strategy: Strategy) -> Traffic:
-    """The traffic of one iteration; a captured workload brings its own (``captured.py``).
+    """The traffic of one iteration. A captured workload brings its own; a grid cuts layers (``pipelined.py``).
 
     Raises ``ValueError`` where the strategy does not place a layer of the workload.
     """
     if workload.trace is not None:
         return lower_captured(workload, strategy)
+    if strategy.grid is not None:
+        return lower_pipelined(workload, strategy, strategy.grid)
     for layer in workload.layers:
         if layer.name not in strategy.placement:
             raise ValueError(f"strategy.placement: must place every layer of {workload.name}, got no {layer.name!r}")

@@ -15,6 +15,7 @@ not modelled: these times are a lower bound.
 from __future__ import annotations
 
 from topoflow.workload.base import Layer, Workload
+from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
 
@@ -33,7 +34,7 @@ def backward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
 
 
 def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: bool) -> float:
-    """Seconds of SGD on ``layer``: read the weight and its gradient, write the weight (2 FLOP per element).
+    """Seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight (2 FLOP).
 
     ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
     replicated one was all-reduced densely and updates all. Either way a sparse layer's rows are spread over the GPUs.
@@ -42,4 +43,10 @@ def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: b
     if layer.sparse:
         gathered = samples * (layer.memory_elements - layer.output_elements)
         elements = (elements if replicated else min(elements, gathered)) / workload.gpus_per_server
-    return workload.gpu.seconds(2 * elements, 3 * elements * workload.element_bytes, workload.dtype)
+    return step_seconds(workload, elements)
+
+
+def step_seconds(workload: Workload, elements: float) -> float:
+    """Seconds in which one GPU updates ``elements`` parameters."""
+    moved = elements * update_bytes(workload.optimizer, workload.dtype)
+    return workload.gpu.seconds(FLOPS[workload.optimizer] * elements, moved, workload.dtype)

@@ -1,0 +1,269 @@
+"""What a cut transformer sends and how long it takes, against closed forms."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow.engine import fluid
+from topoflow.engine.base import Timeline
+from topoflow.engine.placement import place
+from topoflow.fabric.base import Demand
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.data_parallel import DataParallel
+from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import Layer, Sharding, Workload
+from topoflow.workload.bert import Bert
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.moe import Moe
+from topoflow.workload.transformer import Transformer
+
+A100 = Gpu("A100", {"float32": 19.5e12, "bfloat16": 312e12}, 1555e9, 300e9, 40e9)
+SIZES = {"layers": 4, "hidden": 64, "heads": 8, "key_value_heads": 4, "feed_forward": 96, "sequence": 32}
+MIXTURE = Moe(A100, batch_per_gpu=2, gpus_per_server=1, experts=4, top_k=2, vocabulary=1000, **SIZES).build()
+EVERYTHING = Parallel(tensor=2, pipeline=2, context=2, expert=2, microbatches=4)
+COSTS_NOTHING = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
+
+
+def simulate(traffic: Traffic, **switch: float) -> Timeline:
+    given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
+    fabric = IdealSwitch(**given).build(traffic.servers, Demand(*traffic.demand()))  # type: ignore[arg-type]
+    return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
+
+
+def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str, float]:
+    """The closed form, one GPU per server: bytes of all servers by kind. h columns, s positions, 2 bytes per element.
+
+    Reduced (Narayanan et al., SC 2021, 3.2): each of b s h elements twice per block and pass, 2 (t-1)/t sent of it. Of
+    a mixture the second is of top_k times the tokens.
+    """
+    t, c, e, p, m = rule.tensor, rule.context, rule.expert, rule.pipeline, rule.microbatches or 1
+    replicas = servers // (t * c * p)
+    stream = rule.replica_samples(workload) / m * 64 * 32 * 2  # b s h of a microbatch
+    experts = sum(layer.parameters for layer in workload.layers if layer.kind == "expert")
+    whole = sum(layer.parameters for layer in workload.layers if layer.kind == "norm" or "router" in layer.name)
+    split = workload.parameters - experts - whole
+    ends = 2  # the embedding's outputs, the gradients of the head's inputs
+    dense, sparse = replicas * c, replicas * c // e  # replicas of a parameter
+    return {
+        "tensor": m * replicas * 2 * (t - 1) * stream * (4 * 2 * (1 + 2) + ends),
+        "context": m * replicas * 4 * 3 * (c - 1) * stream,  # 2 * 32 columns of keys and values are h
+        "expert": m * replicas * 4 * 4 * (e - 1) / e * 2 * stream,
+        "pipeline": m * replicas * 2 * (p - 1) * stream,
+        "data": 2 * 2 * ((dense - 1) * (split + t * whole) + (sparse - 1) * experts),
+    }
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Parallel(),
+        Parallel(tensor=4),
+        Parallel(context=4, microbatches=2),
+        Parallel(expert=4),
+        Parallel(pipeline=4, microbatches=8),
+        EVERYTHING,
+    ],
+    ids=lambda rule: f"t{rule.tensor}c{rule.context}e{rule.expert}p{rule.pipeline}",
+)
+def test_a_mixture_sends_its_closed_form(rule: Parallel) -> None:
+    traffic = lower(MIXTURE, rule.place(MIXTURE, 32))
+    sent = simulate(traffic).link_bytes.sum() / 2  # every byte goes up a link and down another
+    assert sent == pytest.approx(sum(network_bytes(MIXTURE, rule, 32).values()))
+
+
+@pytest.mark.parametrize("rule", [EVERYTHING, Parallel(pipeline=4, microbatches=2)], ids=["everything", "pipeline"])
+def test_the_closed_form_holds_kind_by_kind(rule: Parallel) -> None:
+    found: dict[str, float] = defaultdict(float)
+    for task in lower(MIXTURE, rule.place(MIXTURE, 32)).tasks:
+        if isinstance(task, Transfer):
+            found["pipeline"] += task.bytes
+        elif isinstance(task, Collective):
+            n, kind = len(task.group), task.name.split()[0]
+            factor = {"all_reduce": 2 * (n - 1), "bucket": 2 * (n - 1)}.get(kind, n - 1)
+            found[kind] += factor * task.bytes
+    expected = network_bytes(MIXTURE, rule, 32)
+    assert found["all_reduce"] == pytest.approx(expected["tensor"])
+    assert found["all_gather"] == pytest.approx(2 * found["reduce_scatter"])
+    assert found["all_gather"] + found["reduce_scatter"] == pytest.approx(expected["context"])
+    assert found["all_to_all"] == pytest.approx(expected["expert"])
+    assert found["pipeline"] == pytest.approx(expected["pipeline"])
+    assert found["bucket"] == pytest.approx(expected["data"])
+
+
+def test_a_gpt_reduces_8_b_s_h_per_block() -> None:
+    # Narayanan et al., SC 2021, 3.2: 8 b s h (t-1)/t per layer, device and microbatch, here of 2 bytes, for 12 blocks,
+    # 16 microbatches of 3 samples, 4 devices; and once the embedding's outputs and the head's inputs, 2 and 2
+    workload = Transformer(A100, gpus_per_server=1).build()
+    rule = Parallel(tensor=4, microbatches=16)
+    sent = simulate(lower(workload, rule.place(workload, 4))).link_bytes.sum() / 2
+    bsh = 3 * 1024 * 768
+    assert sent == pytest.approx(16 * 4 * (12 * 8 + 4) * 3 / 4 * bsh * 2)
+
+
+def test_a_tied_matrix_is_added_up_between_the_first_and_the_last_stage() -> None:
+    workload = Transformer(A100).build()
+    tasks = lower(workload, Parallel(tensor=2, pipeline=4, microbatches=4).place(workload, 8)).tasks
+    tied = [task for task in tasks if isinstance(task, Collective) and task.name == "tied head"]
+    assert [task.group for task in tied] == [(0, 6), (1, 7)]
+    assert {task.bytes for task in tied} == {4 * 50257 * 768 / 2 * 2}  # 4 GPUs, each half of the matrix, 2 bytes
+
+
+def test_what_is_inside_a_server_does_not_enter_the_network() -> None:
+    workload = Transformer(A100).build()
+    rule = Parallel(tensor=2, context=2, pipeline=2, microbatches=12)
+    mp, groups = lower(workload, rule.place(workload, 8)).demand()
+    # 12 * 4 * 2 samples of 1024 * 768 elements of 2 bytes there and back, for each replica: one per server
+    stream = 96 * 1024 * 768 * 2
+    expected = np.zeros((8, 8))
+    expected[[0, 1, 2, 3], [4, 5, 6, 7]] = expected[[4, 5, 6, 7], [0, 1, 2, 3]] = stream
+    np.testing.assert_allclose(mp, expected)
+    assert set(groups) == {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}
+
+
+JOBS = [Transformer(A100).build(), Bert(A100).build(), Moe(A100, layers=4).build()]
+
+
+@pytest.mark.parametrize("workload", JOBS, ids=lambda workload: workload.name)
+def test_degrees_of_one_are_data_parallel(workload: Workload) -> None:
+    """The same buckets at the same time: two ways of lowering agree."""
+    caps = {"bucket_bytes": 25 * 2**20}
+    cut = Parallel(**caps).place(workload, 4)
+    plain = DataParallel(first_bucket_bytes=caps["bucket_bytes"], **caps).place(workload, 4)
+    ours, theirs = lower(workload, cut), lower(workload, plain)
+    buckets = [[task.bytes for task in one.tasks if isinstance(task, Collective)] for one in (ours, theirs)]
+    assert buckets[0] == buckets[1]
+    assert ours.demand()[1] == theirs.demand()[1]
+    for switch in ({}, COSTS_NOTHING):
+        assert simulate(ours, **switch).makespan == pytest.approx(simulate(theirs, **switch).makespan)
+
+
+def equal_blocks(count: int) -> Workload:
+    """Blocks of 3.12 TFLOP per sample, 10 ms on an A100, without parameters."""
+    layers = [
+        Layer(
+            name=f"block{index}",
+            kind="dense",
+            parameters=0,
+            forward_flops=3.12e12,
+            output_elements=1000,
+            memory_elements=2000,
+            after=(f"block{index - 1}",) if index else (),
+            sharding=Sharding(index),
+        )
+        for index in range(count)
+    ]
+    return Workload("blocks", tuple(layers), 1, A100, gpus_per_server=1, dtype="bfloat16")
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_bubble_is_p_minus_1_over_m(stages: int, samples: int) -> None:
+    """Narayanan et al., SC 2021, 2.2.1: (p - 1) (forward + backward) are lost where communication is free."""
+    workload = replace(equal_blocks(24), batch_per_gpu=samples)
+    microbatches = samples * stages
+    rule = Parallel(pipeline=stages, microbatches=microbatches)
+    found = simulate(lower(workload, rule.place(workload, stages)), **COSTS_NOTHING).makespan
+    ideal = samples * 24 * 3 * 10e-3  # s of one GPU, forward and backward; a stage has a part of that of all samples
+    assert found == pytest.approx(ideal * (1 + (stages - 1) / microbatches))
+
+
+def test_a_slow_network_adds_its_latency_to_every_handover() -> None:
+    # 1 microbatch through 4 stages of 6 blocks, 10 ms: 3 * 60 ms each, and 6 times 2 links of 5 ms
+    workload = equal_blocks(24)
+    traffic = lower(workload, Parallel(pipeline=4, microbatches=1).place(workload, 4))
+    samples = 4  # of the replica
+    found = simulate(traffic, bandwidth=1e18, degree=1, latency=5e-3).makespan
+    assert found == pytest.approx(samples * 24 * 30e-3 + 6 * 10e-3)
+
+
+def test_tensor_ranks_wait_for_their_all_reduces() -> None:
+    # 2 servers of one GPU, 4 microbatches: compute as on half of the samples, then 2 * 1/2 of the b s h of 4 * 12 + 2
+    # all-reduces of a microbatch cross 12.5 GB/s; nothing overlaps, and there is one replica
+    workload = Transformer(A100, gpus_per_server=1, tied=False).build()
+    strategy = Parallel(tensor=2, microbatches=4).place(workload, 2)
+    traffic = lower(workload, strategy)
+    computing = sum(task.seconds for task in traffic.tasks if isinstance(task, Compute)) / 2
+    reducing = 4 * (4 * 12 + 2) * (6 * 1024 * 768 * 2) / 12.5e9
+    found = simulate(traffic, bandwidth=12.5e9, degree=1, latency=0.0)
+    assert found.makespan == pytest.approx(computing + reducing)
+
+
+@pytest.mark.parametrize("rule", [EVERYTHING, Parallel(tensor=4, expert=4), Parallel(pipeline=4), Parallel(context=8)])
+def test_every_flop_is_done_once(rule: Parallel) -> None:
+    """All GPUs together do three times the forward pass of all samples, however the job is cut."""
+    gpu = Gpu("arithmetic", {"bfloat16": 1e12}, 1e30, 300e9, 40e9)
+    workload = replace(MIXTURE, gpu=gpu)
+    tasks = lower(workload, rule.place(workload, 32)).tasks
+    seconds = sum(task.seconds for task in tasks if isinstance(task, Compute) and "optimizer" not in task.name)
+    flops = sum(layer.forward_flops for layer in workload.layers)
+    assert seconds == pytest.approx(3 * 32 * 2 * flops / 1e12)
+
+
+@pytest.mark.parametrize("rule", [EVERYTHING, Parallel(pipeline=4, microbatches=8), Parallel(tensor=2)])
+def test_the_iteration_ends_with_an_update_that_waits_for_all(rule: Parallel) -> None:
+    traffic = lower(MIXTURE, rule.place(MIXTURE, 32))
+    updates = traffic.tasks[-32:]
+    assert [task.name for task in updates] == [f"optimizer @{server}" for server in range(32)]
+    awaited = {earlier for task in traffic.tasks for earlier in task.after}
+    assert awaited == set(range(len(traffic.tasks) - 32))  # nothing else is left to run
+
+
+def test_gradients_are_reduced_beside_the_last_backward_pass() -> None:
+    workload = Transformer(A100, layers=24).build()
+    strategy = Parallel(tensor=4, pipeline=2, microbatches=4).place(workload, 8)
+    traffic = lower(workload, strategy)
+    found = simulate(traffic)
+    buckets = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("bucket")]
+    passes = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("backward 0.3")]
+    assert found.task_start[buckets].min() < found.task_finish[passes].max()
+    for index in buckets:  # but none before its stage has seen the last microbatch
+        stage = 0 if 0 in traffic.tasks[index].group else 1  # type: ignore[union-attr]
+        begin = [number for number, task in enumerate(traffic.tasks) if task.name.startswith(f"backward {stage}.3")]
+        assert found.task_start[index] >= found.task_finish[begin].min()
+
+
+def test_a_server_does_one_pass_at_a_time() -> None:
+    """The collectives of a pass hold its GPUs: no server begins another pass before they are done."""
+    traffic = lower(MIXTURE, EVERYTHING.place(MIXTURE, 32))
+    found = simulate(traffic, bandwidth=1e9)
+    for server in (0, 31):
+        mine = [
+            index
+            for index, task in enumerate(traffic.tasks)
+            if (isinstance(task, Compute) and task.name.endswith(f" @{server}") and "optimizer" not in task.name)
+            or (isinstance(task, Collective) and server in task.group and "ward" in task.name)
+        ]
+        ends = found.task_finish[mine]
+        starts = [
+            found.task_start[index] if isinstance(traffic.tasks[index], Collective) else ends[place] - seconds(task)
+            for place, index in enumerate(mine)
+            if (task := traffic.tasks[index])
+        ]
+        order = np.argsort(starts)
+        assert np.all(np.array(starts)[order][1:] >= ends[order][:-1] - 1e-12)
+
+
+def seconds(task: object) -> float:
+    assert isinstance(task, Compute)
+    return task.seconds
+
+
+def test_a_job_of_128_servers_is_tens_of_thousands_of_tasks() -> None:
+    workload = Moe(A100, gpus_per_server=8).build()
+    traffic = lower(workload, Parallel(tensor=8, pipeline=8, expert=8, microbatches=64).place(workload, 128))
+    assert 16_384 < len(traffic.tasks) < 100_000
+
+
+def test_a_strategy_without_a_grid_is_lowered_as_before() -> None:
+    workload = Transformer(A100, layers=2).build()
+    strategy = DataParallel().place(workload, 2)
+    assert strategy.grid is None
+    assert isinstance(strategy, Strategy)
+    assert any("ffn_up @1" in task.name for task in lower(workload, strategy).tasks)

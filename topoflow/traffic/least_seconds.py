@@ -1,0 +1,80 @@
+"""The least time of a grid on any network whose servers send at most so many bytes per second.
+
+Stage i begins when a microbatch has come through the stages before it, works on all of them, and then the last one goes
+back through the stages before it. With f and b the seconds of its passes, collectives included, h those of a handover:
+
+    f_0 + h + .. + f_{i-1} + h  +  m (f_i + b_i)  +  h + b_{i-1} + .. + h + b_0
+
+Gradients are not reduced before the last backward pass has begun, a server sends its bytes one after another, and an
+update comes last. The longest of these bounds the iteration from below. It is what a simulation gives where stages are
+alike and no more than one thing is sent at a time (``one_f_one_b.py``). No task is made: degrees whose bound is above
+what others take need not be lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import inf
+
+from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.traffic.pipelined import parcels
+from topoflow.traffic.roofline import step_seconds
+from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
+from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.workload.base import Layer, Workload
+
+
+def least_seconds(workload: Workload, grid: Grid, bandwidth: float = inf) -> float:
+    """Seconds of an iteration, never more than ``fluid`` gives where each server sends at most ``bandwidth`` (B/s)."""
+    least = _Least(workload, grid, bandwidth)
+    layers = {layer.name: layer for layer in workload.layers}
+    stages = [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
+    works = [(forward_work(workload, grid, stage), backward_work(workload, grid, stage)) for stage in stages]
+    forward = [least.of_pass(ahead) for ahead, _ in works]
+    backward = [least.of_pass(back) for _, back in works]
+    handovers = [bytes / bandwidth for bytes in parcels(workload, grid)]
+    before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
+    behind = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
+    updates = [step_seconds(workload, sum(size for _, size in stage)) for stage in stages]
+    ends = []
+    for number, stage in enumerate(stages):
+        worked = before[number] + grid.microbatches * (forward[number] + backward[number])
+        reduced = worked - backward[number] + least.of_gradients(stage)
+        neighbours = sum(handovers[max(number - 1, 0) : number + 1])
+        loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
+        ends += [max(worked, reduced, loaded) + updates[number], worked + behind[number] + updates[0]]
+    return max(ends)
+
+
+class _Least:
+    """Seconds of the parts of an iteration; groups along the same ranks are all alike."""
+
+    def __init__(self, workload: Workload, grid: Grid, bandwidth: float) -> None:
+        self.workload, self.grid = workload, grid
+        self.rates = workload.gpu.local_bandwidth, bandwidth
+        self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
+
+    def of_pass(self, work: Work) -> float:
+        """Compute, and the collectives behind it one after another."""
+        sent = (least_seconds_of(op, bytes, self.groups[op], *self.rates) for op, bytes in work.sent.items())
+        return work.seconds + sum(sent)
+
+    def of_port(self, works: Iterable[Work], handovers: float) -> float:
+        """In which a server sends all that its passes send, one after another."""
+        sent = (
+            outside_seconds(op, bytes, self.groups[op], self.rates[1])
+            for work in works
+            for op, bytes in work.sent.items()
+        )
+        return self.grid.microbatches * (handovers + sum(sent))
+
+    def of_gradients(self, held: Sequence[tuple[Layer, float]], inside: bool = True) -> float:
+        """The all-reduces of a stage: those of either kind one after another, both through the same ports."""
+        longest = outside = 0.0
+        for kind in GRADIENTS:
+            elements = sum(size for layer, size in held if self.grid.gradients(layer) == kind)
+            bytes = elements * self.workload.element_bytes
+            longest = max(longest, least_seconds_of("all_reduce", bytes, self.groups[kind], *self.rates))
+            outside += outside_seconds("all_reduce", bytes, self.groups[kind], self.rates[1])
+        return max(longest, outside) if inside else outside
