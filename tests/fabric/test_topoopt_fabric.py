@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from math import gcd
+from functools import reduce
+from math import gcd, inf
+from operator import or_
 from typing import Any
 
 import networkx
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.coin_change import coin_change
+from topoflow.fabric.k_shortest import KShortestPaths
 from topoflow.fabric.matching import Matcher, maximum_weight_matching
 from topoflow.fabric.routing import ShortestPaths
 from topoflow.fabric.select_permutations import select_permutations
@@ -36,8 +39,17 @@ def uniform_mp(servers: int, total: float) -> NDArray[np.float64]:
     return mp
 
 
-def build(servers: int, degree: int, demand: Demand, paths: int = 4, optics: str = "patch_panel") -> Fabric:
-    return TopoOpt(B, degree, 1e-6, paths, optics).build(servers, demand)
+def build(servers: int, degree: int, demand: Demand, paths: int = 4, **options: Any) -> Fabric:
+    return TopoOpt(B, degree, 1e-6, paths, **options).build(servers, demand)
+
+
+def diameter(size: int, strides: tuple[int, ...]) -> int:
+    """Hops to the farthest server of a ring of ``size``; who is reached is kept in the bits of a number."""
+    everyone, reached, hops = (1 << size) - 1, 1, 0
+    while reached != everyone:
+        further = [(reached << stride | reached >> (size - stride)) & everyone for stride in strides]
+        reached, hops = reduce(or_, further, reached), hops + 1
+    return hops
 
 
 @st.composite
@@ -64,6 +76,26 @@ def test_strides_are_all_co_prime_numbers_and_each_is_a_ring_over_everyone(size:
     orders = {ring(group, stride) for stride in strides}
     assert all(sorted(order) == list(group) for order in orders)
     assert len(orders) == len(strides)
+
+
+def test_of_large_groups_only_prime_strides_and_one_remain() -> None:
+    # 25: co-prime are all but 5, 10, 15, 20; of those 1 and the primes 2, 3, 7, 11, 13, 17, 19, 23
+    assert totient_perms(25, primes_above=24) == (1, 2, 3, 7, 11, 13, 17, 19, 23)
+    assert totient_perms(25, primes_above=25) == totient_perms(25)
+    assert select_permutations(16, 8, primes_above=15) == (1, 3, 5, 11, 13, 7, 1, 3)  # six, then from the first
+    large = find_topology(25, 4, Demand(no_mp(25), {tuple(range(25)): 1.0}), primes_above=24)
+    assert large.strides[tuple(range(25))] == (1, 2, 3, 7)  # ratio 2.24: near 2.24, 4.47 (3 or 7: 3), 6.7
+
+
+@pytest.mark.parametrize(("primes_above", "factor"), [(inf, 1.0), (0, 1.06)])
+def test_the_diameter_of_the_rings_is_at_most_degree_times_the_root_of_the_servers(
+    primes_above: float, factor: float
+) -> None:
+    """TopoOpt, Theorem 1 and E.2, with the constant of its O()."""
+    for size, degree in itertools.product(range(2, 513), range(2, 9)):
+        strides = select_permutations(size, degree, primes_above)
+        assert all(gcd(stride, size) == 1 for stride in strides)
+        assert diameter(size, strides) <= factor * degree * size ** (1 / degree), (size, degree)
 
 
 def test_sixteen_servers_of_degree_3_build_the_rings_of_figure_7() -> None:
@@ -207,9 +239,90 @@ def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
     }
 
 
+@given(
+    demands(),
+    st.integers(1, 6),
+    st.sampled_from(["shortest", "k_shortest"]),
+    st.sampled_from(["ring", "double_binary_tree"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_routes_exist_for_all_pairs_and_use_only_circuits_that_exist(
+    case: tuple[int, int, Demand], paths: int, routes: str, collective: str
+) -> None:
+    servers, degree, demand = case
+    fabric = build(servers, degree, demand, paths=paths, routes=routes, collective=collective)
+    for (source, target), kind in itertools.product(itertools.permutations(range(servers), 2), ("all_reduce", "mp")):
+        found = fabric.route(source, target, kind)
+        assert 1 <= len(found) <= paths
+        assert len(set(found)) == len(found)
+        for path in found:
+            nodes = [source, *fabric.target[list(path)].tolist()]
+            assert fabric.source[list(path)].tolist() == nodes[:-1]
+            assert nodes[-1] == target
+            assert len(set(nodes)) == len(nodes)
+
+
+@given(demands(), st.integers(1, 12))
+@settings(max_examples=25, deadline=None)
+def test_the_k_shortest_paths_are_as_long_as_yen_s(case: tuple[int, int, Demand], limit: int) -> None:
+    servers, degree, demand = case
+    fabric = build(servers, degree, demand)
+    graph = networkx.DiGraph(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+    route = KShortestPaths(fabric.nodes, fabric.source, fabric.target, limit)
+    for source, target in itertools.islice(itertools.permutations(range(servers), 2), 30):
+        yen = itertools.islice(networkx.shortest_simple_paths(graph, source, target), limit)
+        assert [len(path) for path in route(source, target, "mp")] == [len(nodes) - 1 for nodes in yen]
+
+
+def test_where_there_are_few_strides_rings_are_laid_twice() -> None:
+    # 6 servers have +1 and +5 only: 4 interfaces are two circuits each way round
+    fabric = build(6, 4, Demand(no_mp(6), {tuple(range(6)): 1e9}))
+    assert fabric.links == 12
+    assert fabric.bandwidth.tolist() == [2 * B] * 12
+
+
+def test_without_any_demand_all_circuits_are_rings_over_everyone() -> None:
+    nothing = find_topology(16, 3, Demand(no_mp(16), {}))
+    assert nothing.strides == {tuple(range(16)): (1, 3, 7)}
+    assert find_topology(16, 3, Demand(no_mp(16), {(0, 1): 0.0, (5,): 1e9})) == nothing  # nothing to send either
+
+
+@pytest.mark.parametrize(
+    ("demand", "law"),
+    [
+        (Demand(no_mp(3), {}), r"demand\.mp: expected \[4, 4\], got \[3, 3\]"),
+        (Demand(np.full((4, 4), -1.0), {}), r"demand\.mp: must not be negative, got -1\.0"),
+        (Demand(no_mp(4), {(0, 4): 1.0}), r"demand\.all_reduce: a group must name servers of 0\.\.3 once, got 0, 4"),
+        (
+            Demand(no_mp(4), {(0, 1, 0): 1.0}),
+            r"demand\.all_reduce: a group must name servers of 0\.\.3 once, got 0, 1, 0",
+        ),
+        (Demand(no_mp(4), {(0, 1): -1.0}), r"demand\.all_reduce of 2 servers: must not be negative, got -1\.0"),
+    ],
+)
+def test_a_demand_that_is_not_one_of_the_servers_is_an_error_with_its_law(demand: Demand, law: str) -> None:
+    with pytest.raises(ValueError, match=law):
+        find_topology(4, 2, demand)
+
+
+@pytest.mark.parametrize(("optics", "ports"), [("patch_panel", 1008), ("ocs", 384)])
+def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) -> None:
+    law = rf"topoopt\.servers: must be at most the {ports} ports of an optical switch \({optics}: topoopt\.ports\), got"
+    with pytest.raises(ValueError, match=law):
+        build(ports + 1, 4, Demand(no_mp(ports + 1), {}), optics=optics)
+    assert build(4, 2, Demand(no_mp(4), {}), ports=4).servers == 4
+    with pytest.raises(ValueError, match=r"topoopt\.servers: must be at most the 4 ports"):
+        build(5, 2, Demand(no_mp(5), {}), ports=4)
+
+
 @pytest.mark.parametrize(
     ("options", "law"),
     [
+        ({"degree": 1009}, r"topoopt\.degree: must be at most the 1008 ports of an optical switch"),
+        ({"degree": 400, "optics": "ocs"}, r"topoopt\.degree: must be at most the 384 ports of an optical switch"),
+        ({"ports": 0}, r"topoopt\.ports: must be positive, got 0"),
+        ({"routes": "scenic"}, r"topoopt\.routes: must be one of shortest, k_shortest, got 'scenic'"),
+        ({"primes_above": 0}, r"topoopt\.primes_above: must be positive, got 0"),
         ({"degree": 0}, r"topoopt\.degree: must be positive, got 0"),
         ({"degree": 2.5}, r"topoopt\.degree: must be a whole number, got 2.5"),
         ({"paths": 0}, r"topoopt\.paths: must be positive, got 0"),

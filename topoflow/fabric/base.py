@@ -30,11 +30,27 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Reconfiguration:
+    """How circuits follow the demand while a job runs (TopoOpt E.4; ``engine.reconfigure``).
+
+    Circuits are chosen by ``circuit_heuristic``, every ``interval``; changing any stops all flows for ``pause``.
+    """
+
+    interval: float  # s between two looks at the demand
+    pause: float  # s that a reconfiguration takes, less than the interval
+    forwarding: bool  # hosts forward; else servers without a circuit between them wait for one
+    discount: float  # what a pair's next circuit is worth, of the one before
+    paths: int  # shortest paths that a pair may use
+    iterations: int  # that are run one after the other, of which the last is told
+
+
+@dataclass(frozen=True)
 class Fabric:
     """A wired and routed network. Nodes 0..servers-1 are servers, the rest switches. L links, N nodes.
 
     Links are directed (a cable is two). ``rings[group]`` are the ring orders that were built for an
     all-reduce group (group as in Traffic: a tuple of servers); a group without an entry uses its own order.
+    ``trees[group]`` are the orders whose double binary trees were built for it.
     Laws: bandwidth > 0, latency >= 0, ends within the nodes, no link from a node to itself.
     """
 
@@ -50,6 +66,8 @@ class Fabric:
     interface_bandwidth: float  # B/s of one interface
     bill: tuple[Item, ...] = ()
     rings: Mapping[tuple[int, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    trees: Mapping[tuple[int, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    reconfiguration: Reconfiguration | None = None  # None: links stay; else they are those before the job begins
 
     def __post_init__(self) -> None:
         links = len(self.source)
@@ -73,6 +91,11 @@ class Fabric:
     @property
     def links(self) -> int:
         return len(self.source)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether servers are wired to each other, without switches."""
+        return len(self.nodes) == self.servers
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from topoflow.fabric.base import Demand, Fabric, Item, Path
 from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, forth, switched_bill
@@ -140,11 +141,11 @@ class Tree:
         ]
         return below + middle + above
 
-    def _middle(self, edge: int, up: int) -> int:
+    def middle(self, edge: int, up: int) -> int:
         """The cable from ``edge`` to aggregation ``up`` of its pod."""
         return self.servers + edge * self.uplinks + up
 
-    def _above(self, pod: int, up: int, core: int) -> int:
+    def above(self, pod: int, up: int, core: int) -> int:
         """The cable from aggregation ``up`` of ``pod`` to ``core`` of group ``up``."""
         return self.servers + self.edges * self.uplinks + (pod * self.uplinks + up) * self.half + core
 
@@ -153,20 +154,26 @@ class Tree:
         if source == target:
             return ((),)
         first, last = forth(source), back(target)
-        edge, far_edge = source // self.half, target // self.half
-        if edge == far_edge:
-            return ((first, last),)
-        pod, far_pod = edge // self.half, far_edge // self.half
-        ups = [(up, forth(self._middle(edge, up)), back(self._middle(far_edge, up))) for up in range(self.uplinks)]
-        if pod == far_pod:
-            return tuple((first, rise, fall, last) for _, rise, fall in ups)
-        return tuple(
-            (first, rise, forth(self._above(pod, up, core)), back(self._above(far_pod, up, core)), fall, last)
-            for up, rise, fall in ups
-            for core in range(self.half)
-        )
+        middles = _between(self, source // self.half, target // self.half)
+        return tuple((first, *middle, last) for middle in middles)
 
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """All ports of all switches, as TopoOpt's Appendix G counts them: k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
         return switched_bill(self.servers, ports, len(self.cables()), bandwidth)
+
+
+@lru_cache(maxsize=2**11)  # k = 8, 128 servers, has 32 * 32 pairs
+def _between(tree: Tree, edge: int, far_edge: int) -> tuple[Path, ...]:
+    """All shortest paths from an edge switch to another: the servers under both share them."""
+    if edge == far_edge:
+        return ((),)
+    pod, far_pod = edge // tree.half, far_edge // tree.half
+    ups = [(up, forth(tree.middle(edge, up)), back(tree.middle(far_edge, up))) for up in range(tree.uplinks)]
+    if pod == far_pod:
+        return tuple((rise, fall) for _, rise, fall in ups)
+    return tuple(
+        (rise, forth(tree.above(pod, up, core)), back(tree.above(far_pod, up, core)), fall)
+        for up, rise, fall in ups
+        for core in range(tree.half)
+    )

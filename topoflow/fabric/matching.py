@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import rustworkx
 from numpy.typing import NDArray
@@ -13,10 +15,10 @@ def maximum_weight_matching(weights: NDArray[np.float64]) -> list[Cable]:
     """Pairs (i < j) that share no server and whose weights [n, n] (symmetric, >= 0) have the largest sum.
 
     Blossom (TopoOpt 4.2, line 14), in whole numbers: weights are scaled so that the largest is 2^52, which keeps
-    every bit that a float sum of them would.
+    every bit that a float sum of them would. Weights that are too small to be scaled are none.
     """
     largest = float(weights.max(initial=0.0))
-    if largest <= 0:
+    if largest <= 2.0**52 * np.finfo(np.float64).tiny:
         return []
     whole = np.rint(np.triu(weights + weights.T) * (2.0**51 / largest)).astype(np.int64)
     graph = rustworkx.PyGraph()
@@ -36,12 +38,17 @@ class Matcher:
     def __init__(self, mp: NDArray[np.float64]) -> None:
         self.demand = mp + mp.T
 
+    def have(self, pairs: Iterable[Cable]) -> None:
+        """Halve the demand of ``pairs``, once for each time they are named."""
+        for i, j in pairs:
+            self.demand[[i, j], [j, i]] /= 2
+
     def match(self, free: list[int]) -> list[Cable]:
         """One matching among servers with ``free`` ports, which it takes. Empty: no demand between them is left."""
         able = np.array(free) > 0
         pairs = maximum_weight_matching(np.where(np.outer(able, able), self.demand, 0.0))
+        self.have(pairs)
         for i, j in pairs:
-            self.demand[[i, j], [j, i]] /= 2
             free[i] -= 1
             free[j] -= 1
         return pairs

@@ -52,6 +52,10 @@ class ShortestPaths:
             self._paths[pair] = self._find(source, target)
         return self._paths[pair]
 
+    def distances(self, target: int) -> list[int]:
+        """[N] links on the way from every node to ``target``, -1: unreachable."""
+        return self._search(target)[0]
+
     def hops(self, source: int, target: int) -> int:
         """Links on the way from ``source`` to ``target``, -1: unreachable."""
         return self._search(target)[0][source]

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
 
 from topoflow.fabric.base import Demand
+from topoflow.fabric.joining import join
 from topoflow.fabric.matching import Matcher
+from topoflow.fabric.port_shares import PortShares, add_rings, parts, share_ports, take, wire_bytes
 from topoflow.fabric.select_permutations import select_permutations
-from topoflow.fabric.totient_perms import ring, totient_perms
+from topoflow.fabric.totient_perms import ring
+from topoflow.fabric.tree_finder import lay, plan_trees
 from topoflow.fabric.wiring import Cable
+from topoflow.units import check_not_negative
 
 Group = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Rings (a circuit from each member to the next) and matched pairs (a circuit each way)."""
+    """Rings (a circuit from each member to the next), and matched pairs and edges of trees (a circuit each way)."""
 
     strides: dict[Group, tuple[int, ...]]  # the rings of every all-reduce group, heaviest group first
     pairs: tuple[Cable, ...]
+    tree_strides: dict[Group, tuple[int, ...]] = field(default_factory=dict)  # the same of its pairs of trees
 
     def rings(self) -> dict[Group, tuple[Group, ...]]:
         """The ring orders of every group that was given any."""
-        given = {group: strides for group, strides in self.strides.items() if strides}
-        return {group: tuple(ring(group, stride) for stride in strides) for group, strides in given.items()}
+        return _orders(self.strides)
+
+    def trees(self) -> dict[Group, tuple[Group, ...]]:
+        """The orders of the trees of every group that was given any."""
+        return _orders(self.tree_strides)
 
     def circuits(self) -> Counter[tuple[int, int]]:
         """How many simplex circuits there are from server to server."""
@@ -39,75 +49,107 @@ class Topology:
         return circuits
 
 
-def find_topology(servers: int, degree: int, demand: Demand) -> Topology:
-    """TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree, build rings, match the rest.
+def _orders(strides: dict[Group, tuple[int, ...]]) -> dict[Group, tuple[Group, ...]]:
+    return {group: tuple(ring(group, each) for each in own) for group, own in strides.items() if own}
+
+
+def find_topology(
+    servers: int, degree: int, demand: Demand, primes_above: float = inf, collective: str = "ring"
+) -> Topology:
+    """TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree (``port_shares``), build rings, match the rest.
 
     What the paper leaves open is decided so:
 
     - Traffic is bytes on the wire: ring all-reduce of a buffer S among k servers sends 2 (k - 1) S in all.
-    - Groups are served heaviest first, for each takes ``ceil`` of its share of what is left.
-    - Ports that remain (a group has fewer rings than degrees, an odd server is unmatched, groups share no server)
-      go to the group with the most bytes per ring whose members all have one, then to further matchings.
-    - Where rings and pairs leave the servers in parts, one degree is spent on a ring over all servers first.
+    - Ports that remain (an odd server is unmatched, a group has a member without ports) go to the group with the most
+      bytes per ring whose members all have one, then to further matchings.
+    - Where rings and pairs still leave the servers in parts, one degree is spent on a ring over all servers first.
+    - Without any demand all degrees are rings over all servers. A group of one sends nothing.
+    - A group with fewer strides than degrees (6 servers have +1 and +5) takes them twice: parallel circuits.
+    - For double binary trees (``collective``) every edge is a circuit each way, as long as both its servers have a port
+      left; ports that remain go to the edges that have none, then to matchings of MP and edges together. 4 degrees
+      are a pair of trees; where a group has fewer, hosts forward.
+
+    ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). Raises ``ValueError`` for
+    a demand that is not one of ``servers`` servers.
     """
+    distribute = COLLECTIVES[collective]
+    _check(servers, demand)
     if servers == 1:
         return Topology({}, ())
     everyone = tuple(range(servers))
     groups = {group: buffer for group, buffer in demand.all_reduce.items() if len(group) > 1 and buffer > 0}
-    topology = _distribute([degree] * servers, degree, groups or {everyone: 0.0}, demand)
+    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0}, demand, primes_above)
     if not _connected(servers, topology):
-        topology = _distribute([degree - 1] * servers, degree - 1, groups, demand)
+        topology = distribute([degree - 1] * servers, degree - 1, groups, demand, primes_above)
         backbone = {everyone: (*topology.strides.get(everyone, ()), 1)}
-        topology = Topology(topology.strides | backbone, topology.pairs)
+        topology = replace(topology, strides=topology.strides | backbone)
     return topology
 
 
-def _distribute(free: list[int], degree: int, groups: dict[Group, float], demand: Demand) -> Topology:
+def _check(servers: int, demand: Demand) -> None:
+    if demand.mp.shape != (servers, servers):
+        raise ValueError(f"demand.mp: expected [{servers}, {servers}], got {list(demand.mp.shape)}")
+    if not np.all((demand.mp >= 0) & np.isfinite(demand.mp)):
+        raise ValueError(f"demand.mp: must not be negative, got {demand.mp.min()}")
+    for group, buffer in demand.all_reduce.items():
+        if len(set(group)) != len(group) or not all(0 <= member < servers for member in group):
+            got = ", ".join(map(str, group))
+            raise ValueError(f"demand.all_reduce: a group must name servers of 0..{servers - 1} once, got {got}")
+        check_not_negative(f"demand.all_reduce of {len(group)} servers", buffer)
+
+
+def _rings(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
     """Spend the ``free`` ports of every server on rings and pairs."""
-    volume = {group: 2 * (len(group) - 1) * buffer for group, buffer in groups.items()}
-    volume = dict(sorted(volume.items(), key=lambda item: -item[1]))
-    all_reduce, mp = sum(volume.values()), float(demand.mp.sum())
-    ring_degree = min(degree, max(1, _share(degree, all_reduce, all_reduce + mp)))
-    rings: Counter[Group] = Counter()
-    left = ring_degree
-    for group, bytes_ in volume.items():  # lines 5-11
-        rings[group] = min(left, _share(left, bytes_, all_reduce), _distinct(group))
-        left -= rings[group]
-        _take(free, group, rings[group])
-    matcher = Matcher(demand.mp)
-    pairs = [pair for _ in range(degree - ring_degree) for pair in matcher.match(free)]  # lines 13-17
-    while able := [group for group in volume if min(free[member] for member in group) > 0]:
-        neediest = max(able, key=lambda group: volume[group] / (1 + rings[group]))
-        rings[neediest] += 1
-        _take(free, neediest, 1)
+    shares = share_ports(degree, groups, demand.mp)
+    rings, volume = shares.groups.copy(), wire_bytes(groups)
+    for group in rings.elements():
+        take(free, group)
+    matcher = Matcher(shares.rest)
+    pairs = _pairs(free, shares, matcher)
+    add_rings(rings, volume, free)
     while more := matcher.match(free):
         pairs += more
-    return Topology({group: select_permutations(len(group), rings[group]) for group in volume}, tuple(pairs))
+    strides = {group: select_permutations(len(group), rings[group], primes_above) for group in volume}
+    return Topology(strides, tuple(pairs))
 
 
-def _share(degree: int, part: float, whole: float) -> int:
-    """The degrees that a part of the traffic gets, rounded up (but not for the last bit); all of them if none flows."""
-    return ceil(degree * part / whole - 1e-9) if whole > 0 else degree
+def _trees(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
+    """Spend the ``free`` ports of every server on the edges of trees and on pairs."""
+    shares = share_ports(degree, groups, demand.mp)
+    trees = plan_trees(len(free), {group: shares.groups[group] for group in wire_bytes(groups)}, groups, primes_above)
+    laid = lay(trees.edges, free, shares.groups)
+    pairs = _pairs(free, shares, Matcher(shares.rest))
+    missing = list((Counter(trees.edges) - Counter(laid)).elements())
+    laid += lay(missing, free, dict.fromkeys(groups, degree))
+    matcher = Matcher(shares.rest + trees.bytes)
+    edges = [ends for _, ends in laid]
+    matcher.have(edges + pairs)
+    while more := matcher.match(free):
+        pairs += more
+    return Topology({}, (*edges, *pairs), trees.strides)
 
 
-def _distinct(group: Group) -> int:
-    return len(totient_perms(len(group)))
-
-
-def _take(free: list[int], group: Group, ports: int) -> None:
-    for member in group:
-        free[member] -= ports
+def _pairs(free: list[int], shares: PortShares, matcher: Matcher) -> list[Cable]:
+    """Pairs between parts, then Algorithm 1, lines 13-17: a matching for every degree of MP."""
+    servers = range(len(free))
+    pairs = join([min(free[i], shares.joins[i]) for i in servers], parts(len(free), shares.groups), matcher)
+    joins = Counter(end for pair in pairs for end in pair)
+    spare = [max(0, min(free[i], shares.mp[i]) - joins[i]) for i in servers]
+    pairs += [pair for _ in range(max(shares.mp)) for pair in matcher.match(spare)]
+    for pair in pairs:
+        take(free, pair)
+    return pairs
 
 
 def _connected(servers: int, topology: Topology) -> bool:
     """Whether every server reaches every other. Rings and pairs both lead back, so direction does not matter."""
-    parts: list[set[int]] = []
-    for members in _pieces(topology):
-        joined = set(members).union(*(part for part in parts if not part.isdisjoint(members)))
-        parts = [part for part in parts if part.isdisjoint(joined)] + [joined]
-    return len(parts) == 1 and len(parts[0]) == servers
+    return len(set(parts(servers, _pieces(topology)).tolist())) == 1
 
 
 def _pieces(topology: Topology) -> Iterable[tuple[int, ...]]:
     yield from (group for group, strides in topology.strides.items() if strides)
     yield from topology.pairs
+
+
+COLLECTIVES = {"ring": _rings, "double_binary_tree": _trees}

@@ -1,0 +1,136 @@
+"""A fabric after fibers or servers have failed, routed over what is left. L links, N nodes.
+
+What a job sends does not change; how it travels does:
+
+- A connection keeps those of its paths that are whole, as ECMP drops a next hop that is gone. With none left it takes
+  the shortest of what is left: in a direct fabric hosts forward, over circuits that were for other traffic (TopoOpt 7:
+  "can temporarily use a link dedicated to MP traffic to recover an AllReduce ring").
+- An all-reduce ring that lost a hop goes that way round ("recover"), or hands its bytes to the rings of its group that
+  are whole ("drop"; a group whose rings are all hit recovers them).
+- Servers are numbered anew without those that failed; a ring closes over the gap that they leave.
+
+Source: TopoOpt (Wang et al., NSDI 2023), 7, "Handling failures".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.fabric.base import Fabric, Path, Route
+from topoflow.fabric.routing import ShortestPaths
+
+RINGS = ("recover", "drop")
+Group = tuple[int, ...]
+
+
+class Disconnected(ValueError):
+    """Of what has failed so much that some server cannot be reached any more."""
+
+
+def without(
+    fabric: Fabric,
+    *,
+    links: Collection[int] = (),
+    fibers: Collection[int] = (),
+    servers: Collection[int] = (),
+    rings: str = "recover",
+) -> Fabric:
+    """``fabric`` less whole ``links``, less one fiber of each link in ``fibers``, less ``servers`` and all their links.
+
+    A fiber carries the bandwidth of one interface, so a link of several parallel circuits goes on with the others.
+    Raises ``ValueError`` for what the fabric does not have, ``Disconnected`` where a server cannot be reached any more.
+    """
+    if fabric.reconfiguration is not None:
+        raise ValueError(f"{fabric.name}: must keep its circuits to lose one, got a network that reconfigures")
+    _check(fabric, "links", links, fabric.links)
+    _check(fabric, "fibers", fibers, fabric.links)
+    _check(fabric, "servers", servers, fabric.servers)
+    if rings not in RINGS:
+        raise ValueError(f"rings: must be one of {', '.join(RINGS)}, got {rings!r}")
+    bandwidth = fabric.bandwidth.copy()
+    bandwidth[list(links)] = 0.0
+    np.subtract.at(bandwidth, np.array(list(fibers), np.int64), fabric.interface_bandwidth)
+    gone = np.isin(fabric.source, list(servers)) | np.isin(fabric.target, list(servers))
+    left = np.flatnonzero((bandwidth > fabric.interface_bandwidth * 1e-9) & ~gone)
+    nodes = [node for node in range(len(fabric.nodes)) if node not in servers]
+    number = np.full(len(fabric.nodes), -1, np.int32)
+    number[nodes] = np.arange(len(nodes))
+    source, target = number[fabric.source[left]], number[fabric.target[left]]
+    names = tuple(fabric.nodes[node] for node in nodes)
+    shortest = ShortestPaths(names, source, target)
+    _check_reach(fabric, shortest, [server for server in range(fabric.servers) if server not in servers])
+    found = replace(
+        fabric,
+        servers=fabric.servers - len(set(servers)),
+        nodes=names,
+        source=source,
+        target=target,
+        bandwidth=bandwidth[left],
+        latency=fabric.latency[left],
+        route=Rerouted(fabric.route, nodes, {int(link): place for place, link in enumerate(left)}, shortest),
+        rings=_orders(fabric.rings, number),
+        trees=_orders(fabric.trees, number),
+    )
+    return replace(found, rings=_whole(found)) if rings == "drop" else found
+
+
+@dataclass(frozen=True, eq=False)
+class Rerouted:
+    """A ``Fabric.route``: the paths of ``before`` that are whole, else the shortest that there are."""
+
+    before: Route
+    nodes: list[int]  # which node each was
+    number: Mapping[int, int]  # what a link that is left was -> what it is
+    shortest: ShortestPaths
+
+    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+        paths = self.before(self.nodes[source], self.nodes[target], kind)
+        whole = [path for path in paths if all(link in self.number for link in path)]
+        if not whole:
+            return self.shortest(source, target, kind)
+        return tuple(tuple(self.number[link] for link in path) for path in whole)
+
+
+def _orders(orders: Mapping[Group, tuple[Group, ...]], number: NDArray[np.int32]) -> dict[Group, tuple[Group, ...]]:
+    """Of every group, its members that are left, by their new numbers, in the same orders."""
+
+    def among(order: Group) -> Group:
+        return tuple(int(number[server]) for server in order if number[server] >= 0)
+
+    found: dict[Group, tuple[Group, ...]] = {}
+    for group, of_group in orders.items():
+        if len(among(group)) > 1:
+            found.setdefault(among(group), tuple(among(order) for order in of_group))
+    return found
+
+
+def _whole(fabric: Fabric) -> dict[Group, tuple[Group, ...]]:
+    """The rings of every group all of whose hops are direct; where none are, all of them."""
+    joined = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+
+    def is_whole(order: Group) -> bool:
+        return all(hop in joined for hop in pairwise((*order, *order[:1])))
+
+    return {group: tuple(filter(is_whole, orders)) or orders for group, orders in fabric.rings.items()}
+
+
+def _check(fabric: Fabric, field: str, chosen: Collection[int], count: int) -> None:
+    for each in chosen:
+        if not 0 <= each < count:
+            raise ValueError(f"{field}: must be within 0..{count - 1} of {fabric.name}, got {each}")
+    if field == "servers" and len(set(chosen)) >= count:
+        raise ValueError(f"servers: must leave one of the {count} of {fabric.name}, got {len(set(chosen))}")
+
+
+def _check_reach(fabric: Fabric, paths: ShortestPaths, servers: list[int]) -> None:
+    """Whoever reaches the next server, and so all round, reaches every other."""
+    for place, server in enumerate(servers):
+        after = (place + 1) % len(servers)
+        if len(servers) > 1 and paths.hops(place, after) < 0:
+            ends = f"{fabric.nodes[server]!r} to {fabric.nodes[servers[after]]!r}"
+            raise Disconnected(f"{fabric.name}: must stay connected, got no path from {ends}")

@@ -1,0 +1,56 @@
+"""OCS-reconfig: TopoOpt's optics with circuits that follow the demand while the job runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.fabric.base import Demand, Fabric, Item, Reconfiguration
+from topoflow.fabric.reconfigurable import check_reconfiguration, reconfigurable
+from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
+
+
+@dataclass(frozen=True)
+class OcsReconfig:
+    """``degree`` optical circuit switches in a flat layer, each with a port of every server (TopoOpt 5.1, E.4, G).
+
+        optical circuit switch 1   ..   optical circuit switch d
+          /   |    \\                       /   |    \\
+    server 0  1 .. n-1                server 0  1 .. n-1            the same n servers
+
+    Every ``interval`` the bytes that servers have to send each other and have not sent are collected, and Algorithm 5
+    finds circuits for them. Where those differ from what there is, all flows stop for ``pause``. With ``forwarding``
+    the circuits are kept connected and hosts forward, over up to ``paths`` shortest paths; without, servers that have
+    no circuit between them wait for one.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server
+    latency: float  # s per circuit
+    interval: float  # s between two looks at the demand
+    pause: float  # s that a reconfiguration takes
+    forwarding: bool
+    discount: float  # of a pair's next circuit: 0.5 is Equation 2
+    paths: int  # shortest paths that a pair may use
+    start: str = "job"
+    iterations: int = 1  # that are run one after the other, of which the last is told
+
+    def __post_init__(self) -> None:
+        check_interfaces("ocs_reconfig", self.bandwidth, self.degree, self.latency)
+        check_reconfiguration("ocs_reconfig", self.interval, self.pause, self.start, self.paths, self.iterations)
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"ocs_reconfig.discount: must be in (0, 1], got {self.discount}")
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("ocs_reconfig.servers", servers)
+        ports = servers * self.degree
+        return reconfigurable(
+            "ocs_reconfig",
+            servers,
+            demand,
+            start=self.start,
+            how=Reconfiguration(self.interval, self.pause, self.forwarding, self.discount, self.paths, self.iterations),
+            bandwidth=self.bandwidth,
+            degree=self.degree,
+            latency=self.latency,
+            bill=(*direct_bill(ports, ports, self.bandwidth), Item("ocs_port", ports)),
+        )
