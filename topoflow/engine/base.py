@@ -87,3 +87,18 @@ class Timeline:
     def makespan(self) -> float:
         """Seconds until the last task finished: the iteration time."""
         return max(self.at_least, float(self.task_finish.max(initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Pause:
+    """One world at the time ``until``: what is over, what has begun, what is left to send."""
+
+    until: float  # s
+    start: Floats  # [T] s, when the task was ready; inf: it is not
+    finish: Floats  # [T] s; inf: it is not over
+    left: Floats  # [T] B; all of its bytes until a task has waited its delay and latency
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every task had finished by then."""
+        return bool(np.isfinite(self.finish).all())

@@ -1,7 +1,8 @@
 """Worlds laid end to end in flat arrays, as the kernels read them.
 
 Shapes: W worlds, G graphs, T tasks, D dependencies, P paths, H hops, L links. Worlds that share a graph (the same
-object, or equal arrays) share its copy in the batch.
+object, or equal arrays) share its copy in the batch. Links that no path of the graph crosses are left out: a small job
+on a large network would mostly consist of them.
 """
 
 from __future__ import annotations
@@ -43,23 +44,31 @@ class Batch:
     arrays: dict[str, Array]
 
 
-def pack(worlds: Sequence[World]) -> Batch:
-    """A batch of these worlds; raises ``ValueError`` where an array breaks a law of ``Graph`` or ``World``."""
+def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
+    """A batch of these worlds; raises ``ValueError`` where an array breaks a law of ``Graph`` or ``World``.
+
+    ``all_links`` keeps those that no path crosses, for links' numbers that lie elsewhere.
+    """
     graphs, graph_of = _distinct_graphs(worlds)
     for world in worlds:
         check_links(world)
     tasks = np.array([world.graph.tasks for world in worlds], dtype=np.int64)
     arrays = _concatenate(graphs)
+    crossed = [np.arange(graph.links) if all_links else _crossed(graph) for graph in graphs]
+    arrays["path_links"] = _renumbered(graphs, crossed)
+    links = [crossed[graph] for graph in graph_of]
     arrays |= {
         "graph": np.array(graph_of, dtype=np.int32),
         "order": np.argsort(-tasks, kind="stable").astype(np.int32),
         "task_offsets": _offsets(tasks),
-        "link_offsets": _offsets([world.graph.links for world in worlds]),
-        "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
-        "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
+        "link_offsets": _offsets([len(each) for each in links]),
+        "capacity": _of_links([world.capacity for world in worlds], links),
+        "latency": _of_links([world.latency for world in worlds], links),
         "start": np.empty(tasks.sum()),
         "finish": np.empty(tasks.sum()),
         "status": np.zeros(len(worlds), dtype=np.int32),
+        "until": np.zeros(0),  # none is paused
+        "left": np.zeros(0),
         "cancel": np.zeros(1, dtype=np.int32),
     }
     return Batch(tuple(worlds), tuple(graphs), tuple(graph_of), arrays)
@@ -148,6 +157,26 @@ def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
             parts = [parts[0][:1], *(part[1:] for part in parts)]
         arrays[name] = np.concatenate(parts)
     return arrays | _optional(graphs)
+
+
+def _crossed(graph: Graph) -> Array:
+    """The links that some path crosses, ascending."""
+    return np.flatnonzero(np.bincount(graph.path_links, minlength=graph.links))
+
+
+def _renumbered(graphs: Sequence[Graph], crossed: Sequence[Array]) -> Array:
+    """[H] the links of all graphs' paths, as positions in ``crossed`` of each graph."""
+    parts = []
+    for graph, links in zip(graphs, crossed, strict=True):
+        position = np.zeros(graph.links, np.int32)
+        position[links] = np.arange(len(links))
+        parts.append(position[graph.path_links])
+    return np.concatenate(parts)
+
+
+def _of_links(values: Sequence[Array], links: Sequence[Array]) -> Array:
+    """The ``values`` [L] of each world, of its ``links`` only."""
+    return np.concatenate([row[each] for row, each in zip(values, links, strict=True)], dtype=np.float64)
 
 
 def _optional(graphs: Sequence[Graph]) -> dict[str, Array]:

@@ -10,16 +10,22 @@ of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPS
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 PURPOSE = 0x45434D50  # "ECMP": another purpose with the same seed draws other numbers
 WORD = 2**64 - 1
 
 
 def choose(seed: int, source: int, target: int, channel: int, paths: int) -> int:
     """Which of ``paths`` paths the connection (``source``, ``target``, ``channel``) takes."""
-    state = _mix((seed & WORD) ^ PURPOSE)
-    for field in (source, target, channel):
-        state = _mix(state ^ field)
+    state = _mix(_mix(_begun(seed, source) ^ target) ^ channel)
     return int((state >> 11) * 2.0**-53 * paths)  # [0, 1) in as many equal regions as there are paths
+
+
+@lru_cache(maxsize=2**12)
+def _begun(seed: int, source: int) -> int:
+    """The hash so far: all connections of a source begin alike."""
+    return _mix(_mix((seed & WORD) ^ PURPOSE) ^ source)
 
 
 def _mix(state: int) -> int:

@@ -4,6 +4,7 @@
 is what runs. On a CPU every thread runs one world at a time, on a GPU every thread block does.
 
     simulate    worlds of any graphs, in numpy arrays; a Timeline of each
+    pause       one world up to a time; what is left then
     sweep       worlds of one graph, whose links' numbers are rows of one array on any device; arrays of all
 
 Shapes: W worlds, T tasks, L links.
@@ -20,7 +21,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.arrays import Home, home, links_of
-from topoflow.engine.base import Graph, Timeline, World
+from topoflow.engine.base import Graph, Pause, Timeline, World
 from topoflow.engine.batch import Batch, pack, pieces
 from topoflow.engine.checks import check_merge
 from topoflow.engine.launch import MEMORY, Progress, count_threads, run
@@ -54,6 +55,22 @@ def simulate(
         _raise_unfinished(batch)
         timelines += _timelines(batch)
     return timelines
+
+
+def pause(world: World, until: float, *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Pause:
+    """Where ``world`` is at ``until`` (s): all events up to then have happened, none behind it.
+
+    ``engine.resume`` makes the world of what is left. A flow without bandwidth is no error, it waits for another
+    world; all else is as in ``simulate``.
+    """
+    if not 0 <= until < np.inf:
+        raise ValueError(f"{world.name}.until: must be finite and not negative, got {until}")
+    batch = pack([world])
+    batch.arrays["until"] = np.array([until], np.float64)
+    batch.arrays["left"] = np.zeros(world.graph.tasks)
+    _run(batch, home(device), _Settings(merge, count_threads(threads)), None)
+    _raise_unfinished(batch)
+    return Pause(until, *(batch.arrays[name] for name in ("start", "finish", "left")))
 
 
 @dataclass(frozen=True)
@@ -119,7 +136,7 @@ def _run(batch: Batch, where: Home, settings: _Settings, progress: Progress | No
     kernel = partial(_C.simulate, arrays, MEMORY, where.stream, settings.merge, settings.threads)
     run(kernel, arrays["cancel"], poll)
     if where.on_cuda:
-        for name in ("start", "finish", "status"):
+        for name in ("start", "finish", "status", *(["left"] if "left" in arrays else [])):
             batch.arrays[name][:] = where.numpy(arrays[name])
     if progress is not None:
         progress(len(batch.worlds))
@@ -128,7 +145,7 @@ def _run(batch: Batch, where: Home, settings: _Settings, progress: Progress | No
 def _of_graph(graph: Graph, count: int) -> dict[str, Any]:
     """The arrays of a batch of ``count`` worlds of one graph, but for the links' numbers and the answers."""
     nothing = np.zeros(graph.links)
-    arrays = pack([World("graph", graph, nothing, nothing)]).arrays
+    arrays = pack([World("graph", graph, nothing, nothing)], all_links=True).arrays
     arrays |= {
         "graph": np.zeros(count, np.int32),
         "order": np.arange(count, dtype=np.int32),
@@ -141,7 +158,7 @@ def _of_graph(graph: Graph, count: int) -> dict[str, Any]:
 def _raise_unfinished(batch: Batch) -> None:
     status, bounds = batch.arrays["status"], batch.arrays["task_offsets"]
     failures = []
-    for index in np.flatnonzero(status != _C.DONE):
+    for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)):
         tasks = slice(bounds[index], bounds[index + 1])
         stuck = int(np.flatnonzero(np.isinf(batch.arrays["finish"][tasks]))[0])
         law, got = {

@@ -8,20 +8,24 @@ the group. What two ranks of one server exchange does not enter the network: it 
     hierarchical    inside each server a ring reduce-scatter among its l ranks, (l-1)/l S / local_bandwidth; then l
                     rings between the servers, one per local rank with S/l each, which are one ring with S as they
                     use the same links; then an all-gather inside, as long again
+    hierarchical_tree    the same with double binary trees between the servers
 
-Shapes: T tasks of the world, F sends of a collective, K traffic tasks.
+Shapes: K traffic tasks.
 """
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from topoflow.engine import collectives
-from topoflow.engine.base import Floats, Graph, Offsets, World
-from topoflow.engine.blocks import Block, Blocks
-from topoflow.engine.paths import Paths
+from topoflow.engine.assembly import Tasks, assemble
+from topoflow.engine.base import World
+from topoflow.engine.blocks import RINGS, Blocks
+from topoflow.engine.paths import NO_PATH, Paths
 from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Compute, Task, Traffic, Transfer
+from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 
 def place(
@@ -32,60 +36,55 @@ def place(
     all_reduce: str = "ring",
     seed: int = 0,
     routing: str = "ecmp",
+    rings: str = "steps",
 ) -> World:
     """Lower ``traffic`` onto ``fabric``.
 
     ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
-    takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). Raises ``ValueError`` for an
-    algorithm that the operation does not have, for more servers than the fabric's, and for two servers without a path.
+    takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
+    as "flows", one for each pair of neighbours, whose delay then holds the ``fabric``'s latency of the other steps.
+    Raises ``ValueError`` for an algorithm that the operation does not have, for more servers than the fabric's, and for
+    two servers without a path.
     """
     collectives.check_algorithm("all_reduce", "all_reduce", all_reduce)
+    if rings not in RINGS:
+        raise ValueError(f"rings: must be one of {', '.join(RINGS)}, got {rings!r}")
     if traffic.servers > fabric.servers:
         most = f"{fabric.servers} of {fabric.name}"
         raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
     paths = Paths(fabric, seed, routing)
-    blocks = Blocks(paths, all_reduce)
-    parts = [blocks.of(task, f"task {task.name or index}") for index, task in enumerate(traffic.tasks)]
-    return World(name, _graph(traffic, parts, paths), fabric.bandwidth, fabric.latency)
+    blocks = Blocks(paths, all_reduce, rings)
+    made = {
+        index: blocks.of(task, f"task {task.name or index}")
+        for index, task in enumerate(traffic.tasks)
+        if isinstance(task, Collective)
+    }
+    tasks, table = _tasks(traffic, paths), paths.arrays()
+    graph = assemble(tasks, made, table, links=fabric.links, local_bandwidth=traffic.local_bandwidth)
+    return World(name, graph, fabric.bandwidth, fabric.latency)
 
 
-def _graph(traffic: Traffic, blocks: list[Block], paths: Paths) -> Graph:
-    """One block behind the other."""
-    begin = np.concatenate([[0], np.cumsum([block.tasks for block in blocks], dtype=np.int64)])
-    bytes, delay, release = np.zeros(begin[-1]), np.zeros(begin[-1]), np.zeros(begin[-1])
-    counts = np.zeros(begin[-1], np.int64)
-    after: list[Offsets] = []
-    for index, (task, block, awaited) in enumerate(zip(traffic.tasks, blocks, _in_order(traffic), strict=True)):
-        own = slice(begin[index], begin[index + 1])
-        bytes[own], delay[own] = _sizes(task, block, traffic.local_bandwidth)
-        release[own.start] = task.start
-        counts[own] = block.after_count
-        counts[own.start] = len(awaited)
-        after += [begin[np.array(awaited, np.int64) + 1] - 1, block.after + own.start]
-    path_offsets, path_links = paths.csr()
-    return Graph(
+def _tasks(traffic: Traffic, paths: Paths) -> Tasks:
+    """The tasks of ``traffic``, whose collectives have entered their ``paths``."""
+    count = len(traffic.tasks)
+    path, bytes, delay = np.full(count, NO_PATH, np.int32), np.zeros(count), np.zeros(count)
+    computes = {index: task for index, task in enumerate(traffic.tasks) if isinstance(task, Compute)}
+    delay[list(computes)] = [task.seconds for task in computes.values()]
+    transfers = {index: task for index, task in enumerate(traffic.tasks) if isinstance(task, Transfer)}
+    path[list(transfers)] = paths.transfers(transfers)
+    bytes[list(transfers)] = [task.bytes for task in transfers.values()]
+    for index, task in enumerate(traffic.tasks):
+        if isinstance(task, Collective):
+            bytes[index] = task.bytes if task.splits is None else 1.0  # shares of splits are bytes
+    awaited = _in_order(traffic)
+    return Tasks(
         delay=delay,
         bytes=bytes,
-        release=release,
-        path=np.concatenate([np.zeros(0, np.int32), *(block.path for block in blocks)]),
-        after_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        after=np.concatenate([np.zeros(0, np.int64), *after]).astype(np.int32),
-        path_offsets=path_offsets,
-        path_links=path_links,
-        owner=np.repeat(np.arange(len(blocks), dtype=np.int32), np.diff(begin)),
-        owners=len(blocks),
-        links=paths.fabric.links,
-        path_weight=paths.weights(),
-        path_limit=paths.limits(),
+        release=np.array([task.start for task in traffic.tasks], np.float64),
+        path=path,
+        after_offsets=np.cumsum([0, *(len(earlier) for earlier in awaited)]).astype(np.int64),
+        after=np.fromiter(chain.from_iterable(awaited), np.int64),
     )
-
-
-def _sizes(task: Task, block: Block, local_bandwidth: float) -> tuple[Floats, Floats]:
-    """[T'] bytes on the network, and seconds of compute or inside a server."""
-    if isinstance(task, Compute):
-        return block.share, np.full(1, task.seconds)
-    unit = task.bytes if isinstance(task, Transfer) or task.splits is None else 1.0  # shares of splits are bytes
-    return block.share * unit, block.local_share * unit / local_bandwidth
 
 
 def _in_order(traffic: Traffic) -> list[tuple[int, ...]]:

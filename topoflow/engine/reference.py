@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import Graph, Offsets, Timeline, World
+from topoflow.engine.base import Floats, Graph, Offsets, Pause, Timeline, World
 from topoflow.engine.checks import check_graph, check_links, check_merge
 
 # Two instants (or two shares) closer than this, relatively, are one.
@@ -71,6 +71,27 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     Raises ``ValueError`` when a flow has no bandwidth or a task waits for ever, or where an array breaks a law of
     ``Graph`` or ``World``.
     """
+    start, finish, _ = _run(world, merge, math.inf)
+    stuck = [t for t in range(world.graph.tasks) if t not in finish]
+    if stuck:
+        raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
+    return _timeline(world, [start[t] for t in range(len(start))], [finish[t] for t in range(len(finish))])
+
+
+def pause(world: World, until: float, merge: float = 0.0) -> Pause:
+    """Where ``world`` is at ``until`` (s): every event up to then has happened, and flows have flowed until then."""
+    start, finish, left = _run(world, merge, until)
+
+    def numbers(of: dict[int, float], otherwise: list[float]) -> Floats:
+        return np.array([of.get(task, other) for task, other in enumerate(otherwise)])
+
+    never = [math.inf] * world.graph.tasks
+    begun = dict.fromkeys(finish, 0.0) | left
+    return Pause(until, numbers(start, never), numbers(finish, never), numbers(begun, world.graph.bytes.tolist()))
+
+
+def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
+    """Start and finish (s) of the tasks that have any by ``until``, and the bytes that flows have left then."""
     check_merge("merge", merge)
     check_graph(world.name, world.graph)
     check_links(world)
@@ -112,6 +133,9 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
         begun.clear()
         ends = {t: now + left / rates[t] if rates[t] > 0 else math.inf for t, left in flowing.items()}
         earlier, now = now, min([*waiting.values(), *ends.values()])
+        if now > until:
+            unsent = {task: max(0.0, left - rates[task] * (until - earlier)) for task, left in flowing.items()}
+            return start, finish, {task: min(left, float(graph.bytes[task])) for task, left in unsent.items()}
         if math.isinf(now):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
         horizon = now * (1 + max(SAME, merge))
@@ -120,18 +144,15 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
             if ends[task] <= horizon:
                 del flowing[task]
                 end(task, max(ends[task], start[task]))
-        while over := [t for t, until in waiting.items() if until <= horizon]:
+        while over := [t for t, waited in waiting.items() if waited <= horizon]:
             for task in over:
-                until = waiting.pop(task)
+                waited = waiting.pop(task)
                 if graph.bytes[task] > 0 and paths[task]:
-                    flowing[task], begun[task] = float(graph.bytes[task]), until
+                    flowing[task], begun[task] = float(graph.bytes[task]), waited
                 else:
-                    end(task, until)
+                    end(task, waited)
 
-    stuck = [t for t in range(graph.tasks) if t not in finish]
-    if stuck:
-        raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
-    return _timeline(world, [start[t] for t in range(graph.tasks)], [finish[t] for t in range(graph.tasks)])
+    return start, finish, {}
 
 
 def _followers(after: list[list[int]]) -> list[list[int]]:

@@ -3,6 +3,8 @@
 F sends, D dependencies. The buffer S of a member is cut into ``parts`` equal parts; a send carries ``count`` of
 them from ``first`` on, and the receiver adds them to its own (``reduce``) or overwrites its own. This is enough to
 run the algorithm on real arrays, which is how the tests prove each one right; its bytes are ``count / parts * S``.
+
+Streams are what each of C connections carries in all, without the order of the sends.
 """
 
 from __future__ import annotations
@@ -41,6 +43,17 @@ class Schedule:
     def share(self) -> NDArray[np.float64]:
         """[F] bytes of every send as a share of S."""
         return self.count / self.parts
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Connections that are all busy from the beginning of a collective to its end, and how much each carries."""
+
+    source: Index  # [C] rank
+    target: Index  # [C] rank
+    channel: Index  # [C]
+    share: NDArray[np.float64]  # [C] bytes as a share of S
+    steps: int  # sends that follow each other on every connection
 
 
 def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:

@@ -1,19 +1,10 @@
-r"""Pipelined trees: broadcast and reduce along a chain, all-reduce over a double binary tree.
+"""Pipelined trees: broadcast and reduce along a chain, all-reduce over a double binary tree.
 
-Double binary tree: two trees over the same ranks, each for half of S. A rank that has children in one is a leaf of
-the other (but for one rank where n is odd), so that all ports are busy. n = 6, the second tree is the first with
-rank r renamed 5 - r; for odd n it is renamed (r + 1) mod n:
+The shape of a double binary tree is that of ``fabric.double_binary_tree``; where a fabric built several pairs of trees
+for a group, each pair carries an equal piece of S at the same time as the others.
 
-        0                 5
-        |                 |
-        4                 1
-       / \               / \
-      2   5             3   0
-     / \               / \
-    1   3             4   2
-
-Each half is cut into chunks; a rank sends a chunk to its parent once it has it from all its children and has sent
-the chunk before; the root turns it around and it goes down in the same way. The chain is a tree without branches.
+What a tree carries is cut into chunks; a rank sends a chunk to its parent once it has it from all its children and has
+sent the chunk before; the root turns it around and it goes down in the same way. The chain is a tree without branches.
 
 Chunks: 512 KiB, as NCCL's (NCCL_BUFFSIZE 4 MiB in NCCL_STEPS = 8 slots), but at most 64 to bound the tasks.
 Bytes sent by all ranks: 2 (n-1) S for all-reduce, (n-1) S for broadcast and reduce. Time of a chain of n ranks with
@@ -31,10 +22,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoflow.engine.collectives.schedule import Index, Schedule, csr
+from topoflow.fabric.double_binary_tree import NO_PARENT, double_binary_tree
 
 CHUNK_BYTES = 4 * 2**20 // 8
 MOST_CHUNKS = 64
-NO_PARENT = -1
 
 
 def chunks(bytes: float) -> int:
@@ -42,14 +33,10 @@ def chunks(bytes: float) -> int:
     return min(max(math.ceil(bytes / CHUNK_BYTES), 1), MOST_CHUNKS)
 
 
-def double_binary_tree(ranks: int, chunks: int) -> Schedule:
-    """All-reduce, each of the two trees with ``chunks`` chunks of half the buffer."""
-    parents = binary_tree(ranks)
-    names = np.arange(ranks)
-    renamed = ranks - 1 - names if ranks % 2 == 0 else (names + 1) % ranks  # [r] who plays r in the second tree
-    second = np.full(ranks, NO_PARENT)
-    second[renamed] = np.where(parents == NO_PARENT, NO_PARENT, renamed[parents])
-    return pipeline([parents, second], chunks, up=True, down=True)
+def double_binary_trees(orders: Index, chunks: int) -> Schedule:
+    """All-reduce over a pair of trees for each of ``orders`` [R, n]; every tree has ``chunks`` chunks of S / (2 R)."""
+    trees = [tree for order in orders for tree in double_binary_tree(order)]
+    return pipeline(trees, chunks, up=True, down=True)
 
 
 def broadcast(ranks: int, root: int, chunks: int) -> Schedule:
@@ -60,16 +47,6 @@ def broadcast(ranks: int, root: int, chunks: int) -> Schedule:
 def reduce(ranks: int, root: int, chunks: int) -> Schedule:
     """Up the chain root + 1, root + 2, ..., root, in group order."""
     return pipeline([_chain(ranks, root, -1)], chunks, up=True, down=False)
-
-
-def binary_tree(ranks: int) -> Index:
-    """[n] parent of every rank: the in-order numbered tree where the lowest set bit of a rank is its height."""
-    rank = np.arange(ranks)
-    bit = rank & -rank
-    parent = (rank ^ bit) | (bit << 1)
-    parent = np.where(parent < ranks, parent, rank ^ bit)
-    parent[0] = NO_PARENT
-    return parent
 
 
 def _chain(ranks: int, root: int, direction: int) -> Index:

@@ -1,0 +1,201 @@
+"""Jobs on networks that reconfigure: by hand, and by law on a DLRM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+
+from topoflow.engine import fluid, reconfigure
+from topoflow.engine.base import World
+from topoflow.engine.placement import place
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.ocs_reconfig import OcsReconfig
+from topoflow.traffic.base import Compute, Traffic, Transfer
+from topoflow.traffic.lower import lower
+from topoflow.units import register_resolvers
+
+
+def ring_of_three(**changed: object) -> Fabric:
+    """0 -> 1 -> 2 -> 0 at 100 B/s; a look every second, half a second of pause."""
+    design = OcsReconfig(
+        bandwidth=100,
+        degree=1,
+        latency=0.0,
+        interval=1.0,
+        pause=0.5,
+        forwarding=False,
+        discount=0.5,
+        paths=1,
+        start="even",
+    )
+    return replace(design, **changed).build(3, Demand(np.zeros((3, 3)), {}))
+
+
+def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Run:
+    return reconfigure.simulate(place(Traffic("job", 3, tasks), fabric, name="job"), fabric)
+
+
+def test_who_has_no_circuit_waits_for_one() -> None:
+    ran = run(ring_of_three(), Transfer(100, 0, 2))
+    assert ran.timeline.finish.tolist() == pytest.approx([2.5])  # look at 1 s, circuit from 1.5 s, 1 s of 100 B/s
+    assert ran.reconfigurations == 1
+
+
+def test_hosts_that_forward_do_not_wait() -> None:
+    ran = run(ring_of_three(forwarding=True), Transfer(100, 0, 2))
+    assert ran.timeline.finish.tolist() == pytest.approx([1.0])  # 0 -> 1 -> 2
+    assert ran.timeline.link_bytes.sum() == pytest.approx(200)
+    assert ran.reconfigurations == 0
+
+
+def test_flows_stop_in_a_pause_and_compute_goes_on() -> None:
+    # 0 -> 1 sends 100 of 150 B by the look at 1 s, waits until 1.5 s as 1 -> 0 gets a circuit, and ends at 2 s.
+    tasks = (Transfer(150, 0, 1), Transfer(10, 1, 0), Compute(1.2, 2), Compute(0.1, 2))
+    finish = run(ring_of_three(), *tasks).timeline.finish
+    assert finish.tolist() == pytest.approx([2.0, 1.6, 1.2, 1.3])
+
+
+def test_circuits_that_serve_the_demand_are_left_alone() -> None:
+    ran = run(ring_of_three(), Transfer(450, 0, 1))
+    assert ran.timeline.finish.tolist() == pytest.approx([4.5])
+    assert ran.reconfigurations == 0
+
+
+def test_what_begins_between_two_looks_waits_for_the_next() -> None:
+    # 0 -> 2 is ready at 1.2 s, after the look at 1 s that found nothing to do: look at 2 s, circuit from 2.5 s.
+    ran = run(ring_of_three(), Compute(1.2, 0), Transfer(100, 0, 2, (0,)))
+    assert ran.timeline.finish.tolist() == pytest.approx([1.2, 3.5])
+
+
+def test_a_link_that_comes_late_has_the_bandwidth_that_it_had_on_average() -> None:
+    ran = run(ring_of_three(), Transfer(100, 0, 2))
+    ends = list(zip(ran.fabric.source.tolist(), ran.fabric.target.tolist(), strict=True))
+    assert ends[:3] == [(0, 1), (1, 2), (2, 0)]
+    late = ends.index((0, 2))
+    assert ran.timeline.link_bytes[late] == pytest.approx(100)
+    assert ran.fabric.bandwidth[late] == pytest.approx(100 * 1.0 / 2.5)  # up for the last of 2.5 s
+
+
+def test_the_latency_of_a_path_is_waited_once() -> None:
+    ran = run(ring_of_three(latency=0.1), Transfer(100, 0, 1), Transfer(20, 0, 2))
+    # 0 -> 2 begins to wait at 0.1 s for the look at 1 s; 0 -> 1 has 10 B left then, less than 0 -> 2.
+    assert ran.timeline.finish.tolist() == pytest.approx([2.6, 1.7])
+
+
+def test_an_iteration_finds_the_circuits_that_the_one_before_has_left() -> None:
+    # The first waits for the look at 1 s and ends at 2.5 s. The second has its circuit at once, and so the third.
+    fabric = ring_of_three(iterations=3)
+    ran = run(fabric, Transfer(100, 0, 2))
+    assert ran.iterations.tolist() == pytest.approx([2.5, 1.0, 1.0])
+    assert ran.timeline.start.tolist() == [0.0]
+    assert ran.timeline.finish.tolist() == pytest.approx([1.0])
+    assert ran.fabric.bandwidth.min() > 0
+
+
+def test_looks_do_not_care_where_an_iteration_begins() -> None:
+    # Looks at 1, 2, 3 s. 1 -> 2 has a circuit until 1 s and from 2.5 s to 3 s, 1 -> 0 from 1.5 s to 2 s and from 3.5 s.
+    # The first iteration sends 30 B on each by 0.3 s and 1.8 s, the second, from 1.8 s on, by 2.8 s and 3.8 s.
+    ran = run(ring_of_three(iterations=2), Transfer(30, 1, 2), Transfer(30, 1, 0, (0,)), Compute(0.7, 0))
+    assert ran.iterations.tolist() == pytest.approx([1.8, 2.0])
+    assert ran.timeline.finish.tolist() == pytest.approx([1.0, 2.0, 0.7])
+    assert ran.reconfigurations == 3
+
+
+@pytest.fixture(scope="module")
+def dlrm() -> Traffic:
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base=None):
+        config = compose("compare", overrides=["workload.tables=8", "workload.rows=1000"])
+        workload = instantiate(config.workload).build()
+        return lower(workload, instantiate(config.strategy).place(workload, 8))
+
+
+def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base=None):
+        design = instantiate(compose("compare", overrides=[f"fabric={name}", *overrides]).fabric)
+    fabric = design.build(8, Demand(*dlrm.demand()))
+    assert isinstance(fabric, Fabric)
+    return place(dlrm, fabric, name=name, all_reduce="ring", rings="flows"), fabric
+
+
+SLOW = ("bandwidth_gbps=5", "fabric.iterations=1")
+CHANGING = [("sip_ml", "bandwidth_gbps=50"), ("ocs_reconfig", *SLOW, "fabric.forwarding=false", "fabric.interval=0.02")]
+CHANGING += [("ocs_reconfig", *SLOW, "degree=2", "fabric.start=even", "fabric.interval=0.01", "fabric.pause=0.001")]
+Ran = tuple[World, Fabric, reconfigure.Run]
+
+
+@pytest.fixture(scope="module", params=CHANGING, ids=str)
+def ran(request: pytest.FixtureRequest, dlrm: Traffic) -> Ran:
+    """A DLRM on each of CHANGING: what was placed, and what became of it."""
+    world, fabric = on(dlrm, *request.param)
+    return world, fabric, reconfigure.simulate(world, fabric)
+
+
+def test_circuits_that_never_change_are_a_network_like_any_other(dlrm: Traffic) -> None:
+    world, fabric = on(dlrm, "ocs_reconfig", "fabric.interval=1000")
+    ran, whole = reconfigure.simulate(world, fabric), fluid.simulate([world])[0]
+    np.testing.assert_allclose(ran.timeline.finish, whole.finish, rtol=1e-9)
+    np.testing.assert_allclose(ran.timeline.start, whole.start, rtol=1e-9)
+    np.testing.assert_allclose(ran.timeline.link_bytes, whole.link_bytes, rtol=1e-9)
+    np.testing.assert_allclose(ran.fabric.bandwidth, fabric.bandwidth, rtol=1e-9)
+
+
+def test_every_byte_arrives_and_no_link_carries_more_than_it_can(ran: Ran) -> None:
+    world, fabric, run = ran
+    assert run.reconfigurations > 0
+    sends = world.graph.bytes > 0
+    assert np.array_equal(ends(run.world, run.fabric, sends), ends(world, fabric, sends))
+    assert run.timeline.link_bytes.sum() >= world.graph.bytes.sum() * (1 - 1e-9)
+    if not fabric.reconfiguration.forwarding:
+        assert run.timeline.link_bytes.sum() == pytest.approx(world.graph.bytes.sum(), rel=1e-9)
+    assert (run.timeline.link_bytes <= run.fabric.bandwidth * run.timeline.makespan * (1 + 1e-9)).all()
+    assert np.isfinite(run.timeline.finish).all()
+
+
+def ends(world: World, fabric: Fabric, tasks: np.ndarray) -> np.ndarray:
+    """[2, tasks] the servers where their paths begin and end."""
+    graph = world.graph
+    path = graph.path[tasks]
+    first, last = graph.path_links[graph.path_offsets[path]], graph.path_links[graph.path_offsets[path + 1] - 1]
+    return np.array([fabric.source[first], fabric.target[last]])
+
+
+def test_no_task_begins_before_what_it_waits_for(ran: Ran) -> None:
+    world, _, run = ran
+    timeline = run.timeline
+    follower = np.repeat(np.arange(world.graph.tasks), np.diff(world.graph.after_offsets))
+    assert (timeline.start[follower] >= timeline.finish[world.graph.after] - 1e-12).all()
+    assert (timeline.finish - timeline.start >= world.graph.delay - 1e-12).all()
+
+
+def test_no_server_has_more_bandwidth_than_its_interfaces(dlrm: Traffic) -> None:
+    world, fabric = on(dlrm, *CHANGING[0], "fabric.iterations=1")
+    changed = reconfigure.simulate(world, fabric).fabric
+    for side in (changed.source, changed.target):
+        assert (np.bincount(side, weights=changed.bandwidth) <= 4 * fabric.interface_bandwidth * (1 + 1e-9)).all()
+
+
+def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
+    world, fabric = on(dlrm, "ring")
+    with pytest.raises(ValueError, match=r"ring\.reconfiguration: must be given, got none"):
+        reconfigure.simulate(world, fabric)
+
+
+@pytest.mark.parametrize(
+    ("changed", "law"),
+    [
+        ({"pause": 1.0}, r"ocs_reconfig\.interval: must be finite and longer than the pause of 1.0 s, got 1.0"),
+        ({"pause": -1.0}, r"ocs_reconfig\.pause: must not be negative, got -1.0"),
+        ({"discount": 0.0}, r"ocs_reconfig\.discount: must be in \(0, 1\], got 0.0"),
+        ({"iterations": 0}, r"ocs_reconfig\.iterations: must be positive, got 0"),
+        ({"start": "random"}, r"ocs_reconfig\.start: must be one of job, even, got 'random'"),
+    ],
+)
+def test_a_design_that_cannot_be_is_an_error_with_its_law(changed: dict[str, object], law: str) -> None:
+    with pytest.raises(ValueError, match=law):
+        ring_of_three(**changed)
