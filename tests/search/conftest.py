@@ -1,0 +1,30 @@
+"""Small problems of real jobs, that are searched in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from topoflow.cli.compare import check
+from topoflow.cli.grid import build, grid
+from topoflow.search.problem import Problem
+
+Make = Callable[..., Problem]
+SMALL = ("workload.tables=4", "workload.dense_layers=2", "workload.feature_layers=2", "workload.rows=100000")
+
+
+@pytest.fixture
+def problem() -> Make:
+    """``problem("servers=4", "fabric=topoopt", seed=7)``: a small DLRM, unless another workload is named."""
+
+    def make(*overrides: str, **fields: Any) -> Problem:
+        sized = () if any(each.startswith("workload=") for each in overrides) else SMALL
+        named = () if any(each.startswith("fabric=") for each in overrides) else ("fabric=topoopt",)
+        (point,) = grid([*sized, *named, *overrides], check, lambda done, total: None)
+        workload = build(point, "workload").build()
+        strategy = build(point, "strategy").place(workload, point.config["servers"])
+        return Problem(workload, strategy, build(point, "fabric"), build(point, "prices"), **fields)
+
+    return make

@@ -1,0 +1,86 @@
+"""Which sets of servers may hold a layer, and what fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow.search.memory import budget
+from topoflow.search.placements import choices
+from topoflow.search.problem import Problem, Settings
+from topoflow.search.space import space
+from topoflow.strategy.memory import bytes_per_gpu
+
+Make = Callable[..., Problem]
+
+
+@pytest.mark.parametrize("servers", [1, 2, 4, 12, 16, 128])
+def test_choices_are_few_share_equally_and_cover_every_server_alike(servers: int) -> None:
+    found = choices(servers)
+    assert len(set(found.holders)) == found.count <= 2 * sum(d for d in range(1, servers + 1) if servers % d == 0)
+    covered = Counter((len(holders), server) for holders in found.holders for server in holders)
+    for holders in found.holders:
+        assert servers % len(holders) == 0
+        assert list(holders) == sorted(set(holders))
+    assert tuple(range(servers)) in found.number
+    assert all((server,) in found.number for server in range(servers))
+    for degree in {len(holders) for holders in found.holders}:
+        assert len({covered[degree, server] for server in range(servers)}) == 1
+
+
+def test_a_start_that_is_not_regular_is_a_choice_too(problem: Make) -> None:
+    asked = problem("servers=4", "strategy.placement={E0: [0, 3]}")
+    found = choices(4, asked.start.placement.values())
+    state = found.placement(asked.workload, asked.start)
+    assert found.strategy(asked.workload, state, asked.start).placement == asked.start.placement
+
+
+def test_memory_of_states_is_that_of_their_strategies_whatever_was_moved(problem: Make) -> None:
+    asked = problem("servers=4")
+    found = choices(4)
+    needs = budget(asked.workload, found)
+    random = np.random.default_rng(0)
+    placement = random.integers(found.count, size=(8, len(asked.workload.layers)), dtype=np.int32)
+    used = needs.used(placement)
+    for _ in range(20):
+        layer, new = (random.integers(size, size=8, dtype=np.int32) for size in (placement.shape[1], found.count))
+        used = needs.moved(used, layer, placement[np.arange(8), layer], new)
+        placement[np.arange(8), layer] = new
+    for row, bytes_ in zip(placement, used, strict=True):
+        exact = bytes_per_gpu(asked.workload, found.strategy(asked.workload, row, asked.start))
+        assert np.all(bytes_ >= exact - 1e-3)
+        assert np.all(bytes_ <= exact + len(row))  # each layer is rounded up to a whole byte
+
+
+def _with_memory(asked: Problem, memory: float) -> Problem:
+    gpu = replace(asked.workload.gpu, memory=memory)
+    return replace(asked, workload=replace(asked.workload, gpu=gpu))
+
+
+def test_a_start_that_fits_is_kept_and_another_becomes_one_that_fits(problem: Make) -> None:
+    asked = problem("servers=4", "strategy=data_parallel")
+    assert space(asked, Settings()).start() is asked.start
+    needed = bytes_per_gpu(asked.workload, asked.start).max()
+    tight = _with_memory(asked, 0.8 * needed)
+    start = space(tight, Settings()).start()
+    assert start.placement != asked.start.placement
+    assert bytes_per_gpu(tight.workload, start).max() <= 0.8 * needed
+
+
+@pytest.mark.parametrize(
+    ("share", "law"),
+    [
+        (0.01, r"^workload\.gpu\.memory: must hold layer 'top1', which needs at least"),
+        (0.29, r"must hold the job, which"),
+    ],
+)
+def test_where_nothing_fits_one_line_names_what_need_and_memory(problem: Make, share: float, law: str) -> None:
+    asked = problem("servers=2", "strategy=data_parallel", "workload.dense_layers=3", "workload.feature_layers=8")
+    needed = bytes_per_gpu(asked.workload, asked.start).max()
+    with pytest.raises(ValueError, match=law) as error:
+        space(_with_memory(asked, share * needed), Settings()).start()
+    assert "\n" not in str(error.value)

@@ -1,0 +1,76 @@
+"""The estimate that chains walk by orders strategies as ``fluid`` does, and is evaluated state by state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from topoflow.search.contention import Contention
+from topoflow.search.judge import Judge, Wiring
+from topoflow.search.placements import Choices, choices
+from topoflow.search.problem import Problem
+
+Make = Callable[..., Problem]
+
+
+def states_near(asked: Problem, found: Choices, count: int) -> NDArray[np.int32]:
+    """The start, and states with 1 to 7 layers elsewhere."""
+    random = np.random.default_rng(1)
+    here = found.placement(asked.workload, asked.start)
+    states = np.tile(here, (count, 1))
+    for row in states[1:]:
+        moved = random.integers(len(here), size=random.integers(1, 8))
+        row[moved] = random.integers(found.count, size=len(moved))
+    return states
+
+
+def rank(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.argsort(np.argsort(values))
+
+
+@pytest.mark.parametrize(
+    ("job", "fabric"),
+    [
+        (("servers=8", "workload.tables=8"), "topoopt"),
+        (("servers=8", "workload.tables=8"), "fat_tree"),
+        (("servers=8", "workload.tables=8"), "ideal_switch"),
+        (("servers=8", "workload=ncf"), "topoopt"),
+        (("servers=8", "workload=bert"), "expander"),
+    ],
+)
+def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...], fabric: str) -> None:
+    asked = problem(*job, f"fabric={fabric}")
+    found = choices(8, asked.start.placement.values())
+    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    built = judge.fabric(wiring)
+    states = states_near(asked, found, 40)
+    strategies = [found.strategy(asked.workload, state, asked.start) for state in states]
+    times = np.array([each.time for each in judge.judge([(strategy, wiring, built) for strategy in strategies])])
+    estimates = Contention(asked, built, found).makespans(states)
+    assert np.corrcoef(rank(times), rank(estimates))[0, 1] > 0.9  # Spearman
+    assert np.median(np.abs(estimates / times - 1)) < 0.1
+
+
+def test_states_do_not_see_each_other(problem: Make) -> None:
+    asked = problem("servers=4")
+    found = choices(4)
+    built = Judge(asked, 0.0).fabric(Wiring(asked.start, 1.0))
+    states = states_near(asked, found, 12)
+    estimate = Contention(asked, built, found)
+    alone = [float(Contention(asked, built, found).makespans(state[None])[0]) for state in states]
+    assert estimate.makespans(states).tolist() == alone
+    assert estimate.makespans(states[::-1]).tolist() == alone[::-1]
+
+
+def test_a_job_that_sends_nothing_takes_its_compute(problem: Make) -> None:
+    """One server: nothing to wait for, so the estimate is exact."""
+    asked = problem("servers=1")
+    found = choices(1)
+    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    built = judge.fabric(wiring)
+    (only,) = judge.judge([(asked.start, wiring, built)])
+    states = found.placement(asked.workload, asked.start)[None]
+    assert Contention(asked, built, found).makespans(states)[0] == pytest.approx(only.time, rel=1e-9)

@@ -1,0 +1,192 @@
+"""What a search promises: never slower, the same for the same seed, stopped or not; the optimum where it is known."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from topoflow.engine import fluid
+from topoflow.search.alternate import Progress, search
+from topoflow.search.base import Plan
+from topoflow.search.checkpoint import key, load
+from topoflow.search.front import chosen
+from topoflow.search.judge import Judge, Wiring
+from topoflow.search.placements import choices
+from topoflow.search.problem import Problem, Settings
+from topoflow.strategy.memory import bytes_per_gpu
+
+Make = Callable[..., Problem]
+QUICK = Settings(proposals=160, chains=4, rounds=3, decide=3)
+
+
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander"])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: Make, fabric: str, seed: int) -> None:
+    asked = problem("servers=4", "degree=2", f"fabric={fabric}", seed=seed)
+    found = search(asked, QUICK)
+    built = Judge(asked, 0.0).fabric(Wiring(asked.start, 1.0))
+    (start,) = Judge(asked, 0.0).judge([(asked.start, Wiring(asked.start, 1.0), built)])
+    assert found.start.time == start.time
+    assert found.plan.fluid <= start.time
+    assert found.plan.fluid == fluid.simulate([found.world])[0].makespan == found.timeline.makespan
+    assert found.plan.chosen() == found.strategy
+    assert bytes_per_gpu(asked.workload, found.strategy).max() <= asked.workload.gpu.memory
+    times = [each.time for each in found.history.rounds]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(times))
+
+
+def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem: Make) -> None:
+    one, two, other = (search(problem("servers=4", seed=seed), QUICK) for seed in (7, 7, 8))
+    assert one.plan.to_json() == two.plan.to_json()
+    assert one.history.steps[:, :5].tolist() == two.history.steps[:, :5].tolist()
+    assert one.history.current.tolist() != other.history.current.tolist()
+
+
+class Stop(Exception):
+    """Whoever waits has seen enough."""
+
+
+def _stop_after(calls: int) -> Callable[[Progress], None]:
+    count = itertools.count(1)
+
+    def tell(at: Progress) -> None:
+        if next(count) >= calls:
+            raise Stop
+
+    return tell
+
+
+@pytest.mark.parametrize("every", [1, 7, 41, 50])  # in a walk, at its end (step 40), while simulating
+def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
+    problem: Make, tmp_path: Path, every: int
+) -> None:
+    asked = problem("servers=4", seed=7)
+    quick = replace(QUICK, rounds=2) if every > 1 else replace(QUICK, rounds=1, proposals=16)
+    whole = search(asked, quick)
+    path = tmp_path / "checkpoint.npz"
+    stops = 0
+    while True:
+        try:
+            found = search(asked, quick, progress=_stop_after(every + 1), checkpoint=path)
+            break
+        except Stop:
+            assert path.exists()
+            stops += 1
+    assert stops > 0
+    assert found.plan.to_json() == whole.plan.to_json()
+    assert found.history.steps[:, :5].tolist() == whole.history.steps[:, :5].tolist()
+    assert found.history.rounds == whole.history.rounds
+    assert search(asked, quick, checkpoint=path).plan.to_json() == whole.plan.to_json()  # nothing is left to do
+
+
+def test_a_checkpoint_of_another_search_is_refused_by_what_differs(problem: Make, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.npz"
+    search(problem("servers=4", seed=7), QUICK, checkpoint=path)
+    with pytest.raises(ValueError, match=r"must be of this search to go on with it, got one with another seed;"):
+        search(problem("servers=4", seed=8), QUICK, checkpoint=path)
+    with pytest.raises(ValueError, match=r"got one with another search\.chains, start, workload;"):
+        search(problem("servers=4", "workload.tables=5", seed=7), replace(QUICK, chains=5), checkpoint=path)
+
+
+def test_a_checkpoint_that_is_damaged_anywhere_is_refused_in_a_line_that_names_it(
+    problem: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoint.npz"
+    asked = problem("servers=4", seed=7)
+    search(asked, QUICK, checkpoint=path)
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    flipped = [bytearray(whole) for _ in range(200)]
+    for content in flipped:
+        content[random.integers(len(whole))] ^= 1 << random.integers(8)
+    said = []
+    for content in (b"", b"no zip", b"\x93NUMPY no header", whole[:100], whole[:-100], *flipped):
+        path.write_bytes(content)
+        with suppress(ValueError):  # nothing else may come out
+            load(path, key(asked, QUICK))
+            continue
+        with pytest.raises(ValueError, match=r"must be the checkpoint of a search, got another or a damaged") as error:
+            load(path, key(asked, QUICK))
+        said.append(str(error.value))
+    assert all(one.startswith(str(path)) and "\n" not in one for one in said)
+    assert len(said) > 150  # what is read all the same changed a byte that says nothing, as a file's date
+
+
+def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) -> None:
+    """3 layers, each on one of 9 sets of 4 servers: 729 strategies on one switch, whose network is always the same."""
+    tiny = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.rows=100000")
+    asked = problem("servers=4", "fabric=ideal_switch", "strategy=data_parallel", *tiny, seed=1)
+    sets = choices(4)
+    states = np.array(list(itertools.product(range(sets.count), repeat=3)), np.int32)
+    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    built = judge.fabric(wiring)
+    strategies = [sets.strategy(asked.workload, state, asked.start) for state in states]
+    best = min(each.time for each in judge.judge([(strategy, wiring, built) for strategy in strategies]))
+    found = search(asked, Settings(proposals=2000, chains=8, rounds=4, decide=8, merge=0.0))
+    assert found.plan.fluid == pytest.approx(best, rel=1e-9)
+
+
+def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> None:
+    trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
+    asked = problem("workload=captured", f"workload.trace={trace}")
+    found = search(asked, Settings())
+    assert found.strategy == asked.start
+    assert found.plan.fluid <= found.start.time
+    assert len(found.history.steps) == 0
+    assert [len(ring.orders) for ring in found.plan.rings] == [4]  # all interfaces are for its only group
+
+
+def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -> None:
+    """A start that is far from the best: pipelined without need."""
+    asked = problem(
+        "workload=transformer", "workload.layers=4", "servers=4", "strategy=parallel", "strategy.pipeline=2"
+    )
+    found = search(asked, Settings(degrees=12, decide=2, rounds=3))
+    assert found.plan.fluid < found.start.time
+    assert found.strategy.grid != asked.start.grid
+    assert Plan.from_json(found.plan.to_json()).chosen() == found.strategy
+    assert search(asked, Settings(degrees=12, decide=2, rounds=3)).plan == found.plan
+
+
+def test_what_was_sent_is_the_same_on_every_network(problem: Make) -> None:
+    """Ring orders move an all-reduce, they do not change its bytes; TopoOpt 4.3."""
+    found = search(problem("servers=4"), replace(QUICK, proposals=0))
+    assert found.before.sum() == pytest.approx(found.after.sum())
+    assert np.all(np.diag(found.after) == 0)
+
+
+def test_objectives_choose_as_they_say(problem: Make) -> None:
+    plan = search(problem("servers=2"), replace(QUICK, proposals=0, rounds=1)).plan
+    plans = [
+        replace(plan, fluid=f, bound=0.0, cost=c, power=p) for f, c, p in ((3, 1, 9), (1, 9, 8), (2, 3, 1), (2, 4, 1))
+    ]
+    assert chosen(plans, "time") == [1]
+    assert chosen(plans, "cost") == [0]  # 3, 9, 6, 8 USD s
+    assert chosen(plans, "power") == [2]  # 27, 8, 2, 2 J; of equal ones the first
+    assert chosen(plans, "pareto") == [0, 2, 1]
+    with pytest.raises(
+        ValueError, match=r"^search.objective: needs the cost of topoopt, which has no bill of materials$"
+    ):
+        chosen([replace(plan, cost=None)], "pareto")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("proposals", -1, "search.proposals: must be a whole number of at least 0, got -1"),
+        ("chains", 0, "search.chains: must be a whole number of at least 1, got 0"),
+        ("coldest", 0.0, "search.coldest: must be positive, got 0.0"),
+        ("hottest", 1e-9, "search.hottest: must be at least search.coldest 0.0001, got 1e-09"),
+        ("emphasis", (), "search.emphasis: must have at least one number, got none"),
+        ("objective", "joy", "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(field: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Settings(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,184 @@
+"""Alternating optimization: strategy and network, one at a time, until neither helps the other.
+
+    present strategy, on the network built for it
+      Comp x Comm     explore strategies on that network; the best few by their screening are simulated in ``fluid``
+      Comm x Topo     build a network for the demand of each of these, and more for the best; simulate them, too
+    keep the fastest; again, until nothing improves or ``rounds`` are over
+
+Strategies are explored on a network that was built for another, where those that are far from it look slow. Every
+second round of a network without switches therefore explores on an ideal switch of the same bandwidth
+(``search.ideal``), as if any network could be had; what it finds has to be faster on networks that can.
+
+Source: TopoOpt 4.1, Fig. 6. There one strategy goes from one plane to the other; here a few do, as the networks of
+all are one batch. A network is taken only if an iteration is faster on it, so no round makes it slower. Where a fabric
+does not depend on the demand (switches), this is a search for the strategy alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from topoflow.search.checkpoint import Checkpoint, key, load, save
+from topoflow.search.found import Found, found
+from topoflow.search.history import History, Round
+from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, same_wires
+from topoflow.search.problem import Problem, Settings
+from topoflow.search.space import Space, space
+from topoflow.search.tempering import Walk
+from topoflow.strategy.base import Strategy
+
+SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is, for whoever waits."""
+
+    stage: str  # "exploring", "simulating"
+    round: int
+    rounds: int
+    step: int
+    steps: int
+    time: float  # s in ``fluid``, of the best plan so far
+    best: float  # s, the least in this round, as screened
+    current: float  # s, of the coldest chain, as screened
+    acceptance: float  # share of the proposals so far in this round
+    rate: float  # evaluations per second
+
+
+Tell = Callable[[Progress], None]
+
+
+def search(
+    problem: Problem, settings: Settings, *, progress: Tell | None = None, checkpoint: Path | None = None
+) -> Found:
+    """The fastest strategy and network that are found; never slower than the start on its network.
+
+    The same problem and settings give the same plan. With a ``checkpoint``, a search that was stopped, wherever, goes
+    on from there to the plan that it would have found unbroken; the file is left there, and ``progress`` may stop a
+    search by raising. Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint
+    is of another search.
+    """
+    return _Search(problem, settings, space(problem, settings), progress, checkpoint).run()
+
+
+@dataclass
+class _Search:
+    problem: Problem
+    settings: Settings
+    space: Space
+    progress: Tell | None
+    path: Path | None
+    steps: list[tuple[float, ...]] = field(default_factory=list)
+    saved: float = 0.0  # when, by the clock
+    judge: Judge = field(init=False)
+    at: Checkpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.judge = Judge(self.problem, self.settings.merge)
+
+    def run(self) -> Found:
+        given = self.space.start()
+        wiring = Wiring(given, self.settings.emphasis[0])
+        self.at = self._begin(given, wiring)
+        start = self._candidate(given, wiring)
+        present = start
+        if repr((self.at.strategy, self.at.wiring)) != repr((given, wiring)):
+            present = self._candidate(self.at.strategy, self.at.wiring)
+        try:
+            while not self.at.done:
+                present = self._round(present)
+        finally:
+            self._save()
+        return found(self.problem, start, present, self.at.history)
+
+    def _begin(self, strategy: Strategy, wiring: Wiring) -> Checkpoint:
+        if self.path is None or not self.path.exists():
+            return Checkpoint(0, strategy, wiring, None, False, History())
+        loaded = load(self.path, key(self.problem, self.settings))
+        self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
+        return loaded
+
+    def _candidate(self, strategy: Strategy, wiring: Wiring) -> Candidate:
+        (candidate,) = self.judge.judge([(strategy, wiring, self.judge.fabric(wiring))])
+        return candidate
+
+    def _round(self, present: Candidate) -> Candidate:
+        """Both planes once; the fastest then."""
+        at = self.at
+        ideal = self.settings.ideal and present.fabric.is_direct
+        fabric = ideal_for(present.fabric) if ideal and at.round % 2 else present.fabric
+        strategies = self.space.explore(fabric, present.strategy, at.round, at.walk, self._step(present))
+        self._tell("simulating", present, self.at.walk)
+        here = self.judge.judge([(strategy, present.wiring, present.fabric) for strategy in strategies])
+        fastest = min([present, *here], key=lambda candidate: candidate.time)
+        there = self._rewire(fastest, here, present)
+        best = min([fastest, *there], key=lambda candidate: candidate.time)
+        rewired = not same_wires(best.fabric, present.fabric)
+        record = Round(
+            round=at.round,
+            strategies=tuple(candidate.time for candidate in here),
+            topologies=tuple(candidate.time for candidate in there),
+            time=best.time,
+            new_strategy=best.strategy is not present.strategy,
+            new_topology=rewired,
+        )
+        history = replace(self._history(), rounds=(*at.history.rounds, record))
+        same = [not (each.new_strategy or each.new_topology) for each in history.rounds[-2 if ideal else -1 :]]
+        done = (all(same) and len(same) == (2 if ideal else 1)) or at.round + 1 == self.settings.rounds
+        self.at = Checkpoint(at.round + 1, best.strategy, best.wiring, None, done, history)
+        self.judge.forget(best.strategy)
+        self._save()
+        return best
+
+    def _rewire(self, fastest: Candidate, others: list[Candidate], present: Candidate) -> list[Candidate]:
+        """Candidates on networks of their own: the fastest on one for every emphasis, the others on the first."""
+        first, *more = self.settings.emphasis
+        wirings = [Wiring(fastest.strategy, first), *(Wiring(fastest.strategy, factor) for factor in more)]
+        wirings += [Wiring(other.strategy, first) for other in others if other is not fastest]
+        asked = [(wiring.strategy, wiring, self.judge.fabric(wiring)) for wiring in wirings]
+        return self.judge.judge([each for each in asked if not same_wires(each[2], present.fabric)])
+
+    def _step(self, present: Candidate) -> Callable[[Walk], None]:
+        """What to do after every step of a walk."""
+        chains = self.settings.chains
+        began, first = time.perf_counter(), 0 if self.at.walk is None else self.at.walk.step
+        accepted = sum(row[4] for row in self.steps if row[0] == self.at.round) * chains
+
+        def step(walk: Walk) -> None:
+            nonlocal accepted
+            accepted += walk.accepted
+            rate = (walk.step - first) * chains / max(time.perf_counter() - began, 1e-9)
+            made = self.steps[-1][1] if self.steps else 0
+            row = (self.at.round, made + chains, float(walk.best.min()), walk.coldest, walk.accepted / chains, rate)
+            self.steps.append(row)
+            self.at = replace(self.at, walk=walk)
+            self._tell("exploring", present, walk, accepted / (walk.step * chains), rate)
+            if time.perf_counter() - self.saved > SAVE_EVERY:
+                self._save()
+
+        return step
+
+    def _history(self) -> History:
+        return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
+
+    def _tell(
+        self, stage: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
+    ) -> None:
+        if self.progress is None:
+            return
+        best, current, step = (
+            (present.time, present.time, 0) if walk is None else (walk.best.min(), walk.coldest, walk.step)
+        )
+        where = (self.at.round, self.settings.rounds, step, self.settings.steps)
+        self.progress(Progress(stage, *where, present.time, float(best), current, acceptance, rate))
+
+    def _save(self) -> None:
+        if self.path is not None:
+            save(self.path, key(self.problem, self.settings), replace(self.at, history=self._history()))
+            self.saved = time.perf_counter()

@@ -1,0 +1,194 @@
+"""Plan: what a search chose, so that it can be saved, compared and applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from topoflow.fabric.totient_perms import stride
+from topoflow.search.strategies import strategy_from_json, tuples
+from topoflow.strategy.base import Strategy
+from topoflow.units import check_not_negative, check_positive
+
+FORMAT = "topoflow plan 1"
+Switch = tuple[int | None, ...]  # [n] for every server's transmit port, the server that receives; None: dark
+Circuits = tuple[Switch, ...]
+Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] ways, each the servers from first to last
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The ring orders of an all-reduce group, each of which carries an equal share."""
+
+    group: tuple[int, ...]
+    strides: tuple[int | None, ...]  # of every order: positions in the group from each to the next, None: they differ
+    orders: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The orders of an all-reduce group whose double binary trees each carry an equal share."""
+
+    group: tuple[int, ...]
+    orders: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A strategy and a network that runs it. Units are SI; servers are numbers from 0.
+
+    ``circuits[i]`` is what optical switch i joins, of the ``degree`` that every server has an interface at: a partial
+    permutation. A fabric with switches of its own has no circuits and no routes. ``rings`` (or ``trees``, by
+    ``all_reduce``) are of all groups of servers that all-reduce. Laws: servers exist, a switch joins no port twice,
+    orders are permutations of their group, routes use circuits that exist and lead where they should, the strategy is
+    of as many servers.
+    """
+
+    workload: str
+    servers: int
+    strategy: Mapping[str, Any]  # as JSON; ``strategy_from_json`` reads it
+    fabric: str
+    degree: int  # interfaces per server
+    bandwidth: float  # B/s of an interface
+    circuits: Circuits
+    rings: tuple[Ring, ...]
+    trees: tuple[Trees, ...]
+    routes: Mapping[str, Routes]  # kind of traffic -> ways
+    all_reduce: str
+    routing: str
+    seed: int
+    bound: float  # s, predicted iteration time: at least
+    fluid: float  # s, predicted iteration time, without merged events
+    cost: float | None = None  # USD of the network
+    power: float | None = None  # W
+
+    def __post_init__(self) -> None:
+        for name in ("servers", "degree", "bandwidth"):
+            check_positive(f"plan.{name}", getattr(self, name))
+        for name in ("bound", "fluid", "seed"):
+            check_not_negative(f"plan.{name}", getattr(self, name))
+        for name in ("servers", "degree", "seed"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"plan.{name}: must be a whole number, got {getattr(self, name)}")
+        for name in ("cost", "power"):
+            if getattr(self, name) is not None:
+                check_not_negative(f"plan.{name}", getattr(self, name))
+        if self.chosen().servers != self.servers:
+            raise ValueError(f"plan.strategy.servers: must be {self.servers}, got {self.chosen().servers}")
+        if len(self.circuits) not in (0, self.degree):
+            raise ValueError(f"plan.circuits: must be {self.degree} switches or none, got {len(self.circuits)}")
+        for number, switch in enumerate(self.circuits):
+            self._check_switch(f"plan.circuits[{number}]", switch)
+        for number, ring in enumerate(self.rings):
+            self._check_orders(f"plan.rings[{number}]", ring)
+            strides = tuple(stride(ring.group, order) for order in ring.orders)
+            if ring.strides != strides:
+                law = f"must be those of its orders, {list(strides)}"
+                raise ValueError(f"plan.rings[{number}].strides: {law}, got {list(ring.strides)}")
+        for number, trees in enumerate(self.trees):
+            self._check_orders(f"plan.trees[{number}]", trees)
+        for kind, routes in self.routes.items():
+            self._check_routes(f"plan.routes.{kind}", routes)
+
+    def chosen(self) -> Strategy:
+        """The strategy, as an object."""
+        return strategy_from_json(self.strategy, "plan.strategy")
+
+    def to_json(self) -> str:
+        """One field a line, one server a line where there are many."""
+        plain = {"format": FORMAT, **asdict(self)}
+        lines = [f"  {json.dumps(key)}: {_lines(value)}" for key, value in plain.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "plan.json") -> Plan:
+        """Raises ``ValueError`` that names ``where``, field, law and value."""
+        try:
+            plain = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{where}:{error.lineno}: must be JSON, {error.msg}") from error
+        if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
+            raise ValueError(f"{where}.format: must be {FORMAT!r}")
+        names = {field.name for field in fields(cls)}
+        for key in sorted(names ^ set(plain)):
+            raise ValueError(f"{where}: {key}: {'must be given' if key in names else 'no such field'}")
+        try:
+            for key, kind in (("circuits", list), ("rings", list), ("trees", list), ("routes", dict)):
+                if not isinstance(plain[key], kind):
+                    raise ValueError(f"plan.{key}: must be a {kind.__name__}, got {plain[key]!r}")
+            plain["circuits"] = tuples(plain["circuits"])
+            plain["rings"] = tuple(Ring(**each) for each in _members("rings", Ring, plain["rings"]))
+            plain["trees"] = tuple(Trees(**each) for each in _members("trees", Trees, plain["trees"]))
+            plain["routes"] = {kind: tuples(routes) for kind, routes in plain["routes"].items()}
+            plan = cls(**plain)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{where}: {error}") from error
+        return plan
+
+    def _check_switch(self, where: str, switch: Switch) -> None:
+        joined = [server for server in switch if server is not None]
+        if len(switch) != self.servers:
+            raise ValueError(f"{where}: must have a port for each of {self.servers} servers, got {len(switch)}")
+        if len(set(joined)) != len(joined):
+            raise ValueError(f"{where}: must join every receive port once, got {joined}")
+        self._check_servers(where, joined)
+
+    def _check_orders(self, where: str, ring: Ring | Trees) -> None:
+        self._check_servers(where, ring.group)
+        for order in ring.orders:
+            self._check_servers(f"{where}.orders", order)
+            if sorted(order) != sorted(ring.group):
+                raise ValueError(f"{where}.orders: must be orders of the group {list(ring.group)}, got {list(order)}")
+
+    def _check_routes(self, where: str, routes: Routes) -> None:
+        joined = {(i, j) for switch in self.circuits for i, j in enumerate(switch)}
+        for size in (len(routes), *map(len, routes)):
+            if size != self.servers:
+                raise ValueError(
+                    f"{where}: must have a row and a column for each of {self.servers} servers, got {size}"
+                )
+        for source, row in enumerate(routes):
+            for target, way in ((target, way) for target, ways in enumerate(row) for way in ways):
+                if (way[:1], way[-1:]) != ((source,), (target,)):
+                    raise ValueError(f"{where}[{source}][{target}]: must lead from one to the other, got {list(way)}")
+                for hop in pairwise(way):
+                    if hop not in joined:
+                        raise ValueError(f"{where}: must use circuits that exist, got {list(hop)} in {list(way)}")
+
+    def _check_servers(self, where: str, servers: tuple[int, ...] | list[int]) -> None:
+        for server in servers:
+            if not isinstance(server, int) or not 0 <= server < self.servers:
+                raise ValueError(f"{where}: must be servers within 0..{self.servers - 1}, got {server!r}")
+
+
+def _lines(value: Any) -> str:
+    """JSON of a field: what is a list of lists, one to a line."""
+    if isinstance(value, Mapping) and value:
+        inner = [f"    {json.dumps(key)}: {_rows(each, 6)}" for key, each in value.items()]
+        return "{\n" + ",\n".join(inner) + "\n  }"
+    return _rows(value, 4)
+
+
+def _rows(value: Any, indent: int) -> str:
+    if isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple | Mapping):
+        inner = [" " * indent + json.dumps(each, separators=(",", ":")) for each in value]
+        return "[\n" + ",\n".join(inner) + "\n" + " " * (indent - 2) + "]"
+    return json.dumps(value)
+
+
+def _members(key: str, kind: type[Ring] | type[Trees], plain: list[Any]) -> list[dict[str, Any]]:
+    """The fields of every ring or pair of trees. Raises ``ValueError`` that names what is none."""
+    names = [field.name for field in fields(kind)]
+    for number, each in enumerate(plain):
+        where = f"plan.{key}[{number}]"
+        if not isinstance(each, dict) or set(each) != set(names):
+            raise ValueError(f"{where}: must have the fields {', '.join(names)}, got {each!r}")
+        for name in names:
+            listed = isinstance(each[name], list)
+            if not listed or (name == "orders" and any(not isinstance(order, list) for order in each[name])):
+                law = "a list of lists" if name == "orders" else "a list"
+                raise ValueError(f"{where}.{name}: must be {law}, got {each[name]!r}")
+    return [{name: tuples(value) for name, value in each.items()} for each in plain]

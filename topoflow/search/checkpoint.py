@@ -1,0 +1,136 @@
+"""Checkpoints: where a search is, in one file of plain arrays, so that it can be stopped and go on as if unbroken.
+
+``meta`` is JSON: which search it is, the round, the best strategy, and the one that its network is built for. Random
+numbers are counted, chains can be made anew from their states, and networks from the demand of a strategy, so nothing
+else has to be kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.search.history import History
+from topoflow.search.judge import Wiring
+from topoflow.search.problem import Problem, Settings
+from topoflow.search.strategies import strategy_from_json, strategy_to_json
+from topoflow.search.tempering import Walk
+from topoflow.strategy.base import Strategy
+
+ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
+DAMAGED = (
+    ValueError, KeyError, TypeError, EOFError, NotImplementedError, struct.error, zlib.error, zipfile.BadZipFile
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A moment of a search."""
+
+    round: int
+    strategy: Strategy  # the best so far ...
+    wiring: Wiring  # ... on the network that was built for this
+    walk: Walk | None  # of this round; None: it has not begun
+    done: bool  # no round is left
+    history: History
+
+
+def key(problem: Problem, settings: Settings) -> dict[str, str]:
+    """What a checkpoint must agree with, as digests by name, so that what differs can be named.
+
+    The settings' objective is not part of it: it chooses between searches.
+    """
+    said = {
+        name: repr(getattr(problem, name)) for name in ("workload", "start", "design", "all_reduce", "routing", "seed")
+    }
+    said |= {f"search.{name}": repr(value) for name, value in asdict(settings).items() if name != "objective"}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in said.items()}
+
+
+def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
+    """Replace the file, at once: whoever is interrupted leaves the old one or the new one."""
+    walk = checkpoint.walk
+    meta = {
+        "key": key,
+        "round": checkpoint.round,
+        "strategy": strategy_to_json(checkpoint.strategy),
+        "wiring": {"strategy": strategy_to_json(checkpoint.wiring.strategy), "emphasis": checkpoint.wiring.emphasis},
+        "walk": None if walk is None else {"step": walk.step, "accepted": walk.accepted},
+        "done": checkpoint.done,
+        "rounds": checkpoint.history.rounds_to_json(),
+    }
+    arrays = {} if walk is None else {name: getattr(walk, name) for name in ARRAYS}
+    file = io.BytesIO()
+    np.savez_compressed(file, meta=np.array(json.dumps(meta)), history=checkpoint.history.steps, **arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_bytes(file.getvalue())
+    os.replace(beside, path)
+
+
+def load(path: Path, key: dict[str, str]) -> Checkpoint:
+    """Raises ``ValueError`` where the file is no checkpoint, or that of another search."""
+    with _undamaged(path):
+        arrays = _arrays(path)
+        meta = json.loads(str(arrays["meta"]))
+        found = dict(meta["key"])
+    _check_key(path, key, found)
+    with _undamaged(path):
+        return _checkpoint(meta, arrays)
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays, once their checksums are right: what numpy makes of others is anything."""
+    content = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        damaged = file.testzip()
+    if damaged is not None:
+        raise zipfile.BadZipFile(f"bad checksum of {damaged}")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _checkpoint(meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Checkpoint:
+    wiring = meta["wiring"]
+    walk = None if meta["walk"] is None else Walk(**meta["walk"], **{name: arrays[name] for name in ARRAYS})
+    return Checkpoint(
+        round=meta["round"],
+        strategy=strategy_from_json(meta["strategy"], "strategy"),
+        wiring=Wiring(strategy_from_json(wiring["strategy"], "wiring.strategy"), wiring["emphasis"]),
+        walk=walk,
+        done=meta["done"],
+        history=History.from_json(arrays["history"], meta["rounds"]),
+    )
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """Turn what reading a file of anything raises into one line."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise ValueError(
+            f"{path}: must be the checkpoint of a search, got another or a damaged file ({error})"
+        ) from error
+
+
+def _check_key(path: Path, key: dict[str, str], found: dict[str, str]) -> None:
+    different = sorted(name for name in key.keys() | found.keys() if key.get(name) != found.get(name))
+    if different:
+        raise ValueError(
+            f"{path}: must be of this search to go on with it, got one with another {', '.join(different)}; "
+            "give another out, or resume=false to begin anew"
+        )

@@ -1,0 +1,138 @@
+"""Judging: what a strategy takes on a network, by ``fluid``; the candidates of a round run as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine import bound, fluid
+from topoflow.engine.base import Timeline, World
+from topoflow.engine.strategy_tasks import StrategyTasks
+from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.search.problem import Problem
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.base import Traffic
+from topoflow.traffic.lower import lower
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a fabric is built for: the demand of a strategy, its all-reduces ``emphasis`` times as heavy."""
+
+    strategy: Strategy
+    emphasis: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy on a network, and when its tasks run there."""
+
+    strategy: Strategy
+    wiring: Wiring
+    lowered: Callable[[], Traffic]
+    fabric: Fabric
+    world: World
+    timeline: Timeline
+
+    @property
+    def traffic(self) -> Traffic:
+        """What the strategy sends; lowered when it is asked for, as most candidates never are."""
+        return self.lowered()
+
+    @property
+    def time(self) -> float:
+        """s, of an iteration."""
+        return self.timeline.makespan
+
+
+@dataclass
+class Judge:
+    """Lowers, wires, places and simulates; remembers what a round needs more than once."""
+
+    problem: Problem
+    merge: float
+    lowered: dict[str, Traffic] = field(default_factory=dict)
+    tasks: StrategyTasks | None = None
+
+    def traffic(self, strategy: Strategy) -> Traffic:
+        """What ``strategy`` sends."""
+        key = repr(strategy)
+        if key not in self.lowered:
+            self.lowered[key] = lower(self.problem.workload, strategy)
+        return self.lowered[key]
+
+    def forget(self, keep: Strategy) -> None:
+        """Drop the traffic of all strategies but one: it is large."""
+        self.lowered = {key: traffic for key, traffic in self.lowered.items() if key == repr(keep)}
+
+    def fabric(self, wiring: Wiring) -> Fabric:
+        """The fabric that the problem's design builds for the demand of ``wiring``.
+
+        Raises ``ValueError`` where it changes its circuits while a job runs: no plan could tell them.
+        """
+        mp, all_reduce = self._demand(wiring.strategy)
+        scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in all_reduce.items()}
+        built = self.problem.design.build(self.problem.servers, Demand(mp, scaled))
+        if built.reconfiguration is not None:
+            raise ValueError(f"fabric: must keep its circuits while a job runs, got {built.name}")
+        return built
+
+    def judge(self, asked: Sequence[tuple[Strategy, Wiring, Fabric]]) -> list[Candidate]:
+        """A candidate for each, simulated as one batch."""
+        made: dict[int, StrategyWorlds] = {}  # paths are shared by the strategies on one fabric
+        worlds = [self._world(strategy, fabric, made) for strategy, _, fabric in asked]
+        timelines = fluid.simulate(worlds, merge=self.merge)
+        return [
+            Candidate(strategy, wiring, partial(self.traffic, strategy), fabric, world, timeline)
+            for (strategy, wiring, fabric), world, timeline in zip(asked, worlds, timelines, strict=True)
+        ]
+
+    def _world(self, strategy: Strategy, fabric: Fabric, made: dict[int, StrategyWorlds]) -> World:
+        if not self._is_placement(strategy):
+            return self.problem.place(self.traffic(strategy), fabric, strategy.name)
+        if id(fabric) not in made:
+            made[id(fabric)] = self.problem.worlds(fabric)
+        return made[id(fabric)].world(strategy)
+
+    def _demand(self, strategy: Strategy) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
+        if not self._is_placement(strategy):
+            return self.traffic(strategy).demand()
+        if self.tasks is None:
+            self.tasks = StrategyTasks(self.problem.workload, self.problem.servers)
+        return self.tasks.of(strategy).demand(self.problem.servers)
+
+    def _is_placement(self, strategy: Strategy) -> bool:
+        """Whether it says where layers are, and so is made a world without being lowered."""
+        return self.problem.workload.trace is None and strategy.grid is None
+
+
+def exactly(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same, simulated without merging events."""
+    timelines = fluid.simulate([candidate.world for candidate in candidates])
+    return [replace(each, timeline=timeline) for each, timeline in zip(candidates, timelines, strict=True)]
+
+
+def lower_bound(candidate: Candidate) -> float:
+    """s, the least time that the candidate can take."""
+    return bound.simulate([candidate.world])[0].makespan
+
+
+def same_wires(one: Fabric, other: Fabric) -> bool:
+    """Whether two fabrics have the same links and ring orders, so that every strategy takes as long on both."""
+    arrays = ("source", "target", "bandwidth", "latency")
+    return (one.rings, one.trees) == (other.rings, other.trees) and all(
+        np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays
+    )
+
+
+def ideal_for(fabric: Fabric) -> Fabric:
+    """An ideal switch with the interfaces of ``fabric``."""
+    latency = float(fabric.latency.max(initial=0.0))
+    nothing = Demand(np.zeros((fabric.servers, fabric.servers)), {})
+    return IdealSwitch(fabric.interface_bandwidth, fabric.degree, latency).build(fabric.servers, nothing)

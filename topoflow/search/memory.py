@@ -1,0 +1,103 @@
+"""What fits: the memory of every GPU as a hard constraint on proposals.
+
+Shapes: C chains, K choices, Y layers, n servers. Bytes are whole numbers, rounded up, so that sums have no rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.search.placements import Choices
+from topoflow.strategy.memory import layer_bytes_per_gpu
+from topoflow.units import human
+from topoflow.workload.base import Workload
+
+Bytes = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much every layer needs, by choice, and how much a GPU has."""
+
+    layers: tuple[str, ...]
+    need: Bytes  # [Y, K] on each GPU of a holder
+    member: Bytes  # [K, n] 1 where the server is a holder
+    memory: int  # of a GPU
+
+    def used(self, placement: Numbers) -> Bytes:
+        """[C, n] bytes on each GPU of every server; ``placement`` [C, Y]."""
+        used = np.zeros((len(placement), self.member.shape[1]), np.int64)
+        for layer, choice in enumerate(placement.T):
+            used += self.need[layer, choice, None] * self.member[choice]
+        return used
+
+    def moved(self, used: Bytes, layer: Numbers, old: Numbers, new: Numbers) -> Bytes:
+        """[C, n] bytes once every chain has given one ``layer`` [C] the choice ``new`` instead of ``old``."""
+        less = self.need[layer, old, None] * self.member[old]
+        return cast("Bytes", used - less + self.need[layer, new, None] * self.member[new])
+
+    def fits(self, used: Bytes) -> NDArray[np.bool_]:
+        """[C] whether no GPU has too little."""
+        return cast("NDArray[np.bool_]", (used <= self.memory).all(axis=1))
+
+    def closest(self, placement: Numbers) -> Numbers:
+        """``placement`` [Y] where it fits; else one that does, in which first-fit left what it could where it was.
+
+        Large layers choose first: what was asked for, if all that have not chosen can still be held once each, with
+        room for the largest of them to spare on every server; else the choice with the least memory in all, of equals
+        the one that fills its fullest server least. Raises ``ValueError`` where nothing fits, or none was found so.
+        """
+        if self.fits(self.used(placement[None]))[0]:
+            return placement
+        self._check_possible()
+        chosen: Numbers = placement.copy()
+        used, servers = np.zeros(self.member.shape[1], np.int64), self.member.shape[1]
+        total = self.need * self.member.sum(axis=1)  # [Y, K] on all servers
+        left = int(total.min(axis=1).sum())
+        for layer in np.argsort(-self.need.min(axis=1), kind="stable").tolist():
+            left -= int(total[layer].min())
+            filled = used + self.need[layer, :, None] * self.member  # [K, n]
+            fullest = filled.max(axis=1)
+            room = servers * self.memory - int(filled[placement[layer]].sum())
+            if fullest[placement[layer]] > self.memory or room < left + servers * int(self.need[layer].min()):
+                chosen[layer] = np.lexsort((fullest, total[layer]))[0]
+            if fullest[chosen[layer]] > self.memory:
+                raise ValueError(
+                    f"workload.gpu.memory: must hold a placement, found none for {self.layers[layer]!r} beside larger "
+                    f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {human(self.memory, 'B')} there"
+                )
+            used = filled[chosen[layer]]
+        return chosen
+
+    def _check_possible(self) -> None:
+        """Raise ``ValueError`` naming what cannot fit however it is placed."""
+        least = self.need.min(axis=1)  # [Y]
+        largest = int(least.argmax())
+        if least[largest] > self.memory:
+            raise ValueError(
+                f"workload.gpu.memory: must hold layer {self.layers[largest]!r}, which needs at least "
+                f"{human(float(least[largest]), 'B')} of a GPU, got {human(self.memory, 'B')}"
+            )
+        total = int((self.need * self.member.sum(axis=1)).min(axis=1).sum()) / self.member.shape[1]
+        if total > self.memory:
+            raise ValueError(
+                f"workload.gpu.memory: must hold the job, which needs at least {human(total, 'B')} of every GPU of "
+                f"{self.member.shape[1]} servers, got {human(self.memory, 'B')}"
+            )
+
+
+def budget(workload: Workload, choices: Choices) -> Budget:
+    """The constraint of a job on ``choices.servers`` servers."""
+    degrees = [len(holders) for holders in choices.holders]
+    need = np.zeros((len(workload.layers), choices.count), np.int64)
+    for number, layer in enumerate(workload.layers):
+        by_degree = {k: ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers)) for k in sorted(set(degrees))}
+        need[number] = [by_degree[degree] for degree in degrees]
+    names = tuple(layer.name for layer in workload.layers)
+    return Budget(names, need, choices.member, int(workload.gpu.memory))

@@ -1,0 +1,85 @@
+"""Choices: the sets of servers that may hold a layer.
+
+FlexFlow proposes another parallel degree and placement for one operator (Jia, Zaharia and Aiken, "Beyond Data and
+Model Parallelism for Deep Neural Networks", MLSys 2019, section 6.2; TopoOpt 4.1). Here the degree is the number k of
+holders, which divides the n servers so that all share the work equally, and a placement is regular:
+
+    n = 4    k = 1   0 | 1 | 2 | 3           k = 4   0 1 2 3
+             k = 2   0 1 | 2 3               neighbours, which circuits of small stride join
+                     0 2 | 1 3               strided, each as far from the next as can be
+
+Shapes: K choices, n servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.strategy.base import Strategy
+from topoflow.workload.base import Workload
+
+Holders = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """K sets of holders, each once. A state of the search is one of them for every layer: ``placement`` [layers]."""
+
+    servers: int
+    holders: tuple[Holders, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.holders)
+
+    @cached_property
+    def number(self) -> dict[Holders, int]:
+        """Which choice a set of holders is."""
+        return {holders: number for number, holders in enumerate(self.holders)}
+
+    @cached_property
+    def member(self) -> NDArray[np.int64]:
+        """[K, n] 1 where the server is one of the holders."""
+        member = np.zeros((self.count, self.servers), np.int64)
+        for number, holders in enumerate(self.holders):
+            member[number, list(holders)] = 1
+        return member
+
+    def placement(self, workload: Workload, strategy: Strategy) -> NDArray[np.int32]:
+        """[layers] the choice of every layer."""
+        return np.array([self.number[strategy.placement[layer.name]] for layer in workload.layers], np.int32)
+
+    def strategy(self, workload: Workload, placement: NDArray[np.int32], like: Strategy) -> Strategy:
+        """The strategy of a state, with the buckets of ``like``."""
+        chosen = zip(workload.layers, placement.tolist(), strict=True)
+        return Strategy(
+            name="searched",
+            servers=self.servers,
+            placement={layer.name: self.holders[choice] for layer, choice in chosen},
+            bucket_bytes=like.bucket_bytes,
+            first_bucket_bytes=like.first_bucket_bytes,
+        )
+
+
+def choices(servers: int, beside: Iterable[Holders] = ()) -> Choices:
+    """The regular sets of holders among ``servers``, ascending by degree, and those ``beside`` that are not regular."""
+    found: dict[Holders, None] = {}
+    for degree in range(1, servers + 1):
+        if servers % degree == 0:
+            found |= dict.fromkeys(_regular(servers, degree))
+    found |= dict.fromkeys(beside)
+    return Choices(servers, tuple(found))
+
+
+def _regular(servers: int, degree: int) -> Iterable[Holders]:
+    """``servers / degree`` sets of neighbours, and as many of servers that far apart."""
+    apart = servers // degree
+    for first in range(0, servers, degree):
+        yield tuple(range(first, first + degree))
+    for first in range(apart):
+        yield tuple(range(first, servers, apart))

@@ -1,0 +1,115 @@
+"""What is searched for, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topoflow.engine.base import World
+from topoflow.engine.checks import check_merge
+from topoflow.engine.collectives import ALGORITHMS
+from topoflow.engine.paths import ROUTINGS
+from topoflow.engine.placement import place
+from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.fabric.prices import Prices
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.base import Traffic
+from topoflow.units import check_positive
+from topoflow.workload.base import Workload
+
+OBJECTIVES = ("time", "cost", "power", "pareto")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A job, the strategy that it has now, and the kind of network it is to run on.
+
+    A job of layers is searched from ``start`` on; ``design`` is asked for a fabric for every strategy that is worth it.
+    Where ``start`` says how a recorded job ran, the network alone is free.
+    """
+
+    workload: Workload
+    start: Strategy
+    design: FabricDesign
+    prices: Prices | None = None  # None: no plan has a price
+    all_reduce: str = "hierarchical"
+    routing: str = "ecmp"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, value, allowed in (
+            ("all_reduce", self.all_reduce, ALGORITHMS["all_reduce"]),
+            ("routing", self.routing, ROUTINGS),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
+
+    @property
+    def servers(self) -> int:
+        return self.start.servers
+
+    def place(self, traffic: Traffic, fabric: Fabric, name: str) -> World:
+        """``traffic`` on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return place(
+            traffic,
+            fabric,
+            name=name,
+            all_reduce=self.all_reduce,
+            seed=self.seed,
+            routing=self.routing,
+            rings="flows",
+        )
+
+    def worlds(self, fabric: Fabric) -> StrategyWorlds:
+        """What ``place`` makes of placement strategies of this problem's layers, without lowering them."""
+        return StrategyWorlds(self.workload, fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a search goes on; ``configs/search.yaml`` says where the defaults come from.
+
+    ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
+    by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of
+    a round are simulated. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
+    ``emphasis`` scales the bytes of all-reduces in the demand that a fabric is built for: 1 is
+    what the job sends (TopoOpt's algorithm, alone), others are more topologies to choose from. ``ideal``: every
+    second round of a network without switches explores on an ideal one (beyond TopoOpt's algorithm, too).
+    """
+
+    proposals: int = 4000
+    chains: int = 16
+    rounds: int = 4
+    decide: int = 4
+    degrees: int = 16
+    coldest: float = 1e-4
+    hottest: float = 0.02
+    merge: float = 0.01
+    emphasis: Sequence[float] = (1.0, 0.5, 2.0)
+    ideal: bool = True
+    objective: str = "time"
+
+    def __post_init__(self) -> None:
+        for key, least in (("proposals", 0), ("chains", 1), ("rounds", 1), ("decide", 1), ("degrees", 1)):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"search.{key}: must be a whole number of at least {least}, got {value!r}")
+        check_positive("search.coldest", self.coldest)
+        check_positive("search.hottest", self.hottest)
+        if self.hottest < self.coldest:
+            raise ValueError(f"search.hottest: must be at least search.coldest {self.coldest}, got {self.hottest}")
+        check_merge("search.merge", self.merge)
+        if not self.emphasis:
+            raise ValueError("search.emphasis: must have at least one number, got none")
+        for factor in self.emphasis:
+            check_positive("search.emphasis", factor)
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"search.objective: must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+
+    @property
+    def steps(self) -> int:
+        """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
+        return -(-self.proposals // self.chains)

@@ -1,0 +1,51 @@
+"""What a plan says of a network: circuits, ring orders and routes, by server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from topoflow.engine.collectives import ON_RINGS, ON_TREES
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.totient_perms import stride
+from topoflow.search.base import Circuits, Ring, Routes, Trees
+from topoflow.search.circuits import circuits, cross_connects
+from topoflow.traffic.base import Traffic
+
+KINDS = ("all_reduce", "mp")
+
+
+def plan_circuits(fabric: Fabric) -> Circuits:
+    """The cross-connects of ``degree`` optical switches; none where the fabric has switches of its own."""
+    wired = circuits(fabric)
+    return cross_connects(fabric.servers, fabric.degree, wired) if wired else ()
+
+
+def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, ...]:
+    """The rings of every group of servers that all-reduces, as ``place`` takes them: without any, the group's order."""
+    if algorithm not in ON_RINGS:
+        return ()
+    orders = {group: fabric.rings.get(group, (group,)) for group in traffic.demand()[1]}
+    return tuple(Ring(group, tuple(stride(group, order) for order in found), found) for group, found in orders.items())
+
+
+def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees, ...]:
+    """The same of double binary trees."""
+    if algorithm not in ON_TREES:
+        return ()
+    return tuple(Trees(group, fabric.trees.get(group, (group,))) for group in traffic.demand()[1])
+
+
+def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
+    """For both kinds of traffic, from every server to every other, the ways through servers; none through switches.
+
+    Where there are several, they are equal: ``routing`` says how they share the traffic.
+    """
+    if not fabric.is_direct:
+        return {}
+    target = fabric.target.tolist()
+    servers = range(fabric.servers)
+
+    def ways(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
+        return () if i == j else tuple((i, *(target[link] for link in path)) for path in fabric.route(i, j, kind))
+
+    return {kind: tuple(tuple(ways(i, j, kind) for j in servers) for i in servers) for kind in KINDS}
