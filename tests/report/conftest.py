@@ -90,6 +90,7 @@ def make_outcome() -> Callable[..., Outcome]:
             latency=0.0,
             all_reduce="ring",
             routing="ecmp",
+            rings="steps",
             fidelity="fluid",
             seed=0,
             swept=swept,

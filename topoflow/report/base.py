@@ -30,6 +30,7 @@ class Settings:
     latency: float  # s, of one link
     all_reduce: str
     routing: str
+    rings: str
     fidelity: str
     seed: int
     swept: Mapping[str, str]  # what differs between the points of the grid: key -> value as it was typed
@@ -85,6 +86,7 @@ class Outcome:
             latency=self.settings.latency,
             all_reduce=self.settings.all_reduce,
             routing=self.settings.routing,
+            rings=self.settings.rings,
             fidelity=self.settings.fidelity,
             seed=self.settings.seed,
             iteration_time=iteration,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, log2
 
 import numpy as np
 from matplotlib import colormaps
@@ -46,16 +47,17 @@ def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]]
     shown = list(zip(titles, matrices, strict=True))[:MOST]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
-    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.3 * rows + 0.7), layout="constrained")
+    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
     sent = np.concatenate([matrix[matrix > 0] for _, matrix in shown])
     norm = _norm(sent)
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes_list = panels(figure, len(shown), widest)
     for axes, (title, matrix) in zip(axes_list, shown, strict=True):
         image = axes.imshow(np.ma.masked_equal(matrix, 0), norm=norm, cmap=colours, interpolation="nearest")
-        step = max(1, -(-matrix.shape[0] // 16))
-        axes.set_xticks(range(0, matrix.shape[0], step))
-        axes.set_yticks(range(0, matrix.shape[0], step))
+        size = matrix.shape[0]
+        named = range(0, size, 2 ** ceil(log2(size / (16 if size < 100 else 8))) if size > 16 else 1)
+        axes.set_xticks(named)
+        axes.set_yticks(named)
         axes.tick_params(labelsize=7)
         axes.set_xlabel(f"to {what}")
         axes.set_ylabel(f"from {what}")

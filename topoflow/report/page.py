@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
+from typing import TypeVar
 
 from topoflow import __version__
 from topoflow.report.answer import answers
@@ -16,17 +17,18 @@ from topoflow.report.pictures import PICTURES, Picture
 from topoflow.report.rows import COLUMNS
 from topoflow.report.terminal import cells, setting
 
+T = TypeVar("T")
+
 
 def page(report: Report, images: Mapping[str, bytes]) -> str:
     """The whole page; ``images`` are PNG files by name."""
-    template = string.Template(resources.files("topoflow.report").joinpath("report.html").read_text("utf-8"))
-    return template.substitute(
-        version=escape(__version__),
-        worlds=len(report.outcomes),
-        answers="".join(f"<p class=answer>{escape(answer)}</p>" for answer in answers(report)),
+    return fill(
+        "report.html",
+        worlds=str(len(report.outcomes)),
+        answers=paragraphs(answers(report), "answer"),
         tables=_tables(report),
-        left_out="".join(f"<p>Left out: {escape(reason)}</p>" for reason in report.left_out),
-        pictures="".join(_picture(picture, images[picture.file]) for picture in PICTURES if picture.file in images),
+        left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
+        pictures=gallery(PICTURES, images),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),
@@ -35,24 +37,43 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
     )
 
 
+def fill(template: str, **parts: str) -> str:
+    """A page made of the template of this name, in which every ``$part`` is HTML."""
+    folder = resources.files("topoflow.report")
+    style = folder.joinpath("style.html").read_text("utf-8")
+    page = string.Template(folder.joinpath(template).read_text("utf-8"))
+    return page.substitute(parts, style=style, version=escape(__version__))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "numbers") -> str:
+    """Text in rows and columns ("text": read from the left), scrolled where the window is too narrow."""
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    return f"<div class=wide><table class={style}><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def paragraphs(texts: Iterable[str], style: str = "") -> str:
+    """A paragraph of each text."""
+    opened = f"<p class={style}>" if style else "<p>"
+    return "".join(f"{opened}{escape(text)}</p>" for text in texts)
+
+
+def gallery(pictures: Iterable[Picture[T]], images: Mapping[str, bytes]) -> str:
+    """Those of the pictures that were drawn, each with its title and what to see in it."""
+    return "".join(_figure(picture, images[picture.file]) for picture in pictures if picture.file in images)
+
+
 def _tables(report: Report) -> str:
     parts = []
     for job in report.jobs:
         columns = cells(report, job)
         best = job[0].row.iteration_time
-        head = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell.text(outcome, best))}</td>" for cell in columns) + "</tr>"
-            for outcome in job
-        )
-        parts.append(
-            f"<h3>{escape(setting(job))}</h3>"
-            f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
+        parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
     return "".join(parts)
 
 
-def _picture(picture: Picture, image: bytes) -> str:
+def _figure(picture: Picture[T], image: bytes) -> str:
     data = base64.b64encode(image).decode("ascii")
     return (
         f"<figure><h3>{escape(picture.title)}</h3>"

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from matplotlib.figure import Figure
 
-from topoflow.report import bars, cdf, gantt, heat_map, price
+from topoflow.report import bars, cdf, gantt, heat_map, price, topology
 from topoflow.report.base import Report
+from topoflow.report.style import png
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Picture:
-    """One PNG. ``needs`` says whether a report has what the picture shows."""
+class Picture(Generic[T]):
+    """One PNG of a report ``T``. ``needs`` says whether a report has what the picture shows."""
 
     file: str
     title: str
     caption: str
-    draw: Callable[[Report], Figure]
-    needs: Callable[[Report], bool] = lambda report: True
+    draw: Callable[[T], Figure]
+    needs: Callable[[T], bool] = lambda report: True
 
 
-PICTURES = (
+def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
+    """PNG files by name; ``progress`` is called with how many pictures are done or not needed."""
+    images: dict[str, bytes] = {}
+    for done, picture in enumerate(pictures, start=1):
+        if picture.needs(report):
+            images[picture.file] = png(picture.draw(report))
+        progress(done)
+    return images
+
+
+PICTURES: tuple[Picture[Report], ...] = (
     Picture(
         "iteration_time.png",
         "How long one training step takes",
@@ -54,6 +68,15 @@ PICTURES = (
         "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
         "sending lies beside computing it costs nothing; where a server only sends, it waits for the network.",
         gantt.draw,
+    ),
+    Picture(
+        "topology.png",
+        "How the servers are wired",
+        "One panel per network. Servers that are wired to each other stand on a circle; a line is one link, bent to "
+        "the right of the way it leads, and its colour says which ring it is part of. Where there are switches, they "
+        "are drawn in tiers above the servers. The wider a line, the more it carries in one step.",
+        topology.draw,
+        needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
     ),
     Picture(
         "path_length.png",

@@ -40,7 +40,7 @@ def draw(report: Report) -> Figure:
             size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
-        _scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
+        scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
         axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
         axes.set_ylabel(f"time of one training step [{unit}]")
@@ -56,8 +56,8 @@ def draw(report: Report) -> Figure:
     return figure
 
 
-def _scales(axes: Axes, prices: list[float], times: list[float]) -> None:
-    """From zero, or logarithmic."""
+def scales(axes: Axes, prices: list[float], times: list[float]) -> None:
+    """Both axes from zero, or logarithmic where one large value would press all others together."""
     if _log(prices):
         axes.set_xscale("log")
         _log_ticks(axes.xaxis)

@@ -8,8 +8,7 @@ from pathlib import Path
 from topoflow.report.base import Report
 from topoflow.report.files import whole_folder
 from topoflow.report.page import page
-from topoflow.report.pictures import PICTURES
-from topoflow.report.style import png
+from topoflow.report.pictures import PICTURES, draw_all
 from topoflow.report.tables import write_links, write_result, write_tasks
 
 STEPS = len(PICTURES) + 1
@@ -20,11 +19,7 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
 
     ``progress`` is called with how many of ``STEPS`` are done.
     """
-    images: dict[str, bytes] = {}
-    for done, picture in enumerate(PICTURES, start=1):
-        if picture.needs(report):
-            images[picture.file] = png(picture.draw(report))
-        progress(done)
+    images = draw_all(PICTURES, report, progress)
     with whole_folder(out) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)

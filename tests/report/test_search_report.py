@@ -1,0 +1,335 @@
+"""What the report of a search leaves on disk and on the terminal: real states of a small job, before and after."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from rich.console import Console
+
+from topoflow.engine.placement import place
+from topoflow.engine.reference import simulate
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.topoopt import TopoOpt
+from topoflow.report import history as histories
+from topoflow.report import pareto
+from topoflow.report.history import History, Round
+from topoflow.report.pareto import Point, front
+from topoflow.report.rows import flow_matrix
+from topoflow.report.search import SearchReport, State, page, write_search
+from topoflow.report.search_pictures import PICTURES, draw_traffic
+from topoflow.report.search_terminal import show
+from topoflow.report.searches import points, write_searches
+from topoflow.report.strategy_rows import strategy_rows
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.grid import Grid
+from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+
+SERVERS = 8
+EVERYONE = tuple(range(SERVERS))
+SETTINGS = {"bandwidth": 1e9, "degree": 3, "latency": 1e-6}
+
+
+def job(table: float, dense: float) -> Traffic:
+    """Server 0 sends what it holds to all others; all reduce the rest."""
+    sends = [Transfer(table, 0, server, after=(0,)) for server in range(1, SERVERS)]
+    return Traffic("job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,))))
+
+
+def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
+    world = place(traffic, fabric, name="world")
+    return State(strategy, fabric, simulate(world), flow_matrix(world.graph, fabric))
+
+
+def strategy(**placement: tuple[int, ...]) -> Strategy:
+    return Strategy("hybrid", SERVERS, placement)
+
+
+def topoopt(traffic: Traffic) -> Fabric:
+    return TopoOpt(**SETTINGS, paths=4).build(SERVERS, Demand(*traffic.demand()))
+
+
+def went(steps: int = 40, chains: int = 4, rounds: int = 2) -> History:
+    """A search whose best descends by 1 ms a step."""
+    best = 0.2 - 0.001 * np.arange(steps * rounds)
+    ends = [Round((0.2, 0.19), 0.18, True, number == 0) for number in range(rounds)]
+    return History(
+        proposals=chains * np.arange(1.0, steps * rounds + 1),
+        round=np.repeat(np.arange(float(rounds)), steps),
+        best=best,
+        current=best + 0.01,
+        acceptance=np.full(steps * rounds, 0.25),
+        rate=np.full(steps * rounds, 1000.0),
+        rounds=tuple(ends),
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> SearchReport:
+    before, after = job(1e6, 4e6), job(3e5, 4e6)
+    fabric = topoopt(after)
+    switch = tuple(fabric.target[fabric.source == server][0].item() for server in range(SERVERS))
+    return SearchReport(
+        workload="dlrm",
+        command="topoflow search workload='dlrm' <servers=8>",
+        before=state(before, topoopt(before), strategy(table=(0,), top=EVERYONE)),
+        after=state(after, fabric, strategy(table=(0, 4), top=EVERYONE)),
+        bound=0.01,
+        cost=12345.0,
+        power=50.0,
+        circuits=(switch, (None,) * SERVERS),
+        history=went(),
+    )
+
+
+@pytest.fixture(scope="module")
+def switched(found: SearchReport) -> SearchReport:
+    """The same job behind a switch, whose circuits nobody chooses, of a search that proposed nothing."""
+    traffic = job(3e5, 4e6)
+    fabric = IdealSwitch(**SETTINGS).build(SERVERS, Demand(*traffic.demand()))
+    only = state(traffic, fabric, found.after.strategy)
+    nothing = History(*(np.zeros(0) for _ in range(6)))
+    return replace(found, before=only, after=only, circuits=(), cost=None, power=None, history=nothing)
+
+
+@pytest.fixture(scope="module")
+def folder(found: SearchReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("search") / "out"
+    done: list[tuple[int, int]] = []
+    write_search(found, out, lambda *at: done.append(at))
+    assert done == [(number + 1, len(PICTURES)) for number in range(len(PICTURES))]
+    return out
+
+
+class Page(HTMLParser):
+    """What a page would load, and the words on it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.sources: list[str] = []
+        self.tags: set[str] = set()
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_loads_nothing_and_shows_every_picture(folder: Path) -> None:
+    text = (folder / "report.html").read_text()
+    found = Page(text)
+    assert len(found.sources) == len(PICTURES)
+    assert all(source.startswith("data:image/png;base64,") for source in found.sources)
+    assert "script" not in found.tags
+    assert not re.search(r"@import|url\(", text)
+    assert "$" not in re.sub(r"\$[\d,]+", "", found.words), "every $part of the template is filled in"
+
+
+def test_the_page_says_what_was_typed_and_what_every_switch_joins(folder: Path, found: SearchReport) -> None:
+    words = Page((folder / "report.html").read_text()).words
+    assert found.command in words
+    assert found.answer in words
+    assert f"switch 0: 0 to {found.circuits[0][0]}, 1 to {found.circuits[0][1]}" in words
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
+def test_a_picture_is_not_blank_and_not_cut_off(folder: Path, picture: object) -> None:
+    image = matplotlib.image.imread(folder / picture.file)  # type: ignore[attr-defined]
+    height, width = image.shape[:2]
+    assert width >= 600
+    assert height >= 300
+    assert len(np.unique((255 * image[:, :, :3]).astype(int) @ [1, 256, 65536])) > 10
+    edge = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert (edge[:, :3] == 1).all()
+
+
+def test_traffic_before_and_after_has_one_colour_scale(found: SearchReport) -> None:
+    figure = draw_traffic(found)
+    shown = [axes.images[0] for axes in figure.axes if axes.images]
+    assert len(shown) == 2
+    assert shown[0].norm is shown[1].norm
+    both = np.concatenate([found.before.demand.ravel(), found.after.demand.ravel()])
+    assert shown[0].get_clim() == (both[both > 0].min(), both.max())
+
+
+def test_other_files_of_the_folder_stay(found: SearchReport, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    write_search(found, tmp_path, lambda done, total: None)
+    assert (tmp_path / "plan.json").read_text() == "{}"
+
+
+def test_a_network_without_circuits_has_a_report(switched: SearchReport, tmp_path: Path) -> None:
+    write_search(switched, tmp_path, lambda done, total: None)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "topology.png", "traffic.png", "link_load.png"}
+    words = Page((tmp_path / "report.html").read_text()).words
+    assert "This network has no optical switches." in words
+    assert "it found nothing faster" in words
+
+
+def test_several_searches_have_one_page_that_leads_to_theirs(
+    found: SearchReport, switched: SearchReport, tmp_path: Path
+) -> None:
+    reports = {
+        "fabric=topoopt": found,
+        "fabric=ideal_switch": switched,
+        "degree=4 <dear>": replace(found, cost=20000.0),
+    }
+    folders = {name: f"folder {number}" for number, name in enumerate(reports)}
+    write_searches(reports, folders, {"fabric=topoopt"}, tmp_path, lambda done, total: None)
+    page = Page((tmp_path / "report.html").read_text())
+    assert [source for source in page.sources if not source.startswith("data:image/png;base64,")] == [
+        f"folder%20{number}/report.html" for number in (1, 0, 2)
+    ], "the quickest first"
+    assert "Chosen: fabric=topoopt." in page.words
+    assert "degree=4 <dear>" in page.words
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "front.png", "topology.png"}
+    assert [point.name for point in points(reports)] == ["fabric=topoopt", "degree=4 <dear>"]
+
+
+def test_names_on_the_page_are_escaped(found: SearchReport) -> None:
+    text = page(replace(found, workload="<script>alert(1)</script>"), {})
+    assert "<script>" not in text
+
+
+def test_the_answer_says_how_much_faster(found: SearchReport) -> None:
+    times = found.before.time / found.after.time
+    assert 1 < times < 2
+    assert f"{100 * (1 - 1 / times):.2g} % less" in found.answer
+    assert "$12,345" in found.answer
+    late = replace(found.before, timeline=replace(found.before.timeline, at_least=3 * found.after.time))
+    assert "3 times as fast" in replace(found, before=late).answer
+
+
+def test_a_circuit_must_be_a_link_of_the_network(found: SearchReport) -> None:
+    with pytest.raises(ValueError, match=r"circuits\[0\]: must be links of topoopt, got \[3, 3\]"):
+        replace(found, circuits=((None, None, None, 3, None, None, None, None),))
+
+
+def test_demand_must_be_of_all_servers(found: SearchReport) -> None:
+    with pytest.raises(ValueError, match=r"state.demand: expected \[n, n\] = \[8, 8\], got \[2, 2\]"):
+        replace(found.after, demand=np.zeros((2, 2)))
+
+
+def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched: SearchReport) -> None:
+    for report in (found, switched):
+        text = io.StringIO()
+        show(report, Console(file=text, width=160))
+        for cell in (cell for rows in (report.numbers, report.strategy, report.rings) for row in rows for cell in row):
+            assert cell in text.getvalue()
+        assert report.answer in text.getvalue()
+
+
+def lines(report: History) -> Mapping[str, np.ndarray]:
+    axes = histories.draw(report).axes[0]
+    return {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
+
+
+def test_history_shows_every_step_and_simulation() -> None:
+    history = went(steps=40, chains=4, rounds=2)
+    drawn = histories.draw(history).axes[0].get_lines()
+    points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
+    assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
+    assert len(lines(history)["simulated candidates"]) == 4
+    assert lines(history)["best so far (simulated)"].tolist() == [[160.0, 180.0], [320.0, 180.0]]
+
+
+def test_rounds_with_another_topology_are_marked() -> None:
+    drawn = lines(went(rounds=3))
+    assert drawn["end of a round with a new topology"][0, 0] == 160.0
+    assert drawn["end of a round that kept its topology"][0, 0] == 320.0
+
+
+@pytest.mark.parametrize("steps", [1, 20_000])
+def test_history_of_few_and_of_many_steps_can_be_drawn(steps: int) -> None:
+    figure = histories.draw(replace(went(), **_long(steps)))
+    assert sum(len(line.get_xdata()) for line in figure.axes[0].get_lines()) < 50_000  # type: ignore[arg-type]
+
+
+def _long(steps: int) -> dict[str, np.ndarray]:
+    names = ("round", "best", "current", "acceptance", "rate")
+    return {"proposals": np.arange(1.0, steps + 1)} | {name: np.zeros(steps) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"best": np.zeros(3)}, r"history.best: expected \[H\] = \[80\], got \[3\]"),
+        ({"proposals": -np.arange(80.0)}, "history.proposals: must ascend"),
+    ],
+)
+def test_history_has_as_many_numbers_of_each_kind(change: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(went(), **change)
+
+
+def test_nothing_on_the_front_is_beaten_and_everything_else_is() -> None:
+    philox = np.random.Generator(np.random.Philox(key=3))
+    points = [Point(str(number), *philox.integers(1, 20, 2).tolist()) for number in range(100)]
+    best = front(points)
+
+    def beats(one: Point, other: Point) -> bool:
+        less = one.time <= other.time and one.price <= other.price
+        return less and (one.time, one.price) != (other.time, other.price)
+
+    assert not any(beats(one, other) for one in points for other in best)
+    kept = {(point.time, point.price) for point in best}
+    assert all(any(beats(one, point) for one in best) for point in points if (point.time, point.price) not in kept)
+
+
+def test_points_of_the_front_are_numbered_by_their_price() -> None:
+    figure = pareto.draw([Point("slow", 2.0, 10.0), Point("fast", 1.0, 30.0), Point("bad", 3.0, 40.0)])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2"]
+    assert " 1  slow: 2 s, 10 $\n 2  fast: 1 s, 30 $" in figure.get_supxlabel()
+
+
+def test_a_point_that_equals_one_of_the_front_is_not_said_to_be_beaten() -> None:
+    figure = pareto.draw([Point("one", 1.0, 10.0), Point("same", 1.0, 10.0)])
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["another is as good in both, or better", "worth considering"]
+
+
+@pytest.fixture
+def rows_of() -> Callable[..., list[tuple[str, str]]]:
+    return lambda **placement: strategy_rows(strategy(**placement))
+
+
+def test_layers_that_are_held_alike_share_a_row(rows_of: Callable[..., list[tuple[str, str]]]) -> None:
+    tables = {f"table{number}": (number % 2,) for number in range(4)}
+    rows = rows_of(**tables, top=EVERYONE, bottom=EVERYONE, half=(0, 2, 4, 6))
+    assert rows == [
+        ("table0, ..., table3 (4 layers)", "each on one server; 0 to 2 on a server"),
+        ("top, bottom", "on all servers (data parallel)"),
+        ("half", "on servers 0, 2, ..., 6"),
+    ]
+
+
+def test_many_kinds_of_placement_are_told_by_how_many_servers_hold_a_layer(
+    rows_of: Callable[..., list[tuple[str, str]]],
+) -> None:
+    pairs = {f"layer{i}{j}": (i, j) for i in range(SERVERS) for j in range(i + 1, SERVERS)}
+    assert rows_of(**pairs, top=EVERYONE) == [
+        ("layer01, ..., layer67 (28 layers)", "each on 2 servers; 7 on every server"),
+        ("top", "on all servers (data parallel)"),
+    ]
+
+
+def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
+    grid = Grid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
+    placement = {"block0": (0, 1, 2, 3), "block1": (4, 5, 6, 7), "head": (4, 5, 6, 7)}
+    assert strategy_rows(Strategy("parallel", SERVERS, placement, grid=grid)) == [
+        ("all layers", "tensor 2, context 1, expert 1, data 2, pipeline 2; 4 microbatches"),
+        ("block0", "on servers 0-3"),
+        ("block1, head", "on servers 4-7"),
+    ]

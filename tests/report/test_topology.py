@@ -1,0 +1,134 @@
+"""A drawn network shows every link once, as what it is; a row of words says where layers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.double_binary_tree import tree_edges
+from topoflow.fabric.expander import Expander
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.ring import Ring
+from topoflow.fabric.topoopt import TopoOpt
+from topoflow.fabric.torus import Torus
+from topoflow.fabric.totient_perms import stride
+from topoflow.report.circuits import kinds
+from topoflow.report.style import png
+from topoflow.report.tiers import tier_names, tiers
+from topoflow.report.topology import Drawn, draw_networks, in_tiers, on_circle
+
+SETTINGS = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6}
+
+
+def demand(servers: int, mp: float = 1.0) -> Demand:
+    """An all-reduce among all, and ``mp`` bytes from server 0 to every other."""
+    to_others = np.zeros((servers, servers))
+    to_others[0, 1:] = mp
+    return Demand(to_others, {tuple(range(servers)): 1.0})
+
+
+def topoopt(servers: int, mp: float = 1.0, collective: str = "ring") -> Fabric:
+    return TopoOpt(**SETTINGS, paths=8, collective=collective).build(servers, demand(servers, mp))
+
+
+FABRICS: dict[str, Callable[[], Fabric]] = {
+    "topoopt": lambda: topoopt(12),
+    "rings and pairs": lambda: topoopt(12, 20.0),
+    "trees": lambda: topoopt(12, collective="double_binary_tree"),
+    "ring": lambda: Ring(**SETTINGS).build(6, demand(6)),
+    "torus": lambda: Torus(**SETTINGS, dims=None).build(16, demand(16)),
+    "expander": lambda: Expander(**SETTINGS, seed=0).build(16, demand(16)),
+    "ideal switch": lambda: IdealSwitch(**SETTINGS).build(5, demand(5)),
+    "fat-tree": lambda: FatTree(**SETTINGS, oversubscription=1).build(9, demand(9)),
+    "large": lambda: topoopt(432),
+    "one server": lambda: topoopt(1),
+}
+
+
+def curves(figure: Figure) -> list[np.ndarray]:
+    found = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
+    return [np.asarray(path) for one in found for path in one.get_segments()]
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_every_link_is_drawn_once_from_its_source_to_its_target(name: str) -> None:
+    fabric = FABRICS[name]()
+    drawn = curves(draw_networks("", [Drawn(name, fabric)]))
+    place = on_circle(fabric.servers) if len(fabric.nodes) == fabric.servers else in_tiers(fabric)
+    ends = np.array([[curve[0], curve[-1]] for curve in drawn]).reshape(-1, 4)
+    wanted = np.hstack((place[fabric.source], place[fabric.target]))
+    order = [np.lexsort(np.round(these, 9).T) for these in (ends, wanted)]
+    np.testing.assert_allclose(ends[order[0]], wanted[order[1]], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_every_link_is_of_one_kind(name: str) -> None:
+    fabric = FABRICS[name]()
+    found = kinds(fabric)
+    assert sorted(np.concatenate([kind.links for kind in found], dtype=int) if found else []) == list(
+        range(fabric.links)
+    )
+    assert len({kind.colour for kind in found}) == len(found)
+
+
+def test_circuits_of_a_ring_are_named_by_their_stride_and_the_others_are_pairs() -> None:
+    fabric = topoopt(12, 20.0)
+    found = {kind.label: kind.links for kind in kinds(fabric)}
+    steps = {label: set((fabric.target[links] - fabric.source[links]) % 12) for label, links in found.items()}
+    assert steps["ring +1"] == {1}
+    ends = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+    pairs = [ends[link] for link in found["pairs, a circuit each way"]]
+    assert pairs
+    assert {(target, source) for source, target in pairs} <= set(ends)  # the way back may be a circuit of a ring too
+
+
+def test_circuits_of_trees_are_named() -> None:
+    """12 servers have two trees of 11 edges; those with a port left at both ends are circuits each way."""
+    fabric = topoopt(12, collective="double_binary_tree")
+    found = {kind.label: kind.links for kind in kinds(fabric)}
+    stands = fabric.trees[tuple(range(12))][0]
+    edges = {edge for up in tree_edges(stands, 1) for edge in (up, up[::-1])}
+    ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
+    assert found["tree +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]
+
+
+def test_a_stride_is_counted_in_the_group() -> None:
+    assert stride((0, 1, 2, 3, 4), (0, 2, 4, 1, 3)) == 2
+    assert stride((3, 5, 8), (3, 8, 5)) == 2
+    assert stride((0, 1, 2, 3), (0, 2, 1, 3)) is None
+
+
+def test_the_wider_line_carries_more() -> None:
+    fabric = topoopt(12)
+    carried = np.arange(fabric.links, dtype=float)
+    figure = draw_networks("", [Drawn("", fabric, carried)])
+    widths = np.zeros(fabric.links)
+    for kind, lines in zip(kinds(fabric), figure.axes[0].collections[::2], strict=False):
+        widths[kind.links] = lines.get_linewidths()
+    assert (np.diff(widths) > 0).all()
+
+
+def test_switches_stand_above_their_servers_tier_by_tier() -> None:
+    fabric = FABRICS["fat-tree"]()
+    height = in_tiers(fabric)[:, 1]
+    assert tier_names(fabric) == ["server", "edge", "aggregation", "core"]
+    assert (np.abs(tiers(fabric)[fabric.source] - tiers(fabric)[fabric.target]) == 1).all()
+    assert set(height[: fabric.servers]) == {0.0}
+
+
+def test_many_servers_have_few_names() -> None:
+    axes = draw_networks("", [Drawn("", topoopt(432))]).axes[0]
+    assert 10 <= len(axes.texts) <= 30
+
+
+def test_a_network_of_one_server_can_be_drawn() -> None:
+    figure = draw_networks("", [Drawn("alone", topoopt(1))])
+    figure.set_dpi(20)
+    assert "no links" in figure.axes[0].get_title()
+    assert png(figure)

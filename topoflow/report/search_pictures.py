@@ -1,0 +1,76 @@
+"""Every picture of a search's report."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from topoflow.report import history
+from topoflow.report.axis import Axis
+from topoflow.report.figures import draw_cdf, draw_heat_maps
+from topoflow.report.pictures import Picture
+from topoflow.report.search_report import SearchReport
+from topoflow.report.topology import Drawn, draw_networks
+
+
+def draw_found(report: SearchReport) -> Figure:
+    """The network that was found."""
+    found = report.after
+    network = Drawn(f"{found.fabric.name}, {found.fabric.servers} servers", found.fabric, found.timeline.link_bytes)
+    return draw_networks("The network that was found", [network])
+
+
+def draw_traffic(report: SearchReport) -> Figure:
+    """Who sends to whom, before and after, on one colour scale."""
+    before, after = report.before, report.after
+    one = "one ring for each all-reduce"
+    rings = "the rings of the network" if after.fabric.rings else one
+    names = (f"before: {before.strategy.name}\n{one}", f"found: {after.strategy.name}\n{rings}")
+    return draw_heat_maps("Traffic between servers", dict(zip(names, (before.demand, after.demand), strict=True)))
+
+
+def draw_load(report: SearchReport) -> Figure:
+    """How evenly links are used."""
+    states = {"before": report.before, "found": report.after}
+    used = {name: 100 * state.utilization for name, state in states.items() if state.fabric.links}
+    of_capacity = Axis("of what the link could carry in the step [%]")
+    return draw_cdf("How evenly links are used", {"": used}, of_capacity, "links")
+
+
+PICTURES: tuple[Picture[SearchReport], ...] = (
+    Picture(
+        "topology.png",
+        "The network",
+        "Servers that are wired to each other stand on a circle; a line is one link, bent to the right of the way it "
+        "leads. Its colour says what it is: a circuit of a ring (+p: everyone sends to the p-th next), one of a pair "
+        "that leads both ways, or a cable between two tiers of switches. The wider, the more it carries in one step.",
+        draw_found,
+    ),
+    Picture(
+        "traffic.png",
+        "Who sends how much to whom, before and after",
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever way it "
+        "travels (as Figures 8 and 9 of TopoOpt, NSDI 2023). Before, every all-reduce is one ring in the order of its "
+        "servers; after, it is spread over the rings of the network. Full rows and columns are servers that hold a "
+        "part of the model that all others need.",
+        draw_traffic,
+        needs=lambda report: bool(report.before.demand.any() or report.after.demand.any()),
+    ),
+    Picture(
+        "history.png",
+        "How the search went",
+        "Each proposal changes where one layer is held and is screened by an estimate of the time that a step takes "
+        "then, which is quick to have. At the end of a round (vertical lines) the best are simulated, and networks are "
+        "built for them. Every second round of a network without switches may be screened on an ideal switch, where "
+        "steps are quicker than those simulated. A green line is a round that ended with another topology.",
+        lambda report: history.draw(report.history),
+        needs=lambda report: len(report.history.rounds) > 1 or len(report.history.proposals) > 0,
+    ),
+    Picture(
+        "link_load.png",
+        "How evenly the links are used",
+        "A steep curve means even use; a long tail to the right means that few links carry most and slow down the "
+        "rest. Use is of a shorter step where the search found one.",
+        draw_load,
+        needs=lambda report: bool(report.before.fabric.links or report.after.fabric.links),
+    ),
+)

@@ -1,0 +1,160 @@
+"""SearchReport: where a search began, what it found, and how it went.
+
+Shapes: n servers, L links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Timeline
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.totient_perms import stride
+from topoflow.report.history import History
+from topoflow.report.strategy_rows import servers, strategy_rows
+from topoflow.strategy.base import Strategy
+from topoflow.units import human
+
+ROWS = 12  # groups of rings in a table
+
+Switch = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A strategy on a network: what it sends [n, n] and when it runs. ``demand[i, j]`` are bytes from i to j."""
+
+    strategy: Strategy
+    fabric: Fabric
+    timeline: Timeline
+    demand: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        size = self.fabric.servers
+        if self.demand.shape != (size, size):
+            raise ValueError(f"state.demand: expected [n, n] = [{size}, {size}], got {list(self.demand.shape)}")
+        if len(self.timeline.link_bytes) != self.fabric.links:
+            raise ValueError(
+                f"state.timeline.link_bytes: expected [L] = [{self.fabric.links}], "
+                f"got [{len(self.timeline.link_bytes)}]"
+            )
+
+    @property
+    def time(self) -> float:
+        """s, of one training step."""
+        return self.timeline.makespan
+
+    @property
+    def utilization(self) -> NDArray[np.float64]:
+        """Share [L] of what each link could carry in the step that it did carry."""
+        possible = self.fabric.bandwidth * self.time
+        return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchReport:
+    """A search: where it began, what it found, and how it went.
+
+    ``circuits[i]`` is what optical switch i joins: for every server the one that receives what it transmits, None where
+    the port is dark; () where there are no optical switches. Law: circuits are links of the network that was found.
+    """
+
+    workload: str
+    command: str  # what was typed, to reproduce it
+    before: State
+    after: State
+    bound: float  # s, the least time that ``after`` can take
+    cost: float | None  # USD; None when the fabric has no bill of materials
+    power: float | None  # W
+    circuits: tuple[Switch, ...]
+    history: History
+
+    def __post_init__(self) -> None:
+        fabric = self.after.fabric
+        links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+        for number, switch in enumerate(self.circuits):
+            for circuit in enumerate(switch):
+                if circuit[1] is not None and circuit not in links:
+                    raise ValueError(f"circuits[{number}]: must be links of {fabric.name}, got {list(circuit)}")
+
+    @property
+    def title(self) -> str:
+        """``dlrm on 16 servers, topoopt with 4 interfaces of 100 Gb/s``"""
+        fabric = self.after.fabric
+        speed = human(8 * fabric.interface_bandwidth, "b/s")
+        interfaces = f"{fabric.degree} interface{'s' if fabric.degree > 1 else ''} of {speed}"
+        return f"{self.workload} on {counted(fabric.servers, 'server')}, {fabric.name} with {interfaces}"
+
+    @property
+    def answer(self) -> str:
+        """What was found, in a sentence."""
+        before, after = self.before.time, self.after.time
+        took = f"A training step takes {human(after, 's')}, "
+        if after >= before:
+            took += "as where the search began: it found nothing faster."
+        elif before < 2 * after:
+            took += f"{100 * (1 - after / before):.2g} % less than where the search began ({human(before, 's')})."
+        else:
+            took += f"{before / after:.3g} times as fast as where the search began ({human(before, 's')})."
+        return took if self.cost is None else f"{took} The network costs ${self.cost:,.0f}."
+
+    @property
+    def numbers(self) -> list[tuple[str, str, str]]:
+        """(what, before, after), for a table."""
+        states = (self.before, self.after)
+        busiest = [f"{100 * float(state.utilization.max(initial=0.0)):.3g} %" for state in states]
+        sent = [human(float(state.demand.sum()), "B") for state in states]
+        return [
+            ("training step", human(self.before.time, "s"), human(self.after.time, "s")),
+            ("least that a step can take there (lower bound)", "", human(self.bound, "s")),
+            ("busiest link, of what it could carry", busiest[0], busiest[1]),
+            ("sent between servers in a step", sent[0], sent[1]),
+            ("links", f"{self.before.fabric.links:,}", f"{self.after.fabric.links:,}"),
+            ("price of the network", "", "-" if self.cost is None else f"${self.cost:,.0f}"),
+            ("power of the network", "", "-" if self.power is None else f"{self.power:,.0f} W"),
+        ]
+
+    @property
+    def rings(self) -> list[tuple[str, str]]:
+        """(servers of an all-reduce group, the strides of its rings and trees), the largest groups first."""
+        fabric = self.after.fabric
+        built = [("rings", *item) for item in fabric.rings.items()] + [
+            ("trees", *item) for item in fabric.trees.items()
+        ]
+        rows = [
+            (servers(group), f"{what} {', '.join(_stride(group, order) for order in orders)}")
+            for what, group, orders in sorted(built, key=lambda item: -len(item[1]))
+        ]
+        more = len(rows) - ROWS
+        return rows if more <= 0 else [*rows[:ROWS], (f"{more} more groups", "in plan.json")]
+
+    @property
+    def went(self) -> str:
+        """How much was looked at, in a sentence."""
+        history = self.history
+        simulated = sum(len(each.simulated) for each in history.rounds)
+        topologies = sum(each.new_topology for each in history.rounds)
+        proposals = f"{int(history.proposals[-1]) if len(history.proposals) else 0:,} proposals"
+        if len(history.rate):
+            proposals += f" ({np.median(history.rate):,.0f} evaluations per second, median)"
+        rounds = f"{counted(len(history.rounds), 'round')}, of which {topologies} ended with another topology"
+        return f"{rounds}. {proposals}; {counted(simulated, 'simulation')}."
+
+    @property
+    def strategy(self) -> list[tuple[str, str]]:
+        """(layers, where they are)."""
+        return strategy_rows(self.after.strategy)
+
+
+def counted(count: int, what: str) -> str:
+    """``1 round``, ``2 rounds``"""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _stride(group: tuple[int, ...], order: tuple[int, ...]) -> str:
+    """``+5``, or how an order without a stride begins."""
+    found = stride(group, order)
+    return f"+{found}" if found is not None else f"{', '.join(map(str, order[:4]))}, ..."

@@ -1,0 +1,32 @@
+"""What ``topoflow search`` prints for a person about what one search found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topoflow.report.search_report import SearchReport
+
+
+def show(report: SearchReport, console: Console) -> None:
+    """The numbers, the strategy and the rings, and under them the answer."""
+    console.print(Text(report.title, style="bold"))
+    console.print(_table(("", "before", "found"), report.numbers, right=True))
+    console.print(_table(("layers", "where"), report.strategy))
+    if report.rings:
+        console.print(_table(("servers of an all-reduce", "orders"), report.rings))
+    console.print(Text(report.answer))
+    console.print(Text(report.went))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: bool = False) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for number, title in enumerate(head):
+        table.add_column(title, justify="right" if right and number else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
