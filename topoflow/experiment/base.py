@@ -1,0 +1,113 @@
+"""Experiment: a published figure as a grid of simulations, and how their numbers become that figure.
+
+A *point* is one simulation or count: one combination of the grid, in one series of the figure. What it yields are
+*rows*, flat records of plain numbers, in SI units. Rows are stored as soon as there are any (``points.py``), and a
+figure is drawn from all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from topoflow.fabric.base import FabricDesign
+from topoflow.fabric.prices import Prices
+from topoflow.strategy.base import StrategyRule
+from topoflow.workload.base import Workload
+
+Value = str | int | float | None
+Row = Mapping[str, Value]
+Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
+
+SIMILAR_COST = "similar_cost_to"  # key of a series beside those of a comparison: another series, whose price it has
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What one point simulates, as objects."""
+
+    point: Row  # what tells this point from the others: the series, and the values of the grid
+    workload: Workload
+    rule: StrategyRule
+    design: FabricDesign
+    rival: FabricDesign | None  # what the design must cost as much as; None: it costs what it costs
+    prices: Prices
+    servers: int
+    all_reduce: str
+    routing: str
+    rings: str
+    seed: int
+    merge: float  # of the fluid fidelity
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One PNG of a figure."""
+
+    file: str
+    caption: str
+    png: bytes
+
+
+class Experiment(Protocol):
+    """What a file of ``experiment/`` holds: a frozen dataclass whose fields a figure's config gives."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str:
+        """Section and figure of the paper."""
+        ...
+
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def series(self) -> Mapping[str, Grid]:
+        """Name -> what of the grid it fixes."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """What ``measure`` depends on beside the setup."""
+        ...
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """What one point yields, without what ``setup.point`` says already."""
+        ...
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The figure in a few numbers, to be set beside those of the paper."""
+        ...
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...
+
+
+def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
+    """Raise ``ValueError`` unless every key that the figure needs has values in the grid, or is ``series``."""
+    for name, fixed in experiment.series.items():
+        if fixed.get(SIMILAR_COST, name) not in experiment.series:
+            rival = fixed[SIMILAR_COST]
+            raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
+    known = {"series", *experiment.grid, *(key for fixed in experiment.series.values() for key in fixed)}
+    for key in keys:
+        if key not in known:
+            raise ValueError(f"{where}: must be series or a key of the grid ({', '.join(sorted(known))}), got {key!r}")
+
+
+def number(row: Row, key: str) -> float:
+    """A value that is a number; nan where there is none. Raises ``ValueError`` for text."""
+    value = row.get(key)
+    if isinstance(value, str):
+        raise ValueError(f"row.{key}: must be a number, got {value!r}")
+    return float("nan") if value is None else float(value)
+
+
+def distinct(rows: Iterable[Row], key: str) -> list[Any]:
+    """The values of a key, in the order in which they are first seen; None where a row has none."""
+    return list(dict.fromkeys(row.get(key) for row in rows))
+
+
+def where(rows: Iterable[Row], **values: Value) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in rows if all(row.get(key) == value for key, value in values.items())]

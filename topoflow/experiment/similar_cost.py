@@ -1,0 +1,92 @@
+"""A network for the money of another: TopoOpt's fat-tree of links d * B', "where B' is lower than B and is selected
+such that Fat-tree's cost is similar to TopoOpt" (5.1).
+
+Price lists know a few speeds (Table 2: 10, 25, 40, 100 and 200 Gb/s; faster links are several of the fastest, note 4),
+and none of them makes a fat-tree cost what TopoOpt costs. The paper does not say what it did, so that B' here is found
+on straight lines between the prices of listed speeds and of multiples of the fastest:
+
+    cost
+     |                 o 400 Gb/s (2 x 200)
+     |    budget ---- /-                       B' * d where the line crosses the budget
+     |             o 200 Gb/s  |
+     |      o 100              |
+     +----------------------------- bandwidth of a link
+
+B' is at most B, as the paper says: the rest of a budget that would buy more is not spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from topoflow.fabric.base import Demand, FabricDesign
+from topoflow.fabric.prices import Prices
+from topoflow.units import gbps
+
+
+def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices: Prices) -> tuple[FabricDesign, float]:
+    """``design`` with links that make it cost as much as ``rival`` or as fast as asked, and what it costs (USD).
+
+    ``design.bandwidth`` (B/s) is the most that an interface gets. Raises ``ValueError`` where the slowest listed links
+    cost more than the rival.
+    """
+    asked: Any = design
+    demand = Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1.0})  # what is bought does not depend on it
+    budget = prices.cost(rival.build(servers, demand).bill)
+
+    def cost(link: float) -> float:
+        """USD with links of so many B/s, a listed speed."""
+        return prices.cost(_with(asked, link).build(servers, demand).bill)
+
+    most = asked.degree * asked.bandwidth
+    link, spent = fastest_within(budget, most, listed_speeds(prices), cost)
+    if link <= 0:
+        name = type(design).__name__
+        raise ValueError(f"{name}: must cost at most the {budget:,.0f} USD of its rival, got {spent:,.0f} USD")
+    return _with(asked, link), spent
+
+
+def _with(design: Any, link: float) -> Any:
+    """The design with links of so many B/s: ``degree`` interfaces share each."""
+    return replace(design, bandwidth=link / design.degree)
+
+
+def listed_speeds(prices: Prices) -> tuple[float, ...]:
+    """Speeds (B/s) that the list has a price for, ascending; of a list of rates per Gb/s, 100 Gb/s stands for all."""
+    tables = [value for tariff in prices.usd.values() for value in tariff.values() if isinstance(value, Mapping)]
+    return tuple(sorted({gbps(speed) for table in tables for speed in table} or {gbps(100)}))
+
+
+def fastest_within(
+    budget: float, most: float, speeds: tuple[float, ...], cost: Callable[[float], float]
+) -> tuple[float, float]:
+    """The fastest link (B/s, at most ``most``) of which ``cost`` stays within ``budget``, and what it costs.
+
+    (0, cost of the slowest) if that costs more. Cost must not fall as speed grows.
+    """
+    knots = _knots(speeds)
+    slow = next(knots)
+    cheap = cost(slow)
+    if cheap > budget:
+        return 0.0, cheap
+    while True:
+        if most <= slow:
+            return most, cheap  # what is slower than the slowest that is listed costs as much
+        fast = next(knots)
+        dear = cost(fast)
+        reach = min(most, fast)
+        if dear > budget:
+            reach = min(reach, slow + (fast - slow) * (budget - cheap) / (dear - cheap))
+        if reach < fast:
+            return reach, cheap + (dear - cheap) * (reach - slow) / (fast - slow)
+        slow, cheap = fast, dear
+
+
+def _knots(speeds: tuple[float, ...]) -> Iterator[float]:
+    yield from speeds
+    yield from (several * speeds[-1] for several in count(2))
