@@ -22,6 +22,7 @@ FILES = {
     "result.json",
     "tasks.parquet",
     "timeline.png",
+    "topology.png",
     "traffic.png",
 }
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")  # a DLRM that is placed in a blink
@@ -236,3 +237,48 @@ def test_help_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) ->
         main([verb, "--help"])
     assert stop.value.code == 0
     assert f"\n  topoflow {verb} " in capsys.readouterr().out
+
+
+def test_networks_that_reconfigure_are_told_with_all_the_circuits_that_they_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    fabrics = "fabric=ocs_reconfig,sip_ml,topoopt"
+    assert main(["compare", fabrics, "degree=2", "rings=flows", f"out={out}", "servers=8", *SMALL[1:]]) == 0
+    rows = {row["fabric"]: row for row in json.loads((out / "result.json").read_text())["rows"]}
+    assert rows["sip_ml"]["bandwidth_tax"] == pytest.approx(1), "hosts do not forward"
+    assert rows["ocs_reconfig"]["bandwidth_tax"] > 1
+    assert rows["sip_ml"]["cost_usd"] > rows["ocs_reconfig"]["cost_usd"] > rows["topoopt"]["cost_usd"]
+    assert "sip_ml" in capsys.readouterr().out
+
+
+def test_a_bound_of_a_network_that_reconfigures_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fabric=sip_ml", "fidelity=bound", *SMALL]) == 2
+    assert "fidelity: must be fluid on sip_ml, whose circuits change, got bound" in capsys.readouterr().err
+
+
+def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["fabric=topoopt", "servers=8", "fail.fibers=[],[0]", "fail.servers=[],[3]", f"out={out}", *SMALL[1:]]
+    assert main(["compare", *arguments]) == 0
+    whole, server, fiber, both = json.loads((out / "result.json").read_text())["rows"]
+    assert [row["servers"] for row in (whole, server, fiber, both)] == [8, 7, 8, 7]
+    assert fiber["iteration_time"] > whole["iteration_time"]
+    assert fiber["cost_usd"] == whole["cost_usd"], "what has failed was bought"
+
+
+@pytest.mark.parametrize(
+    ("given", "law"),
+    [
+        ("fail.links=[999]", "fail.links: must be within 0.."),
+        ("fail.fibers=[-1]", "fail.fibers: must be within 0.."),
+        ("fail.servers=[9]", "fail.servers: must be within 0..3, got 9"),
+        ("fail.servers=[0,1,2,3]", "fail.servers: must leave at least one of 4 servers, got [0, 1, 2, 3]"),
+        ("fail.servers=[0,x]", "fail.servers: must be a list of whole numbers, got [0, 'x']"),
+        ("fail.rings=repair", "fail.rings: must be one of recover, drop, got 'repair'"),
+        ("fail=all", "fail: must be a mapping with the keys links, fibers, servers, rings, got all"),
+    ],
+)
+def test_what_cannot_fail_is_one_line(given: str, law: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fabric=topoopt", given, *SMALL]) == 2
+    assert law in capsys.readouterr().err

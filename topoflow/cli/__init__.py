@@ -11,9 +11,9 @@ import sys
 from typing import NoReturn
 
 from topoflow import __version__
-from topoflow.cli import capture, compare, inspect, simulate
+from topoflow.cli import capture, compare, experiment, inspect, search, simulate
 
-VERBS = (compare, simulate, capture, inspect)
+VERBS = (compare, search, experiment, simulate, capture, inspect)
 
 
 class Parser(argparse.ArgumentParser):

@@ -14,13 +14,16 @@ from typing import Any
 from topoflow.cli.grid import Point, build, grid, unique_names
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
-from topoflow.engine import bound, fluid
+from topoflow.engine import bound, fluid, reconfigure
 from topoflow.engine.base import Timeline, World
+from topoflow.engine.blocks import RINGS
 from topoflow.engine.checks import check_merge
 from topoflow.engine.collectives import ALGORITHMS
 from topoflow.engine.paths import ROUTINGS
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.failed import RINGS as LOST_RINGS
+from topoflow.fabric.failed import without
 from topoflow.report.base import Outcome, Report, Settings
 from topoflow.report.files import check_folder
 from topoflow.report.terminal import show
@@ -40,11 +43,14 @@ KEYS = (
     "latency_us",
     "all_reduce",
     "routing",
+    "rings",
     "fidelity",
     "fluid",
     "seed",
+    "fail",
     "out",
 )
+FAIL = {"links": [], "fibers": [], "servers": [], "rings": "recover"}
 
 EPILOG = """\
 A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
@@ -78,10 +84,9 @@ def run(arguments: argparse.Namespace) -> None:
         builder = Builder()
         built = builder.build(points, stages.stage("placing"))
         tick = stages.stage("simulating")
-        timelines = simulate(built, tick)
         outcomes = tuple(
             Outcome(settings(one.point, one.world.name), one.traffic, one.fabric, one.world, timeline, *one.price)
-            for one, timeline in zip(built, timelines, strict=True)
+            for one, timeline in simulate(built, tick)
         )
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
@@ -100,23 +105,40 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def simulate(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[Timeline]:
-    """One timeline for each; what has the same fidelity and settings runs as one batch. ``progress(done, total)``."""
+def simulate(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[tuple[Built, Timeline]]:
+    """Each with its timeline, and with what became of its circuits. ``progress(done, total)``.
+
+    What has the same fidelity and settings runs as one batch, networks that reconfigure one by one.
+    """
     batches: dict[tuple[str, float], list[int]] = {}
+    ran: dict[int, tuple[Built, Timeline]] = {}
     for index, one in enumerate(built):
         fidelity = one.point.config["fidelity"]
         merge = one.point.config["fluid"]["merge"] if fidelity == "fluid" else 0.0
-        batches.setdefault((fidelity, merge), []).append(index)
-    timelines: dict[int, Timeline] = {}
+        if one.fabric.reconfiguration is None:
+            batches.setdefault((fidelity, merge), []).append(index)
+        else:
+            ran[index] = _reconfigure(one, merge)
+            progress(len(ran), len(built))
     for (fidelity, merge), batch in batches.items():
-        tell = partial(_tell, progress, len(timelines), len(built))
+        tell = partial(_tell, progress, len(ran), len(built))
         worlds = [built[index].world for index in batch]
         if fidelity == "bound":
             found = bound.simulate(worlds, progress=tell)
         else:
             found = fluid.simulate(worlds, progress=tell, merge=merge)
-        timelines |= dict(zip(batch, found, strict=True))
-    return [timelines[index] for index in range(len(built))]
+        ran |= {index: (built[index], timeline) for index, timeline in zip(batch, found, strict=True)}
+    return [ran[index] for index in range(len(built))]
+
+
+def _reconfigure(one: Built, merge: float) -> tuple[Built, Timeline]:
+    config = one.point.config
+    if config["fidelity"] != "fluid":
+        raise ValueError(
+            f"fidelity: must be fluid on {one.fabric.name}, whose circuits change, got {config['fidelity']}"
+        )
+    ran = reconfigure.simulate(one.world, one.fabric, seed=config["seed"], routing=config["routing"], merge=merge)
+    return replace(one, world=ran.world, fabric=ran.fabric), ran.timeline
 
 
 def _tell(progress: Callable[[int, int], None], earlier: int, total: int, done: int) -> None:
@@ -132,6 +154,15 @@ def check(config: Mapping[str, Any]) -> None:
     missing = [key for key in (*GROUPS, *KEYS) if key not in config]
     if missing:
         raise ValueError(f"{missing[0]}: must be given")
+    check_job(config)
+    _check_merge(config["fluid"])
+    _check_fail(config["fail"])
+    for key, allowed in {"rings": RINGS, "fidelity": FIDELITIES}.items():
+        check_among(key, config[key], allowed)
+
+
+def check_job(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
     _whole("servers", config["servers"], least=1, optional=True)
     _whole("degree", config["degree"], least=1)
     _whole("seed", config["seed"], least=0)
@@ -141,17 +172,41 @@ def check(config: Mapping[str, Any]) -> None:
         law = "not be negative" if key == "latency_us" else "be positive"
         if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
             raise ValueError(f"{key}: must {law}, got {value!r}")
-    choices = {"all_reduce": ALGORITHMS["all_reduce"], "routing": ROUTINGS, "fidelity": FIDELITIES}
-    _check_merge(config["fluid"])
-    for key, allowed in choices.items():
-        if config[key] not in allowed:
-            raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {config[key]!r}")
+    check_among("all_reduce", config["all_reduce"], ALGORITHMS["all_reduce"])
+    check_among("routing", config["routing"], ROUTINGS)
+
+
+def check_among(key: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of those ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
 
 
 def _check_merge(settings: object) -> None:
     if not isinstance(settings, Mapping) or set(settings) != {"merge"}:
         raise ValueError(f"fluid: must be a mapping with the key merge, got {settings}")
     check_merge("fluid.merge", settings["merge"])
+
+
+def _check_fail(fail: object) -> None:
+    if not isinstance(fail, Mapping) or set(fail) != set(FAIL):
+        raise ValueError(f"fail: must be a mapping with the keys {', '.join(FAIL)}, got {fail}")
+    for key in ("links", "fibers", "servers"):
+        numbers = fail[key]
+        listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
+        if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
+            raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
+    check_among("fail.rings", fail["rings"], LOST_RINGS)
+
+
+def _check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:
+    """Raise ``ValueError`` where what fails is not there, or nothing is left."""
+    for key, count in (("servers", fabric.servers), ("links", fabric.links), ("fibers", fabric.links)):
+        for each in fail[key]:
+            if not 0 <= each < count:
+                raise ValueError(f"fail.{key}: must be within 0..{count - 1}, got {each}")
+    if len(set(fail["servers"])) == fabric.servers:
+        raise ValueError(f"fail.servers: must leave at least one of {fabric.servers} servers, got {fail['servers']}")
 
 
 def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:
@@ -186,6 +241,7 @@ def settings(point: Point, world: str) -> Settings:
         latency=us(point.config["latency_us"]),
         all_reduce=point.config["all_reduce"],
         routing=point.config["routing"],
+        rings=point.config["rings"],
         fidelity=point.config["fidelity"],
         seed=point.config["seed"],
         swept=point.swept,
@@ -228,7 +284,7 @@ class Builder:
                     raise
                 self.left_out.append(f"{name}: {error}")
                 continue
-            built.append(self._world(point, name, traffic, fabric))
+            built.append(self._world(point, name, *self._after_failure(point, strategy, traffic, fabric)))
         progress(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
@@ -242,19 +298,33 @@ class Builder:
         )
         return fabric
 
+    def _after_failure(
+        self, point: Point, strategy: Strategy, traffic: Traffic, fabric: Fabric
+    ) -> tuple[Traffic, Fabric]:
+        """What is left of a fabric that was built for the whole job, and the job on the servers that are left."""
+        fail = point.config["fail"]
+        if fail == FAIL | {"rings": fail["rings"]}:
+            return traffic, fabric
+        _check_lost(fail, fabric)
+        if fail["servers"]:
+            left = strategy.servers - len(set(fail["servers"]))
+            keys = ("workload", "strategy", "servers", "fail")
+            _, traffic = self._once(point, keys, lambda point: self._traffic(point, left))
+        return traffic, without(fabric, **fail)
+
     def _world(self, point: Point, name: str, traffic: Traffic, fabric: Fabric) -> Built:
         config = point.config
-        how = {key: config[key] for key in ("all_reduce", "routing", "seed")}
-        keys = ("workload", "strategy", "servers", "fabric", *how)
+        how = {key: config[key] for key in ("all_reduce", "routing", "rings", "seed")}
+        keys = ("workload", "strategy", "servers", "fabric", "fail", *how)
         world: World = self._once(point, keys, lambda _: place(traffic, fabric, name=name, **how))
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
         return Built(point, traffic, fabric, replace(world, name=name), price)
 
-    def _traffic(self, point: Point) -> tuple[Strategy, Traffic]:
+    def _traffic(self, point: Point, servers: int | None = None) -> tuple[Strategy, Traffic]:
         build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
         workload = build(point, "workload").build()
-        servers = point.config["servers"]
+        servers = point.config["servers"] if servers is None else servers
         if servers is None and workload.trace is None:
             servers = DEFAULT_SERVERS
         strategy = build(point, "strategy").place(workload, servers)

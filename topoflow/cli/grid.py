@@ -49,15 +49,18 @@ class Point:
     by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
 
 
-def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], None]) -> list[Point]:
+def grid(
+    arguments: Sequence[str], check: Check, progress: Callable[[int, int], None], config: str = CONFIG
+) -> list[Point]:
     """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument.
 
-    ``check`` gets what is at the top of each configuration, before anything is computed from it.
+    ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
+    file of ``configs/`` that has the keys.
     """
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
-        points, by_default = expand([argument for argument in arguments if argument not in own], own)
+        points, by_default = expand([argument for argument in arguments if argument not in own], own, config)
         values: dict[str, set[str]] = {}
         for overrides in points:
             for override in overrides:
@@ -69,17 +72,19 @@ def grid(arguments: Sequence[str], check: Check, progress: Callable[[int, int], 
             progress(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose([*own, *overrides], swept, by_default, check))
+            composed.append(_compose(config, [*own, *overrides], Point(swept, {}, {}, by_default), check))
         progress(len(points), len(points))
         return composed
 
 
-def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> tuple[list[list[str]], frozenset[str]]:
+def expand(
+    arguments: Sequence[str], own: Sequence[str] = (), config: str = CONFIG
+) -> tuple[list[list[str]], frozenset[str]]:
     """The overrides of every point, as ``hydra --multirun`` makes them, and the keys that only the config sweeps.
 
     ``own`` are the overrides of Hydra itself. Needs an initialized Hydra.
     """
-    with _one_line(arguments):
+    with _one_line(arguments, config):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
         for argument in (*own, *arguments):
             if not re.match(r"[~+\w]", argument):
@@ -88,16 +93,17 @@ def expand(arguments: Sequence[str], own: Sequence[str] = ()) -> tuple[list[list
                 parser.parse_overrides([argument])
             except HydraException as error:
                 raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
-        defaults = compose(CONFIG, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
+        defaults = compose(config, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *arguments]), None)[0]
         named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
         return points, frozenset(map(str, defaults)) - named
 
 
-def _compose(overrides: list[str], swept: Mapping[str, str], by_default: frozenset[str], check: Check) -> Point:
-    with _one_line(overrides):
-        config = _composed(overrides)
+def _compose(name: str, overrides: list[str], point: Point, check: Check) -> Point:
+    """``point`` with the choices and the configuration of the file ``name``."""
+    with _one_line(overrides, name):
+        config = _composed(name, overrides)
         choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
         OmegaConf.set_readonly(config, False)
         OmegaConf.set_struct(config, False)
@@ -105,12 +111,12 @@ def _compose(overrides: list[str], swept: Mapping[str, str], by_default: frozens
         check({str(key): config[key] for key in config})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        return Point(swept, choices, typing.cast("dict[str, typing.Any]", resolved), by_default)
+        return dataclasses.replace(point, choices=choices, config=typing.cast("dict[str, typing.Any]", resolved))
 
 
-def _composed(overrides: list[str]) -> DictConfig:
+def _composed(name: str, overrides: list[str]) -> DictConfig:
     try:
-        return compose(CONFIG, overrides=overrides, return_hydra_config=True)
+        return compose(name, overrides=overrides, return_hydra_config=True)
     except ValueError as error:
         if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
             raise ValueError(f"{' '.join(overrides)}: {error}") from error
@@ -190,7 +196,7 @@ def _container_name(hint: object) -> str:
 
 
 @contextmanager
-def _one_line(overrides: Sequence[str]) -> Iterator[None]:
+def _one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
     """Turn what Hydra and OmegaConf raise into a ``ValueError`` of one line: key, law, value."""
     try:
         yield
@@ -204,7 +210,7 @@ def _one_line(overrides: Sequence[str]) -> Iterator[None]:
         if missing is None:
             raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
         key = missing.group(1)
-        raise ValueError(f"{key}: no such key{_suggest_key(key, overrides)}") from error
+        raise ValueError(f"{key}: no such key{_suggest_key(key, overrides, name)}") from error
     except MissingMandatoryValue as error:
         raise ValueError(f"{error.full_key}: must be given, e.g. {error.full_key}=VALUE") from error
     except OmegaConfBaseException as error:
@@ -221,18 +227,18 @@ def _reason(error: BaseException) -> str:
     return "; ".join(line for line in useful if not line.startswith("Error parsing override")) or type(error).__name__
 
 
-def _suggest_key(key: str, overrides: Sequence[str]) -> str:
+def _suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys beside the wrong one, in the configuration of the same groups."""
     loader = GlobalHydra.instance().config_loader()
     groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
-    config = compose(CONFIG, overrides=groups)
+    config = compose(name, overrides=groups)
     if isinstance(OmegaConf.select(config, key), DictConfig):
         return f" in it like those given; ++{key}=... adds keys"
-    parent, _, name = key.rpartition(".")
+    parent, _, last = key.rpartition(".")
     while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
-        parent, _, name = parent.rpartition(".")
+        parent, _, last = parent.rpartition(".")
     siblings = OmegaConf.select(config, parent) if parent else config
-    return _suggest(name, [str(sibling) for sibling in siblings if sibling != "_target_"], parent)
+    return _suggest(last, [str(sibling) for sibling in siblings if sibling != "_target_"], parent)
 
 
 def _suggest(name: str, known: Sequence[str], where: str) -> str:
@@ -246,6 +252,11 @@ def unique_names(points: Sequence[Point]) -> list[str]:
     names = [
         ",".join(f"{key}={value}" for key, value in point.swept.items()) or point.choices["fabric"] for point in points
     ]
+    return numbered(names)
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """``names``, of which those that repeat have a number: ``a``, ``a (2)``."""
     seen: Counter[str] = Counter()
     unique = []
     for name in names:

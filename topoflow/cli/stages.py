@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+
+B = TypeVar("B", bound="Bars")
 
 
-class Stages:
-    """A progress bar per stage on stderr; silent when stderr is no terminal.
+class Bars:
+    """Progress bars on stderr, shown within ``with``; silent when stderr is no terminal."""
 
-    with Stages() as stages:
-        tick = stages.stage("simulating")
-        tick(3, 12)  # 3 of 12
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description:<11}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
-    def __enter__(self) -> Stages:
+    def __enter__(self: B) -> B:
         self._progress.start()
         return self
 
@@ -37,6 +27,18 @@ class Stages:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+
+class Stages(Bars):
+    """A bar per stage.
+
+    with Stages() as stages:
+        tick = stages.stage("simulating")
+        tick(3, 12)  # 3 of 12
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """Begin a stage; call the result with (done, total)."""

@@ -1,0 +1,148 @@
+"""``topoflow search`` from the command line to the files, stopped and gone on, and what it says about wrong input."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli import main
+from topoflow.cli.grid import Point, build, grid
+from topoflow.cli.search import CONFIG, check, names
+from topoflow.search.base import Plan
+from topoflow.search.problem import Settings
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=2")
+FILES = {"checkpoint.npz", "plan.json", "report.html", "result.json"}
+
+
+def rows(out: Path) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads((out / "result.json").read_text())["plans"]
+    return found
+
+
+def test_a_search_writes_a_plan_numbers_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["search", f"out={out}", *SMALL]) == 0
+    assert {path.name for path in out.iterdir() if path.suffix != ".png"} == FILES
+    (row,) = rows(out)
+    plan = Plan.from_json((out / "plan.json").read_text())
+    assert (row["iteration_time"], row["bound"], row["cost_usd"]) == (plan.fluid, plan.bound, plan.cost)
+    assert plan.fluid <= row["start_time"]  # type: ignore[operator]
+    assert (plan.fabric, plan.servers, plan.degree) == ("topoopt", 4, 4)
+    printed = capsys.readouterr().out
+    assert "dlrm on 4 servers, topoopt with 4 interfaces of 100 Gb/s" in printed
+    assert "report.html" in printed
+
+
+def test_defaults_of_the_config_are_those_of_the_settings() -> None:
+    (point,) = grid([], check, lambda done, total: None, CONFIG)
+    assert build(point, "search") == replace(Settings(), emphasis=list(Settings.emphasis))
+
+
+def test_searches_whose_names_are_alike_have_a_folder_each() -> None:
+    points = [Point({"workload.path": path}, {}, {}) for path in ("a/b", "a_b", "a b")]
+    assert names(points) == ["workload.path=a_b", "workload.path=a_b (2)", "workload.path=a_b (3)"]
+
+
+@pytest.mark.slow
+def test_the_same_command_gives_the_same_plan_and_another_seed_needs_another_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        assert main(["search", f"out={tmp_path / name}", "seed=7", *SMALL]) == 0
+    plans = [(tmp_path / name / "plan.json").read_bytes() for name in ("one", "two")]
+    assert plans[0] == plans[1]
+    assert main(["search", f"out={tmp_path / 'one'}", "seed=8", *SMALL]) == 2
+    assert "got one with another seed; give another out, or resume=false to begin anew" in capsys.readouterr().err
+    assert (tmp_path / "one" / "plan.json").read_bytes() == plans[0]
+    assert main(["search", f"out={tmp_path / 'one'}", "seed=8", "resume=false", *SMALL]) == 0
+
+
+@pytest.mark.slow
+def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(tmp_path: Path) -> None:
+    """SIGINT while chains walk; the same command again."""
+    arguments = ["servers=8", "workload.tables=8", "search.proposals=1600", "search.rounds=2", "seed=7"]
+    command = [str(Path(sys.executable).parent / "topoflow"), "search", *arguments]
+    whole = subprocess.run([*command, f"out={tmp_path / 'whole'}"], capture_output=True, timeout=240)
+    assert whole.returncode == 0
+    checkpoint = tmp_path / "broken" / "checkpoint.npz"
+    broken = [*command, f"out={tmp_path / 'broken'}"]
+    with subprocess.Popen(broken, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not checkpoint.exists():  # the first is written with the first step
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stderr = process.communicate(timeout=60)[1]
+    assert (process.returncode, stderr) == (130, "topoflow search: interrupted\n")
+    assert not (tmp_path / "broken" / "plan.json").exists()
+    again = subprocess.run(broken, capture_output=True, timeout=240)
+    assert again.returncode == 0
+    assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_several_searches_have_a_folder_each_and_the_objective_chooses(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    swept = ["fabric=topoopt,ideal_switch", "bandwidth_gbps=25,100", "search.objective=pareto"]
+    assert main(["search", f"out={out}", *swept, *SMALL]) == 0
+    found = rows(out)
+    assert len(found) == 4
+    for row in found:
+        plan = Plan.from_json((out / str(row["search"]) / "plan.json").read_text())
+        assert plan.fluid == row["iteration_time"]
+        beaten = [
+            other
+            for other in found
+            if other["cost_usd"] <= row["cost_usd"] and other["iteration_time"] < row["iteration_time"]  # type: ignore[operator]
+        ]
+        assert row["chosen"] == (not beaten)
+    assert (out / "report.html").exists()
+
+
+def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_network(tmp_path: Path) -> None:
+    degrees = ["workload=transformer", "workload.layers=2", "strategy=parallel", "search.degrees=4", "servers=2"]
+    assert main(["search", *degrees, f"out={tmp_path / 'degrees'}", "search.rounds=1"]) == 0
+    plan = Plan.from_json((tmp_path / "degrees" / "plan.json").read_text())
+    assert plan.chosen().grid is not None
+    trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
+    recorded = ["workload=captured", f"workload.trace={trace}", f"out={tmp_path / 'recorded'}"]
+    assert main(["search", *recorded]) == 0
+    assert Plan.from_json((tmp_path / "recorded" / "plan.json").read_text()).chosen().name == "as_captured"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search.proposal=5"], "search.proposal: no such key; did you mean search.proposals?"),
+        (["search.chains=0"], "search.chains: must be a whole number of at least 1, got 0"),
+        (["search.chains=many"], "search.chains: must be a whole number, got 'many'"),
+        (["search.objective=joy"], "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
+        (["fidelity=fluid"], "fidelity: no such key; must be one of servers,"),
+        (
+            ["search.objective=time,cost"],
+            "search.objective: must be one, as it chooses between searches, got time, cost",
+        ),
+        (["seed=9223372036854775808"], "seed: must be a whole number from 0 to 2^63 - 1, got 9223372036854775808"),
+        (["resume=perhaps"], "resume: must be true or false, got 'perhaps'"),
+        (["degree=0"], "degree: must be a whole number of at least 1, got 0"),
+        (["fabric=ocs_reconfig"], "fabric: must keep its circuits while a job runs, got ocs_reconfig"),
+        (["gpu.memory=1e6"], "workload.gpu.memory: must hold layer"),
+        (
+            ["workload=transformer", "strategy=parallel", "gpu.memory=1e6"],
+            "gpu.memory: transformer on 4 servers must fit",
+        ),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["servers=4"] if arguments[0].startswith("workload") else SMALL
+    assert main(["search", *sizes, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"topoflow search: {message}")
+    assert error.count("\n") == 1

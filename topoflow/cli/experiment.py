@@ -1,0 +1,235 @@
+"""``topoflow experiment``: the figures of papers, one command each."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from rich.table import Table
+
+from topoflow.cli import compare
+from topoflow.cli.grid import Point, build, check_fields, grid
+from topoflow.cli.output import Output
+from topoflow.cli.stages import Stages
+from topoflow.experiment.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
+from topoflow.experiment.points import Points, identity
+from topoflow.experiment.write import columns, shown, write
+from topoflow.report.files import check_folder
+from topoflow.search.problem import Settings
+
+GROUP = "experiment"
+POINTS = "points.jsonl"
+OWN = "experiment."  # fields of the experiment itself
+SEARCH = "search."  # keys of configs/search.yaml
+NOT_OF_FIGURES = ("fidelity", "fail")  # keys of a comparison
+Progress = Callable[[int, int], None]
+
+EPILOG = """\
+Keys are those of `topoflow compare` but fidelity and fail; a comma sweeps one. What is not given is as in the paper.
+`series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
+point. Each of them is stored in out=DIR when it is done: the same command goes on where it was stopped.
+
+  topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
+  topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "experiment",
+        help="a figure of a paper, drawn from its own simulations",
+        description="Simulate all points of a published figure, and draw it. Figures: " + ", ".join(known()) + ".",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="out=DIR, and keys of configs/compare.yaml, search.KEY"
+    )
+    parser.set_defaults(run=run)
+
+
+def known() -> list[str]:
+    """The names of all experiments."""
+    files = resources.files("topoflow.configs").joinpath(GROUP).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compose, measure what is not stored yet, write, print."""
+    experiment = load(arguments.name, arguments.overrides)
+    out, chosen, given = split(arguments.overrides, experiment)
+    check_folder(out)
+    stored = Points(out / POINTS)
+    command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
+    with Stages() as stages:
+        todo = list(points(experiment, chosen, given, stages.stage("composing")))
+        rows = measure(experiment, todo, stored, stages.stage("simulating"))
+    experiment = titled(experiment, rows)
+    write(experiment, rows, command, out)
+    console = Output()
+    if not console.is_terminal:
+        console.width = 200
+    summary = experiment.summary(rows)
+    console.print(summary_table(experiment.title, summary))
+    console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv beside it.", highlight=False)
+
+
+def titled(experiment: Experiment, rows: Sequence[Row]) -> Experiment:
+    """With the number of servers that were simulated in its title."""
+    fields: Any = experiment
+    servers = ", ".join(str(count) for count in distinct(rows, "servers"))
+    changed: Experiment = replace(fields, title=experiment.title.replace("{servers}", servers))
+    return changed
+
+
+def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
+    """The experiment of a config, its fields changed by ``experiment.KEY=VALUE`` among the arguments.
+
+    ``search.KEY=VALUE`` lets every point search its strategy.
+
+    Raises ``ValueError`` for an experiment that there is not, and for a field that is wrong.
+    """
+    if name not in known():
+        raise ValueError(f"experiment: must be one of {', '.join(known())}, got {name!r}")
+    own = [argument for argument in arguments if argument.startswith(OWN)]
+    searched = [f"++{GROUP}.{argument}" for argument in arguments if argument.startswith(SEARCH)]
+    if searched:
+        searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        config = OmegaConf.to_container(compose(f"{GROUP}/{name}", overrides=[*own, *searched]), resolve=True)
+    assert isinstance(config, dict)
+    if searched:
+        check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
+    experiment: Experiment = build(Point({}, {}, {str(key): value for key, value in config.items()}), GROUP)
+    return experiment
+
+
+def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:
+    """Where to write, which series, and what is left for the grid. Raises ``ValueError`` where one is wrong."""
+    own = {key: value for key, _, value in (argument.partition("=") for argument in arguments)}
+    if not own.get("out"):
+        raise ValueError("out: must be given, the folder for points and figure, e.g. out=runs/figure")
+    chosen = own["series"].split(",") if "series" in own else list(experiment.series)
+    for series in chosen:
+        if series not in experiment.series:
+            raise ValueError(f"series: must be of {', '.join(experiment.series)}, got {series!r}")
+    for key in own:
+        if key.lstrip("+~").partition(".")[0] in NOT_OF_FIGURES:
+            raise ValueError(f"{key}: must be left out, as figures are of whole networks, simulated in fluid")
+        if all(key in series for series in experiment.series.values()):
+            raise ValueError(f"{key}: differs between the series of the figure; choose among them with series=NAME")
+    taken = ("out=", "series=", OWN, SEARCH)
+    return Path(own["out"]), chosen, [argument for argument in arguments if not argument.startswith(taken)]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A point of the figure, not built yet."""
+
+    label: Row
+    point: Point
+    rival: Point | None
+
+    def id(self, setup: Setup, parameters: Mapping[str, object]) -> str:
+        """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split."""
+        strategy = setup.rule.place(setup.workload, setup.servers)
+        config = {key: value for key, value in self.point.config.items() if key != "strategy"}
+        configuration: dict[str, object] = {"point": config, "strategy": repr(replace(strategy, name=""))}
+        if self.rival is not None:
+            configuration["rival"] = self.rival.config["fabric"]
+        return identity({**configuration, **parameters})
+
+
+def points(
+    experiment: Experiment, chosen: Sequence[str], given: Sequence[str], progress: Progress
+) -> Iterator[Planned]:
+    """Every point of the chosen series, in the order of the grid."""
+    for done, series in enumerate(chosen):
+        progress(done, len(chosen))
+        fixed = experiment.series[series]
+        composed = series_points(experiment, series, given)
+        rivals: Sequence[Point | None] = [None] * len(composed)
+        if SIMILAR_COST in fixed:
+            rivals = series_points(experiment, str(fixed[SIMILAR_COST]), given)
+        keys = dict.fromkeys([*experiment.grid, *fixed, *composed[0].swept])
+        keys.pop(SIMILAR_COST, None)
+        for point, priced in zip(composed, rivals, strict=True):
+            label = {"series": series, **{key: value_of(point, key) for key in keys}}
+            yield Planned(label, point, priced)
+    progress(len(chosen), len(chosen))
+
+
+def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:
+    """The points of one series, composed as a comparison is."""
+    fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
+    others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
+    asked = [argument for argument in given if argument.partition("=")[0] not in others]
+    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], compare.check, lambda *_: None)
+
+
+def overrides(grid: Grid) -> list[str]:
+    """A grid as arguments of the command line."""
+    return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in grid.items()]
+
+
+def value_of(point: Point, key: str) -> Value:
+    """What a key of the grid is at this point: the name that was chosen, or the number that was set."""
+    if key in point.choices:
+        return point.choices[key]
+    value: Any = point.config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str | int | float) else None
+
+
+def measure(experiment: Experiment, todo: Sequence[Planned], stored: Points, progress: Progress) -> list[Row]:
+    """The rows of all points; those that are stored are not measured again."""
+    rows: list[Row] = []
+    for done, planned in enumerate(todo):
+        progress(done, len(todo))
+        objects = setup(planned)
+        point = planned.id(objects, experiment.parameters)
+        if point not in stored:
+            stored.add(point, planned.label, experiment.measure(objects))
+        rows += [{**planned.label, **row} for row in stored[point]]
+    progress(len(todo), len(todo))
+    return rows
+
+
+def setup(planned: Planned) -> Setup:
+    """A point as objects. Raises ``ValueError`` in one line that names the key."""
+    point = planned.point
+    config = point.config
+    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY
+    return Setup(
+        point=planned.label,
+        workload=build(point, "workload").build(),
+        rule=build(point, "strategy"),
+        design=build(point, "fabric"),
+        rival=None if planned.rival is None else build(planned.rival, "fabric"),
+        prices=build(point, "prices"),
+        servers=compare.DEFAULT_SERVERS if config["servers"] is None else config["servers"],
+        all_reduce=config["all_reduce"],
+        routing=config["routing"],
+        rings=config["rings"],
+        seed=config["seed"],
+        merge=config["fluid"]["merge"],
+    )
+
+
+def summary_table(title: str, summary: Sequence[Row]) -> Table:
+    """The figure in a few numbers."""
+    keys = columns(summary)
+    found = Table(*keys, title=title)
+    for row in summary:
+        found.add_row(*(shown(row.get(key)) for key in keys))
+    return found

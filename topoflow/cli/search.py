@@ -1,0 +1,182 @@
+"""``topoflow search``: the strategy and the network that make an iteration fastest, found together."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoflow.cli import compare
+from topoflow.cli.grid import Point, build, grid, numbered, unique_names
+from topoflow.cli.output import Output
+from topoflow.cli.search_files import report, row, write_overview, write_plan, write_result
+from topoflow.cli.search_progress import Searches
+from topoflow.cli.stages import Stages
+from topoflow.report.search_report import SearchReport
+from topoflow.report.search_terminal import show as show_search
+from topoflow.search.alternate import Tell, search
+from topoflow.search.found import Found
+from topoflow.search.front import chosen
+from topoflow.search.problem import Problem, Settings
+from topoflow.units import human
+
+CONFIG = "search"
+KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "seed", "search", "resume", "out")
+EPILOG = """\
+A comma makes several searches; search.objective then chooses. What is stopped (Ctrl-C) goes on with the same command
+and out=DIR, and finds what it would have found. Examples:
+
+  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/plan
+  topoflow search workload=bert servers=4 fabric=topoopt,fat_tree search.proposals=200 out=runs/bert
+  topoflow search workload=transformer strategy=parallel servers=8
+  topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "search",
+        help="how to split a job, and how to wire its network, so that it runs fastest",
+        description="Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
+        "plan.json, result.json and report.html.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True)
+class Search:
+    """One point of the grid, as objects, and where its files are."""
+
+    name: str
+    point: Point
+    problem: Problem
+    settings: Settings
+    out: Path | None
+
+    @property
+    def checkpoint(self) -> Path | None:
+        return None if self.out is None else self.out / "checkpoint.npz"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compose, search, write, print."""
+    command = shlex.join(["topoflow", "search", *arguments.overrides])
+    with Stages() as stages:
+        points = grid(arguments.overrides, check, stages.stage("composing"), CONFIG)
+    out = compare.output(points)
+    searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
+    objective = _objective(searches)
+    with Searches() as progress:
+        answers = {each.name: _find(each, progress.search(each.name)) for each in searches}
+    winners = [searches[number].name for number in chosen([one.plan for one in answers.values()], objective)]
+    shown = {name: report(answer, command) for name, answer in answers.items()}
+    if out is not None:
+        with Stages() as stages:
+            write(searches, answers, shown, winners, out, stages.stage("drawing"))
+    show(shown, winners, out, Output())
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/search.yaml`` does not have, before it is used."""
+    known = (*compare.GROUPS, *KEYS)
+    for key in sorted(set(config) - set(known)):
+        raise ValueError(f"{key}: no such key; must be one of {', '.join(known)}")
+    for key in known:
+        if key not in config:
+            raise ValueError(f"{key}: must be given")
+    if not isinstance(config["resume"], bool):
+        raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
+    compare.check_job(config)
+
+
+def names(points: Sequence[Point]) -> list[str]:
+    """Of the only search, its fabric; of several, what tells them from each other, which is also their folder."""
+    return numbered([re.sub(r"[^\w.,=+-]", "_", name) for name in unique_names(points)])
+
+
+def _search(name: str, point: Point, out: Path | None) -> Search:
+    """Objects of a point. Several searches have a folder each."""
+    settings = build(point, "search")
+    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
+    workload = build(point, "workload").build()
+    servers = point.config["servers"]
+    if servers is None and workload.trace is None:
+        servers = compare.DEFAULT_SERVERS
+    problem = Problem(
+        workload=workload,
+        start=build(point, "strategy").place(workload, servers),
+        design=build(point, "fabric"),
+        prices=build(point, "prices"),
+        **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
+    )
+    folder = out / name if out is not None and point.swept else out
+    return Search(name, point, problem, settings, folder)
+
+
+def _objective(searches: Sequence[Search]) -> str:
+    """What chooses between the searches. Raises ``ValueError`` where it is not one."""
+    named = dict.fromkeys(each.settings.objective for each in searches)
+    if len(named) > 1:
+        raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
+    return next(iter(named))
+
+
+def _find(each: Search, tell: Tell) -> Found:
+    """With ``resume=false`` a checkpoint that is there does not count."""
+    if each.checkpoint is not None and not each.point.config["resume"]:
+        each.checkpoint.unlink(missing_ok=True)
+    return search(each.problem, each.settings, progress=tell, checkpoint=each.checkpoint)
+
+
+def write(
+    searches: Sequence[Search],
+    answers: Mapping[str, Found],
+    shown: Mapping[str, SearchReport],
+    winners: Sequence[str],
+    out: Path,
+    tick: Callable[[int, int], None],
+) -> None:
+    """A folder for every search, an overview of several."""
+    rows = [row(each.name, each.point, answers[each.name], each.name in winners) for each in searches]
+    folders = {each.name: each.out or out for each in searches}
+    for name, answer in answers.items():
+        write_plan(answer, shown[name], folders[name], tick)
+    write_result(rows, shown[searches[0].name].command, out)
+    if len(searches) > 1:
+        write_overview(shown, folders, winners, out, tick)
+
+
+def show(shown: Mapping[str, SearchReport], winners: Sequence[str], out: Path | None, console: Console) -> None:
+    """What was chosen, at length; of several searches, a line for each."""
+    if not console.is_terminal:
+        console.width = 200  # a file or a pipe has no width to fit into
+    for name in winners:
+        show_search(shown[name], console)
+    if len(shown) > 1:
+        table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
+        for name, one in shown.items():
+            price = "-" if one.cost is None else f"${one.cost:,.0f}"
+            times = human(one.before.time, "s"), human(one.after.time, "s")
+            table.add_row(escape(name), *times, price, "chosen" if name in winners else "")
+        console.print(table)
+    where = (
+        "Add out=DIR for plan.json, result.json and report.html with pictures."
+        if out is None
+        else f"Open {out / 'report.html'}; the plan is in plan.json beside it."
+        if len(shown) == 1
+        else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
+    )
+    console.print(where, highlight=False)

@@ -1,0 +1,99 @@
+"""What ``topoflow search`` writes: plan.json, result.json and report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from topoflow.cli.grid import Point
+from topoflow.report import history
+from topoflow.report.files import whole_folder
+from topoflow.report.search import write_search
+from topoflow.report.search_report import SearchReport, State
+from topoflow.report.searches import write_searches
+from topoflow.search.found import Found
+
+Tick = Callable[[int, int], None]
+
+
+def report(found: Found, command: str) -> SearchReport:
+    """What a person is shown of a search."""
+    plan, start, best = found.plan, found.start, found.best
+    return SearchReport(
+        workload=plan.workload,
+        command=command,
+        before=State(start.strategy, start.fabric, start.timeline, found.before),
+        after=State(best.strategy, best.fabric, best.timeline, found.after),
+        bound=plan.bound,
+        cost=plan.cost,
+        power=plan.power,
+        circuits=plan.circuits,
+        history=_history(found),
+    )
+
+
+def _history(found: Found) -> history.History:
+    steps = found.history
+    return history.History(
+        proposals=steps.proposals,
+        round=steps.round,
+        best=steps.best,
+        current=steps.current,
+        acceptance=steps.acceptance,
+        rate=steps.rate,
+        rounds=tuple(
+            history.Round(each.strategies + each.topologies, each.time, each.new_strategy, each.new_topology)
+            for each in steps.rounds
+        ),
+    )
+
+
+def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
+    """What a program wants to know of one search; SI units."""
+    plan, steps = found.plan, found.history
+    walked = len(steps.steps) > 0
+    return {
+        "search": name,
+        "workload": plan.workload,
+        "fabric": plan.fabric,
+        "servers": plan.servers,
+        "degree": plan.degree,
+        "bandwidth": plan.bandwidth,
+        "iteration_time": plan.fluid,
+        "bound": plan.bound,
+        "start_time": found.start.time,
+        "cost_usd": plan.cost,
+        "power_w": plan.power,
+        "chosen": chosen,
+        "proposals": int(steps.proposals[-1]) if walked else 0,
+        "acceptance": float(steps.acceptance.mean()) if walked else None,
+        "evaluations_per_second": float(steps.rate[-1]) if walked else None,
+        "rounds": [asdict(each) for each in steps.rounds],
+        "overrides": dict(point.swept),
+        "config": point.config,
+    }
+
+
+def write_plan(found: Found, shown: SearchReport, out: Path, tick: Tick) -> None:
+    """``plan.json`` and ``report.html`` of one search, in its folder."""
+    with whole_folder(out) as folder:
+        (folder / "plan.json").write_text(found.plan.to_json(), encoding="utf-8")
+    write_search(shown, out, tick)
+
+
+def write_result(rows: list[dict[str, Any]], command: str, out: Path) -> None:
+    """``result.json``: one row per search."""
+    text = json.dumps({"command": command, "plans": rows}, indent=2, allow_nan=False)
+    with whole_folder(out) as folder:
+        (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_overview(
+    shown: Mapping[str, SearchReport], folders: Mapping[str, Path], chosen: Collection[str], out: Path, tick: Tick
+) -> None:
+    """``report.html`` of several searches."""
+    relative = {name: folder.relative_to(out).as_posix() for name, folder in folders.items()}
+    write_searches(shown, relative, chosen, out, tick)
