@@ -22,11 +22,34 @@ MAY_IMPORT = {
     "strategy": {"workload", "capture", "units"},
     "traffic": {"strategy", "workload", "capture", "units"},
     "fabric": {"units"},
-    "engine": {"traffic", "fabric", "units"},
+    "engine": {"traffic", "fabric", "strategy", "workload", "units"},
     "search": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
     "apply": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
     "report": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
-    "cli": {"search", "apply", "report", "engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
+    "experiment": {
+        "search",
+        "report",
+        "engine",
+        "traffic",
+        "fabric",
+        "strategy",
+        "workload",
+        "capture",
+        "units",
+    },
+    "cli": {
+        "experiment",
+        "search",
+        "apply",
+        "report",
+        "engine",
+        "traffic",
+        "fabric",
+        "strategy",
+        "workload",
+        "capture",
+        "units",
+    },
 }
 STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
@@ -95,6 +118,20 @@ def test_a_config_is_the_module_of_its_name(config: Path) -> None:
     assert module == f"topoflow.{config.parent.name}.{config.stem}"
     assert target.lower() == config.stem.replace("_", "")
     assert hasattr(importlib.import_module(module), target)
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "configs" / "experiment").glob("*.yaml")), ids=lambda p: p.stem)
+def test_a_figure_is_of_a_kind_and_names_its_source(config: Path) -> None:
+    """Several figures of a paper are one kind: a module of experiment/ with the class of its name."""
+    figure = yaml.safe_load(config.read_text())
+    if "_target_" not in figure:  # another figure with other numbers
+        (base, _) = figure["defaults"]
+        figure = yaml.safe_load(config.with_stem(base).read_text()) | figure
+    module, _, target = figure["_target_"].rpartition(".")
+    assert module.rpartition(".")[0] == "topoflow.experiment"
+    assert target.lower() == module.rpartition(".")[2].replace("_", "")
+    assert hasattr(importlib.import_module(module), target)
+    assert "Source:" in config.read_text(), f"{config.name}: every figure needs a source"
 
 
 @pytest.mark.parametrize("group", DATA_GROUPS)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
 INSTALLS = [block for block in BLOCKS if "pip install" in block]
-VERBS = ("compare", "simulate", "capture", "inspect")
+VERBS = ("compare", "search", "experiment", "simulate", "capture", "inspect")
 
 
 def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:

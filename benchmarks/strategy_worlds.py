@@ -1,0 +1,148 @@
+"""How many placement strategies of a DLRM on 128 servers are simulated per second: ``StrategyWorlds``, then ``fluid``.
+
+    python benchmarks/strategy_worlds.py
+    python benchmarks/strategy_worlds.py strategies=64 batch=8
+
+Prints ``path.metric value`` lines. Every strategy is another one: each moves one layer of the one before, from the
+hybrid strategy on (``walk``), or has every layer somewhere else (``random``); sets of servers are the 255 aligned runs
+of 1, 2, 4 .. 128. ``fluid.merge`` is 0.01. Worlds are made and simulated in batches
+
+    in_turn       a batch is made, then two threads simulate it
+    side_by_side  the next batch is made while two threads simulate one
+
+``first_seconds`` is the world of the hybrid strategy, for which most paths are looked up; the others come after it.
+``cpu_seconds`` are those of all threads per strategy; on a machine that others use too, they and ``fastest_batch``, the
+rate while the fastest batch ran, say more than the mean.
+The peer is the long way: lowering, placing and simulating one strategy after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from measure import say
+from strategies import FABRICS, SERVERS, Job, job
+
+from topoflow.engine import fluid
+from topoflow.engine.base import World
+from topoflow.engine.placement import place
+from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.lower import lower
+
+SETTINGS = {"strategies": 64, "batch": 8}
+MERGE = 0.01
+THREADS = 2
+LONG_WAY = 4  # strategies of the peer
+
+
+def main() -> None:
+    try:
+        chosen = settings(sys.argv[1:])
+        for fabric, degree in FABRICS.items():
+            measure(fabric, job(fabric, degree), **chosen)
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+def settings(arguments: list[str]) -> dict[str, int]:
+    """``SETTINGS`` as the command line changes them. Raises ``ValueError`` for what is none."""
+    chosen = dict(SETTINGS)
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in SETTINGS or not value.isdigit() or int(value) < 1:
+            raise ValueError(f"{argument}: must be one of {', '.join(SETTINGS)} and a whole number of at least 1")
+        chosen[key] = int(value)
+    return chosen
+
+
+def measure(name: str, job: Job, strategies: int, batch: int) -> None:
+    path = f"strategy_worlds.{name}"
+    worlds = StrategyWorlds(job.workload, job.fabric)
+    begin = time.perf_counter()
+    say(f"{path}.tasks", worlds.world(job.strategy).graph.tasks)
+    say(f"{path}.first_seconds", time.perf_counter() - begin)
+    kinds = {"walk": walk(job, strategies), "random": random(job, strategies)}
+    for kind, asked in kinds.items():
+        begin = time.perf_counter()
+        expected = [by_tasks(job, strategy) for strategy in asked[:LONG_WAY]]
+        long_way = (time.perf_counter() - begin) / len(expected)
+        cut = [asked[first : first + batch] for first in range(0, strategies, batch)]
+        for how, run in (("in_turn", in_turn), ("side_by_side", side_by_side)):
+            wall, cpu = time.perf_counter(), time.process_time()
+            found, taken = [], []
+            for times in run(worlds, cut):
+                found += times
+                taken.append(time.perf_counter())
+            fastest = min(np.diff([wall, *taken]))
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            say(f"{path}.{kind}.{how}.strategies_per_second", strategies / wall)
+            say(f"{path}.{kind}.{how}.fastest_batch.strategies_per_second", batch / fastest)
+            say(f"{path}.{kind}.{how}.cpu_seconds", cpu / strategies)
+        cpu = time.process_time()
+        made = [worlds.world(strategy) for strategy in asked]
+        say(f"{path}.{kind}.making.cpu_seconds", (time.process_time() - cpu) / strategies)
+        say(f"{path}.{kind}.mean_tasks", float(np.mean([world.graph.tasks for world in made])))
+        say(f"{path}.{kind}.long_way.strategies_per_second", 1 / long_way)
+        say(f"{path}.{kind}.difference_to_long_way", float(np.max(np.abs(np.divide(found[:LONG_WAY], expected) - 1))))
+
+
+def choices() -> list[tuple[int, ...]]:
+    sizes = [1 << power for power in range(SERVERS.bit_length())]
+    return [tuple(range(first, first + size)) for size in sizes for first in range(0, SERVERS, size)]
+
+
+def walk(job: Job, count: int) -> list[Strategy]:
+    """Each moves one layer of the one before."""
+    draw, sets, layers = np.random.default_rng(0), choices(), list(job.strategy.placement)
+    placement, found = dict(job.strategy.placement), []
+    for step in range(count):
+        placement = placement | {layers[draw.integers(len(layers))]: sets[draw.integers(len(sets))]}
+        found.append(Strategy(f"step {step}", SERVERS, placement))
+    return found
+
+
+def random(job: Job, count: int) -> list[Strategy]:
+    """Every layer on servers of its own."""
+    draw, sets = np.random.default_rng(1), choices()
+    return [
+        Strategy(
+            f"random {number}", SERVERS, {layer: sets[draw.integers(len(sets))] for layer in job.strategy.placement}
+        )
+        for number in range(count)
+    ]
+
+
+def in_turn(worlds: StrategyWorlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
+    for asked in cut:
+        yield makespans([worlds.world(strategy) for strategy in asked])
+
+
+def side_by_side(worlds: StrategyWorlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        running = None
+        for asked in cut:
+            made = [worlds.world(strategy) for strategy in asked]
+            if running is not None:
+                yield running.result()
+            running = pool.submit(makespans, made)
+        if running is not None:
+            yield running.result()
+
+
+def makespans(worlds: list[World]) -> list[float]:
+    return [timeline.makespan for timeline in fluid.simulate(worlds, merge=MERGE, threads=THREADS)]
+
+
+def by_tasks(job: Job, strategy: Strategy) -> float:
+    traffic = lower(job.workload, strategy)
+    world = place(traffic, job.fabric, name=strategy.name, all_reduce="hierarchical", rings="flows")
+    return makespans([world])[0]
+
+
+if __name__ == "__main__":
+    main()
