@@ -109,6 +109,14 @@ def test_transfers_end_after_they_began(ddp) -> None:
             assert 0 <= event.issue <= event.start <= event.end
 
 
+def test_a_transfer_that_nobody_waited_for_has_an_end(tmp_path) -> None:
+    done = capture(tmp_path / "captured", JOBS / "never_waits.py", 2)
+    assert done.returncode == 0, done.stderr
+    reduces = communications(load([tmp_path / "captured"]), 0, "all_reduce")
+    assert len(reduces) == 20
+    assert all(event.start <= event.end for event in reduces)
+
+
 def test_every_operation_is_recorded_with_its_size(operations) -> None:
     # elements times 4 bytes, see jobs/every_operation.py; all-gathers count the output, reduce-scatters the input
     sizes = Counter((event.op, event.bytes // 4) for event in operations.communications(0) if event.dtype == "float32")

@@ -18,6 +18,7 @@ on devices other than the CPU.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ from topoflow.capture.recording import UNKNOWN_PEER, Pending, Recording
 from topoflow.capture.training_steps import TrainingHooks
 
 NOT_IN_BACKWARD = -1  # torch._C._current_graph_task_id outside of a backward pass
+PATIENCE = 5.0  # s that the end of a script waits for communications that it has not waited for
 
 
 class Recorder(TorchDispatchMode):
@@ -48,6 +50,7 @@ class Recorder(TorchDispatchMode):
         self._newest: Work | None = None  # kept alive until its caller holds it
         self._tensors: dict[int, Pending] = {}  # result of a functional collective (by storage) -> communication
         self._in_backward: list[Pending] = []  # issued in the running backward pass
+        self._untold: set[Pending] = set()  # gloo's threads have yet to tell that these ended
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
@@ -71,6 +74,7 @@ class Recorder(TorchDispatchMode):
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
         """What was recorded, with times in seconds since ``origin`` (of ``time.time``)."""
         self._recording.pause()
+        self._hear_gloo()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
         if unseen := self._others.communications:
             notes.append(f"{unseen} communications of threads that the script started are not recorded")
@@ -154,7 +158,22 @@ class Recorder(TorchDispatchMode):
             future = work.get_future()
         except RuntimeError:  # gloo: "Work::getFuture not implemented" for send, recv and reduce_scatter
             return
-        future.add_done_callback(lambda _: self._recording.done(pending))
+        self._untold.add(pending)
+        future.add_done_callback(lambda _: self._ended(pending))
+
+    def _ended(self, pending: Pending) -> None:
+        self._recording.done(pending)
+        self._untold.discard(pending)
+
+    def _hear_gloo(self) -> None:
+        """Let gloo's threads tell what has ended.
+
+        DDP waits in C++, so the script may go on before they have told; and a thread that comes for the GIL while
+        Python ends aborts the process.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while self._untold and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
         """``Work.wait`` that tells who was waited for."""
