@@ -11,6 +11,7 @@ from topoflow.engine.placement import place
 from topoflow.engine.reference import simulate
 from topoflow.fabric.base import Fabric, Item
 from topoflow.report.base import Outcome, Report, Settings
+from topoflow.report.history import History, Round
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
@@ -112,3 +113,23 @@ def report(make_outcome: Callable[..., Outcome]) -> Report:
         for cost in [None if per is None else per * bandwidth]
     ]
     return Report(tuple(outcomes), "topoflow compare fabric=ring,star bandwidth_gbps=1,4")
+
+
+@pytest.fixture(scope="session")
+def make_history() -> Callable[..., History]:
+    """``make_history(steps=40, chains=4, rounds=2)``: a search whose best descends by 1 ms a step."""
+
+    def make(steps: int = 40, chains: int = 4, rounds: int = 2) -> History:
+        best = 0.2 - 0.001 * np.arange(steps * rounds)
+        ends = [Round((0.2, 0.19), 0.18, True, number == 0) for number in range(rounds)]
+        return History(
+            proposals=chains * np.arange(1.0, steps * rounds + 1),
+            round=np.repeat(np.arange(float(rounds)), steps),
+            best=best,
+            current=best + 0.01,
+            acceptance=np.full(steps * rounds, 0.25),
+            rate=np.full(steps * rounds, 1000.0),
+            rounds=tuple(ends),
+        )
+
+    return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,18 +19,14 @@ from topoflow.engine.reference import simulate
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
-from topoflow.report import history as histories
-from topoflow.report import pareto
-from topoflow.report.history import History, Round
-from topoflow.report.pareto import Point, front
+from topoflow.report.history import History
+from topoflow.report.page import Picture
 from topoflow.report.rows import flow_matrix
 from topoflow.report.search import SearchReport, State, page, write_search
 from topoflow.report.search_pictures import PICTURES, draw_traffic
 from topoflow.report.search_terminal import show
 from topoflow.report.searches import points, write_searches
-from topoflow.report.strategy_rows import strategy_rows
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 SERVERS = 8
@@ -57,23 +53,8 @@ def topoopt(traffic: Traffic) -> Fabric:
     return TopoOpt(**SETTINGS, paths=4).build(SERVERS, Demand(*traffic.demand()))
 
 
-def went(steps: int = 40, chains: int = 4, rounds: int = 2) -> History:
-    """A search whose best descends by 1 ms a step."""
-    best = 0.2 - 0.001 * np.arange(steps * rounds)
-    ends = [Round((0.2, 0.19), 0.18, True, number == 0) for number in range(rounds)]
-    return History(
-        proposals=chains * np.arange(1.0, steps * rounds + 1),
-        round=np.repeat(np.arange(float(rounds)), steps),
-        best=best,
-        current=best + 0.01,
-        acceptance=np.full(steps * rounds, 0.25),
-        rate=np.full(steps * rounds, 1000.0),
-        rounds=tuple(ends),
-    )
-
-
 @pytest.fixture(scope="module")
-def found() -> SearchReport:
+def found(make_history: Callable[..., History]) -> SearchReport:
     before, after = job(1e6, 4e6), job(3e5, 4e6)
     fabric = topoopt(after)
     switch = tuple(fabric.target[fabric.source == server][0].item() for server in range(SERVERS))
@@ -86,7 +67,7 @@ def found() -> SearchReport:
         cost=12345.0,
         power=50.0,
         circuits=(switch, (None,) * SERVERS),
-        history=went(),
+        history=make_history(),
     )
 
 
@@ -145,8 +126,8 @@ def test_the_page_says_what_was_typed_and_what_every_switch_joins(folder: Path, 
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
-def test_a_picture_is_not_blank_and_not_cut_off(folder: Path, picture: object) -> None:
-    image = matplotlib.image.imread(folder / picture.file)  # type: ignore[attr-defined]
+def test_a_picture_is_not_blank_and_not_cut_off(folder: Path, picture: Picture[SearchReport]) -> None:
+    image = matplotlib.image.imread(folder / picture.file)
     height, width = image.shape[:2]
     assert width >= 600
     assert height >= 300
@@ -229,107 +210,3 @@ def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched
         for cell in (cell for rows in (report.numbers, report.strategy, report.rings) for row in rows for cell in row):
             assert cell in text.getvalue()
         assert report.answer in text.getvalue()
-
-
-def lines(report: History) -> Mapping[str, np.ndarray]:
-    axes = histories.draw(report).axes[0]
-    return {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
-
-
-def test_history_shows_every_step_and_simulation() -> None:
-    history = went(steps=40, chains=4, rounds=2)
-    drawn = histories.draw(history).axes[0].get_lines()
-    points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
-    assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
-    assert len(lines(history)["simulated candidates"]) == 4
-    assert lines(history)["best so far (simulated)"].tolist() == [[160.0, 180.0], [320.0, 180.0]]
-
-
-def test_rounds_with_another_topology_are_marked() -> None:
-    drawn = lines(went(rounds=3))
-    assert drawn["end of a round with a new topology"][0, 0] == 160.0
-    assert drawn["end of a round that kept its topology"][0, 0] == 320.0
-
-
-@pytest.mark.parametrize("steps", [1, 20_000])
-def test_history_of_few_and_of_many_steps_can_be_drawn(steps: int) -> None:
-    figure = histories.draw(replace(went(), **_long(steps)))
-    assert sum(len(line.get_xdata()) for line in figure.axes[0].get_lines()) < 50_000  # type: ignore[arg-type]
-
-
-def _long(steps: int) -> dict[str, np.ndarray]:
-    names = ("round", "best", "current", "acceptance", "rate")
-    return {"proposals": np.arange(1.0, steps + 1)} | {name: np.zeros(steps) for name in names}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"best": np.zeros(3)}, r"history.best: expected \[H\] = \[80\], got \[3\]"),
-        ({"proposals": -np.arange(80.0)}, "history.proposals: must ascend"),
-    ],
-)
-def test_history_has_as_many_numbers_of_each_kind(change: dict[str, np.ndarray], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(went(), **change)
-
-
-def test_nothing_on_the_front_is_beaten_and_everything_else_is() -> None:
-    philox = np.random.Generator(np.random.Philox(key=3))
-    points = [Point(str(number), *philox.integers(1, 20, 2).tolist()) for number in range(100)]
-    best = front(points)
-
-    def beats(one: Point, other: Point) -> bool:
-        less = one.time <= other.time and one.price <= other.price
-        return less and (one.time, one.price) != (other.time, other.price)
-
-    assert not any(beats(one, other) for one in points for other in best)
-    kept = {(point.time, point.price) for point in best}
-    assert all(any(beats(one, point) for one in best) for point in points if (point.time, point.price) not in kept)
-
-
-def test_points_of_the_front_are_numbered_by_their_price() -> None:
-    figure = pareto.draw([Point("slow", 2.0, 10.0), Point("fast", 1.0, 30.0), Point("bad", 3.0, 40.0)])
-    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2"]
-    assert " 1  slow: 2 s, 10 $\n 2  fast: 1 s, 30 $" in figure.get_supxlabel()
-
-
-def test_a_point_that_equals_one_of_the_front_is_not_said_to_be_beaten() -> None:
-    figure = pareto.draw([Point("one", 1.0, 10.0), Point("same", 1.0, 10.0)])
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["another is as good in both, or better", "worth considering"]
-
-
-@pytest.fixture
-def rows_of() -> Callable[..., list[tuple[str, str]]]:
-    return lambda **placement: strategy_rows(strategy(**placement))
-
-
-def test_layers_that_are_held_alike_share_a_row(rows_of: Callable[..., list[tuple[str, str]]]) -> None:
-    tables = {f"table{number}": (number % 2,) for number in range(4)}
-    rows = rows_of(**tables, top=EVERYONE, bottom=EVERYONE, half=(0, 2, 4, 6))
-    assert rows == [
-        ("table0, ..., table3 (4 layers)", "each on one server; 0 to 2 on a server"),
-        ("top, bottom", "on all servers (data parallel)"),
-        ("half", "on servers 0, 2, ..., 6"),
-    ]
-
-
-def test_many_kinds_of_placement_are_told_by_how_many_servers_hold_a_layer(
-    rows_of: Callable[..., list[tuple[str, str]]],
-) -> None:
-    pairs = {f"layer{i}{j}": (i, j) for i in range(SERVERS) for j in range(i + 1, SERVERS)}
-    assert rows_of(**pairs, top=EVERYONE) == [
-        ("layer01, ..., layer67 (28 layers)", "each on 2 servers; 7 on every server"),
-        ("top", "on all servers (data parallel)"),
-    ]
-
-
-def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
-    grid = Grid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
-    placement = {"block0": (0, 1, 2, 3), "block1": (4, 5, 6, 7), "head": (4, 5, 6, 7)}
-    assert strategy_rows(Strategy("parallel", SERVERS, placement, grid=grid)) == [
-        ("all layers", "tensor 2, context 1, expert 1, data 2, pipeline 2; 4 microbatches"),
-        ("block0", "on servers 0-3"),
-        ("block1, head", "on servers 4-7"),
-    ]

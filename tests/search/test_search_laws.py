@@ -189,4 +189,4 @@ def test_objectives_choose_as_they_say(problem: Make) -> None:
 )
 def test_a_wrong_setting_is_one_line(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        Settings(**{field: value})  # type: ignore[arg-type]
+        Settings(**{field: value})

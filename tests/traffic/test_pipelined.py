@@ -33,7 +33,7 @@ COSTS_NOTHING = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
     given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
-    fabric = IdealSwitch(**given).build(traffic.servers, Demand(*traffic.demand()))  # type: ignore[arg-type]
+    fabric = IdealSwitch(**given).build(traffic.servers, Demand(*traffic.demand()))
     return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
@@ -224,7 +224,9 @@ def test_gradients_are_reduced_beside_the_last_backward_pass() -> None:
     passes = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("backward 0.3")]
     assert found.task_start[buckets].min() < found.task_finish[passes].max()
     for index in buckets:  # but none before its stage has seen the last microbatch
-        stage = 0 if 0 in traffic.tasks[index].group else 1  # type: ignore[union-attr]
+        bucket = traffic.tasks[index]
+        assert isinstance(bucket, Collective)
+        stage = 0 if 0 in bucket.group else 1
         begin = [number for number, task in enumerate(traffic.tasks) if task.name.startswith(f"backward {stage}.3")]
         assert found.task_start[index] >= found.task_finish[begin].min()
 

@@ -1,0 +1,59 @@
+"""The history of a search as it is drawn: every step, every simulation, the rounds that changed the topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow.report import history as histories
+from topoflow.report.history import History
+
+Make = Callable[..., History]
+
+
+def lines(report: History) -> Mapping[str, np.ndarray]:
+    axes = histories.draw(report).axes[0]
+    return {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
+
+
+def test_history_shows_every_step_and_simulation(make_history: Make) -> None:
+    history = make_history(steps=40, chains=4, rounds=2)
+    drawn = histories.draw(history).axes[0].get_lines()
+    points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
+    assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
+    assert len(lines(history)["simulated candidates"]) == 4
+    assert lines(history)["best so far (simulated)"].tolist() == [[160.0, 180.0], [320.0, 180.0]]
+
+
+def test_rounds_with_another_topology_are_marked(make_history: Make) -> None:
+    drawn = lines(make_history(rounds=3))
+    assert drawn["end of a round with a new topology"][0, 0] == 160.0
+    assert drawn["end of a round that kept its topology"][0, 0] == 320.0
+
+
+def all_zero(steps: int) -> dict[str, np.ndarray]:
+    names = ("round", "best", "current", "acceptance", "rate")
+    return {"proposals": np.arange(1.0, steps + 1)} | {name: np.zeros(steps) for name in names}
+
+
+@pytest.mark.parametrize("steps", [1, 20_000])
+def test_history_of_few_and_of_many_steps_can_be_drawn(make_history: Make, steps: int) -> None:
+    figure = histories.draw(replace(make_history(), **all_zero(steps)))
+    assert sum(len(line.get_xdata()) for line in figure.axes[0].get_lines()) < 50_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"best": np.zeros(3)}, r"history.best: expected \[H\] = \[80\], got \[3\]"),
+        ({"proposals": -np.arange(80.0)}, "history.proposals: must ascend"),
+    ],
+)
+def test_history_has_as_many_numbers_of_each_kind(
+    make_history: Make, change: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(make_history(), **change)

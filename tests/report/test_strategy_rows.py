@@ -1,0 +1,42 @@
+"""A strategy in a few rows: layers that are placed alike share one."""
+
+from __future__ import annotations
+
+from topoflow.report.strategy_rows import Row, strategy_rows
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.grid import Grid
+
+SERVERS = 8
+EVERYONE = tuple(range(SERVERS))
+
+
+def rows_of(**placement: tuple[int, ...]) -> list[Row]:
+    return strategy_rows(Strategy("hybrid", SERVERS, placement))
+
+
+def test_layers_that_are_held_alike_share_a_row() -> None:
+    tables = {f"table{number}": (number % 2,) for number in range(4)}
+    rows = rows_of(**tables, top=EVERYONE, bottom=EVERYONE, half=(0, 2, 4, 6))
+    assert rows == [
+        ("table0, ..., table3 (4 layers)", "each on one server; 0 to 2 on a server"),
+        ("top, bottom", "on all servers (data parallel)"),
+        ("half", "on servers 0, 2, ..., 6"),
+    ]
+
+
+def test_many_kinds_of_placement_are_told_by_how_many_servers_hold_a_layer() -> None:
+    pairs = {f"layer{i}{j}": (i, j) for i in range(SERVERS) for j in range(i + 1, SERVERS)}
+    assert rows_of(**pairs, top=EVERYONE) == [
+        ("layer01, ..., layer67 (28 layers)", "each on 2 servers; 7 on every server"),
+        ("top", "on all servers (data parallel)"),
+    ]
+
+
+def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
+    grid = Grid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
+    placement = {"block0": (0, 1, 2, 3), "block1": (4, 5, 6, 7), "head": (4, 5, 6, 7)}
+    assert strategy_rows(Strategy("parallel", SERVERS, placement, grid=grid)) == [
+        ("all layers", "tensor 2, context 1, expert 1, data 2, pipeline 2; 4 microbatches"),
+        ("block0", "on servers 0-3"),
+        ("block1, head", "on servers 4-7"),
+    ]
