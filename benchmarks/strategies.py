@@ -15,77 +15,40 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from measure import say
+from placements import FABRICS, Job, choices, job, settings
 
-from topoflow.cli.compare import check
-from topoflow.cli.grid import build, grid
 from topoflow.engine import bound
 from topoflow.engine.placement import place
 from topoflow.engine.strategy_bound import StrategyBound
-from topoflow.fabric.base import Demand, Fabric
-from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Workload
 
-SERVERS = 128
-FABRICS = {"topoopt": 4, "fat_tree": 1}  # name -> interfaces per server
 SETTINGS = {"chains": 32, "steps": 200}
-
-
-@dataclass(frozen=True)
-class Job:
-    """A DLRM, how it is spread, and the network that was built for that."""
-
-    workload: Workload
-    strategy: Strategy
-    fabric: Fabric
 
 
 def main() -> None:
     try:
-        chosen = settings(sys.argv[1:])
+        chosen = settings(sys.argv[1:], SETTINGS)
         for fabric, degree in FABRICS.items():
             measure(fabric, job(fabric, degree), **chosen)
     except ValueError as error:
         sys.exit(str(error))
 
 
-def settings(arguments: list[str]) -> dict[str, int]:
-    """``SETTINGS`` as the command line changes them. Raises ``ValueError`` for what is none."""
-    chosen = dict(SETTINGS)
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key not in SETTINGS or not value.isdigit() or int(value) < 1:
-            raise ValueError(f"{argument}: must be one of {', '.join(SETTINGS)} and a whole number of at least 1")
-        chosen[key] = int(value)
-    return chosen
-
-
-def job(fabric: str, degree: int) -> Job:
-    keys = ["workload=dlrm", "strategy=hybrid", f"servers={SERVERS}", f"fabric={fabric}", f"degree={degree}"]
-    (point,) = grid(keys, check, lambda done, total: None)
-    workload = build(point, "workload").build()
-    strategy = build(point, "strategy").place(workload, SERVERS)
-    demand = Demand(*lower(workload, strategy).demand())
-    return Job(workload, strategy, build(point, "fabric").build(SERVERS, demand))
-
-
 def measure(name: str, job: Job, chains: int, steps: int) -> None:
-    sizes = [1 << power for power in range(SERVERS.bit_length())]
-    choices = [tuple(range(first, first + size)) for size in sizes for first in range(0, SERVERS, size)]
-    hybrid = [choices.index(job.strategy.placement[layer.name]) for layer in job.workload.layers]
-    random = np.random.default_rng(0).integers(0, len(choices), (chains, len(hybrid)))
+    sets = choices()
+    hybrid = [sets.index(job.strategy.placement[layer.name]) for layer in job.workload.layers]
+    random = np.random.default_rng(0).integers(0, len(sets), (chains, len(hybrid)))
     path = f"strategies.{name}"
     begin = time.perf_counter()
     makespan = by_tasks(job)
     long_way = time.perf_counter() - begin
     begin = time.perf_counter()
-    bounds = {threads: StrategyBound(job.workload, job.fabric, choices, threads=threads) for threads in (1, 2)}
-    say(f"{path}.choices", len(choices))
+    bounds = {threads: StrategyBound(job.workload, job.fabric, sets, threads=threads) for threads in (1, 2)}
+    say(f"{path}.choices", len(sets))
     say(f"{path}.build_seconds", (time.perf_counter() - begin) / 2)
     say(f"{path}.difference_to_tasks", abs(float(bounds[1].makespans([hybrid])[0]) / makespan - 1))
     say(f"{path}.tasks.evaluations_per_second", 1 / long_way)

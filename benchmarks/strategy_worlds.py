@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from measure import say
-from strategies import FABRICS, SERVERS, Job, job
+from placements import FABRICS, SERVERS, Job, choices, job, settings
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
@@ -42,22 +42,11 @@ LONG_WAY = 4  # strategies of the peer
 
 def main() -> None:
     try:
-        chosen = settings(sys.argv[1:])
+        chosen = settings(sys.argv[1:], SETTINGS)
         for fabric, degree in FABRICS.items():
             measure(fabric, job(fabric, degree), **chosen)
     except ValueError as error:
         sys.exit(str(error))
-
-
-def settings(arguments: list[str]) -> dict[str, int]:
-    """``SETTINGS`` as the command line changes them. Raises ``ValueError`` for what is none."""
-    chosen = dict(SETTINGS)
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key not in SETTINGS or not value.isdigit() or int(value) < 1:
-            raise ValueError(f"{argument}: must be one of {', '.join(SETTINGS)} and a whole number of at least 1")
-        chosen[key] = int(value)
-    return chosen
 
 
 def measure(name: str, job: Job, strategies: int, batch: int) -> None:
@@ -89,11 +78,6 @@ def measure(name: str, job: Job, strategies: int, batch: int) -> None:
         say(f"{path}.{kind}.mean_tasks", float(np.mean([world.graph.tasks for world in made])))
         say(f"{path}.{kind}.long_way.strategies_per_second", 1 / long_way)
         say(f"{path}.{kind}.difference_to_long_way", float(np.max(np.abs(np.divide(found[:LONG_WAY], expected) - 1))))
-
-
-def choices() -> list[tuple[int, ...]]:
-    sizes = [1 << power for power in range(SERVERS.bit_length())]
-    return [tuple(range(first, first + size)) for size in sizes for first in range(0, SERVERS, size)]
 
 
 def walk(job: Job, count: int) -> list[Strategy]:

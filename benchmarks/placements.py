@@ -1,0 +1,50 @@
+"""What both benchmarks of placements measure: a DLRM on 128 servers, its networks, and where its layers may lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.cli.compare import check
+from topoflow.cli.grid import build, grid
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import Workload
+
+SERVERS = 128
+FABRICS = {"topoopt": 4, "fat_tree": 1}  # name -> interfaces per server
+
+
+@dataclass(frozen=True)
+class Job:
+    """A DLRM, how it is spread, and the network that was built for that."""
+
+    workload: Workload
+    strategy: Strategy
+    fabric: Fabric
+
+
+def job(fabric: str, degree: int) -> Job:
+    keys = ["workload=dlrm", "strategy=hybrid", f"servers={SERVERS}", f"fabric={fabric}", f"degree={degree}"]
+    (point,) = grid(keys, check, lambda done, total: None)
+    workload = build(point, "workload").build()
+    strategy = build(point, "strategy").place(workload, SERVERS)
+    demand = Demand(*lower(workload, strategy).demand())
+    return Job(workload, strategy, build(point, "fabric").build(SERVERS, demand))
+
+
+def choices() -> list[tuple[int, ...]]:
+    """The sets of servers that may hold a layer: aligned runs of 1, 2, 4 .. 128, which are 255."""
+    sizes = [1 << power for power in range(SERVERS.bit_length())]
+    return [tuple(range(first, first + size)) for size in sizes for first in range(0, SERVERS, size)]
+
+
+def settings(arguments: list[str], defaults: dict[str, int]) -> dict[str, int]:
+    """``defaults`` as the command line changes them. Raises ``ValueError`` for what is none."""
+    chosen = dict(defaults)
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in defaults or not value.isdigit() or int(value) < 1:
+            raise ValueError(f"{argument}: must be one of {', '.join(defaults)} and a whole number of at least 1")
+        chosen[key] = int(value)
+    return chosen
