@@ -93,8 +93,11 @@ def report(name: str, results: Sequence[Result]) -> None:
     say(f"{path}.sensitivity", max(r.sensitivity for r in results))
     say(f"{path}.bytes_per_flow_hop", bytes / max(hops, 1))
     say(f"{path}.bytes_per_task", bytes / tasks)
-    limit = statistics.fmean(r.bytes / (HOP_BYTES * r.hops + TASK_BYTES * r.tasks) for r in results)
-    say(f"{path}.bytes_of_48_per_flow_hop_and_64_per_task", limit)
+    allowed = [HOP_BYTES * r.hops + TASK_BYTES * r.tasks for r in results]
+    say(f"{path}.bytes_of_48_per_flow_hop_and_64_per_task", bytes / sum(allowed))
+    if len(results) > 1:
+        each = statistics.fmean(r.bytes / most for r, most in zip(results, allowed, strict=True))
+        say(f"{path}.mean_over_worlds.bytes_of_48_per_flow_hop_and_64_per_task", each)
 
 
 def progress(text: str) -> None:

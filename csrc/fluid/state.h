@@ -22,8 +22,8 @@ class Arena {
   }
 
   HD List list(int64_t n) {
-    int32_t* const size = take<int32_t>(1);
-    return {take<int32_t>(n + 1), size};  // append_if writes one too many
+    int32_t* const items = take<int32_t>(n + 2);  // append_if writes one too many; behind it the size
+    return {items, items ? items + n + 1 : nullptr};
   }
 
   HD Tournament tournament(int64_t n) {
