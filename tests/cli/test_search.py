@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 from topoflow.cli import main
 from topoflow.cli.grid import Point, build, grid
 from topoflow.cli.search import CONFIG, check, names
+from topoflow.search import alternate
 from topoflow.search.base import Plan
 from topoflow.search.problem import Settings
 
@@ -66,25 +64,28 @@ def test_the_same_command_gives_the_same_plan_and_another_seed_needs_another_fol
     assert main(["search", f"out={tmp_path / 'one'}", "seed=8", "resume=false", *SMALL]) == 0
 
 
-@pytest.mark.slow
-def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(tmp_path: Path) -> None:
+def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """SIGINT while chains walk; the same command again."""
-    arguments = ["servers=8", "workload.tables=8", "search.proposals=1600", "search.rounds=2", "seed=7"]
-    command = [str(Path(sys.executable).parent / "topoflow"), "search", *arguments]
-    whole = subprocess.run([*command, f"out={tmp_path / 'whole'}"], capture_output=True, timeout=240)
-    assert whole.returncode == 0
-    checkpoint = tmp_path / "broken" / "checkpoint.npz"
-    broken = [*command, f"out={tmp_path / 'broken'}"]
-    with subprocess.Popen(broken, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not checkpoint.exists():  # the first is written with the first step
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        stderr = process.communicate(timeout=60)[1]
-    assert (process.returncode, stderr) == (130, "topoflow search: interrupted\n")
+    whole, broken = ([f"out={tmp_path / name}", "seed=7", *SMALL] for name in ("whole", "broken"))
+    assert main(["search", *whole]) == 0
+    saved = []
+
+    def save_and_interrupt(*arguments: Any) -> None:
+        save(*arguments)
+        saved.append(arguments)
+        if len(saved) == 2:  # of the 4 steps that 64 proposals of 16 chains are
+            signal.raise_signal(signal.SIGINT)
+
+    save = alternate.save
+    monkeypatch.setattr(alternate, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(alternate, "save", save_and_interrupt)
+    capsys.readouterr()
+    assert main(["search", *broken]) == 130
+    assert capsys.readouterr().err == "topoflow search: interrupted\n"
     assert not (tmp_path / "broken" / "plan.json").exists()
-    again = subprocess.run(broken, capture_output=True, timeout=240)
-    assert again.returncode == 0
+    assert main(["search", *broken]) == 0
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 
 
