@@ -20,7 +20,7 @@ from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.blocks import Block, Blocks
 from topoflow.engine.paths import NO_PATH, Paths
 from topoflow.fabric.base import Fabric
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.base import Strategy, places
 from topoflow.traffic.base import Collective
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Workload
@@ -88,12 +88,10 @@ def _pairs(paths: Paths) -> Ints:
 def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Array]:
     if len(set(choices)) < len(choices):  # layers with the same holders reduce their gradients together
         raise ValueError(f"choices: must be {len(choices)} different sets, got {len(set(choices))}")
-    strategy = Strategy("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})
-    every = range(servers)
-    host = np.array([[strategy.host(name, server) for server in every] for name in strategy.placement], np.int32)
+    Strategy("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
     offsets = np.cumsum([0, *(len(holders) for holders in choices)])
     holder = np.concatenate([np.array(holders, np.int32) for holders in choices])
-    place = np.array([np.searchsorted(holders, hosts) for holders, hosts in zip(choices, host, strict=True)])
+    place = np.array([places(servers, holders) for holders in choices])
     row = offsets[:-1, None] + place  # [K, N]
     choice = np.repeat(np.arange(len(choices)), np.diff(offsets))
     return {
@@ -103,7 +101,7 @@ def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Arra
         "set": _sets(row, np.arange(servers), len(holder), servers),
         "samples": np.bincount(row.ravel(), minlength=len(holder)).astype(np.int32),
         "row": row.ravel().astype(np.int32),
-        "host": host.ravel(),
+        "host": holder[row].ravel(),
     }
 
 

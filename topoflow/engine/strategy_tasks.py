@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Floats, Offsets
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.base import Strategy, places
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, Workload
@@ -172,10 +172,8 @@ class _Spread(NamedTuple):
 
 
 def _spread(servers: int, holders: tuple[int, ...]) -> _Spread:
-    holds = np.zeros(servers, np.bool_)
-    holds[list(holders)] = True
-    place = np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
-    return _Spread(np.flatnonzero(holds), np.bincount(place), place)
+    place = places(servers, holders)
+    return _Spread(np.array(holders), np.bincount(place), place)
 
 
 class _Rows(NamedTuple):

@@ -59,7 +59,7 @@ class Contention:
         workload, n = self.problem.workload, self.problem.servers
         self.mp = ways(self.fabric, self.problem, "mp")
         self.slowness = np.append(1 / self.fabric.bandwidth, 0.0)  # [L + 1] s/B
-        self.host = _hosts(self.choices)  # [K, n]
+        self.host = self.choices.host  # [K, n]
         self.member = self.choices.member.astype(bool)
         self.samples = np.stack([np.bincount(row, minlength=n) for row in self.host])  # [K, n] servers computed for
         number = {layer.name: y for y, layer in enumerate(workload.layers)}
@@ -120,15 +120,6 @@ class Contention:
         if choice not in self.rings:
             self.rings[choice] = ring(self.fabric, self.problem, self.choices.holders[choice])
         return self.rings[choice]
-
-
-def _hosts(choices: Choices) -> Integers:
-    """[K, n] the server that computes the samples of each, as ``Strategy.host`` says."""
-    host = np.tile(np.arange(choices.servers), (choices.count, 1))
-    for row, holders in zip(host, choices.holders, strict=True):
-        others = np.setdiff1d(row, holders, assume_unique=True)
-        row[others] = np.array(holders)[np.arange(len(others)) % len(holders)]
-    return host
 
 
 class _Run:

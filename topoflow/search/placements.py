@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.base import Strategy, places
 from topoflow.workload.base import Workload
 
 Holders = tuple[int, ...]
@@ -49,6 +49,11 @@ class Choices:
         for number, holders in enumerate(self.holders):
             member[number, list(holders)] = 1
         return member
+
+    @cached_property
+    def host(self) -> NDArray[np.int64]:
+        """[K, n] the server that computes the samples of each."""
+        return np.array([np.array(holders)[places(self.servers, holders)] for holders in self.holders])
 
     def placement(self, workload: Workload, strategy: Strategy) -> NDArray[np.int32]:
         """[layers] the choice of every layer."""

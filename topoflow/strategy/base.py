@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topoflow.strategy.grid import Grid
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
@@ -45,10 +48,14 @@ class Strategy:
     def host(self, layer: str, server: int) -> int:
         """The server that computes ``layer`` for the samples of ``server``."""
         holders = self.placement[layer]
-        if server in holders:
-            return server
-        others = server - sum(holder < server for holder in holders)  # rank among the non-holders
-        return holders[others % len(holders)]
+        return holders[places(self.servers, holders)[server]]
+
+
+def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
+    """[servers] which of the ``holders`` computes the samples of each server: itself, or one after the other."""
+    holds = np.zeros(servers, np.bool_)
+    holds[list(holders)] = True
+    return np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
 
 
 class StrategyRule(Protocol):

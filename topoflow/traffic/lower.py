@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.base import Strategy, places
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.captured import lower_captured
@@ -149,9 +149,9 @@ class _Iteration:
 def _hosts(strategy: Strategy) -> dict[str, list[int]]:
     """Layer -> the server that computes it for the samples of server 0, 1, ..."""
     by_holders: dict[tuple[int, ...], list[int]] = {}
-    for layer, holders in strategy.placement.items():
+    for holders in strategy.placement.values():
         if holders not in by_holders:
-            by_holders[holders] = [strategy.host(layer, server) for server in range(strategy.servers)]
+            by_holders[holders] = [holders[place] for place in places(strategy.servers, holders)]
     return {layer: by_holders[holders] for layer, holders in strategy.placement.items()}
 
 
