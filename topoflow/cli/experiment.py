@@ -14,8 +14,9 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from rich.table import Table
 
-from topoflow.cli import compare
+from topoflow.cli.builder import DEFAULT_SERVERS
 from topoflow.cli.grid import Point, build, check_fields, grid
+from topoflow.cli.keys import check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.experiment.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
@@ -173,7 +174,7 @@ def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> 
     fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
     others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
     asked = [argument for argument in given if argument.partition("=")[0] not in others]
-    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], compare.check, lambda *_: None)
+    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check, lambda *_: None)
 
 
 def overrides(grid: Grid) -> list[str]:
@@ -217,7 +218,7 @@ def setup(planned: Planned) -> Setup:
         design=build(point, "fabric"),
         rival=None if planned.rival is None else build(planned.rival, "fabric"),
         prices=build(point, "prices"),
-        servers=compare.DEFAULT_SERVERS if config["servers"] is None else config["servers"],
+        servers=DEFAULT_SERVERS if config["servers"] is None else config["servers"],
         all_reduce=config["all_reduce"],
         routing=config["routing"],
         rings=config["rings"],

@@ -16,7 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoflow.cli import compare
+from topoflow.cli.builder import DEFAULT_SERVERS
 from topoflow.cli.grid import Point, build, grid, numbered, unique_names
+from topoflow.cli.keys import GROUPS, check_job
 from topoflow.cli.output import Output
 from topoflow.cli.search_files import report, row, write_overview, write_plan, write_result
 from topoflow.cli.search_progress import Searches
@@ -91,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/search.yaml`` does not have, before it is used."""
-    known = (*compare.GROUPS, *KEYS)
+    known = (*GROUPS, *KEYS)
     for key in sorted(set(config) - set(known)):
         raise ValueError(f"{key}: no such key; must be one of {', '.join(known)}")
     for key in known:
@@ -99,7 +101,7 @@ def check(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{key}: must be given")
     if not isinstance(config["resume"], bool):
         raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
-    compare.check_job(config)
+    check_job(config)
 
 
 def names(points: Sequence[Point]) -> list[str]:
@@ -114,7 +116,7 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
     workload = build(point, "workload").build()
     servers = point.config["servers"]
     if servers is None and workload.trace is None:
-        servers = compare.DEFAULT_SERVERS
+        servers = DEFAULT_SERVERS
     problem = Problem(
         workload=workload,
         start=build(point, "strategy").place(workload, servers),

@@ -1,0 +1,101 @@
+"""The keys of ``configs/compare.yaml`` and what they may be: laws that are checked before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from topoflow.engine.blocks import RINGS
+from topoflow.engine.checks import check_merge
+from topoflow.engine.collectives import ALGORITHMS
+from topoflow.engine.paths import ROUTINGS
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import RINGS as LOST_RINGS
+
+FIDELITIES = ("fluid", "bound")
+GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
+KEYS = (
+    "servers",
+    "bandwidth_gbps",
+    "degree",
+    "latency_us",
+    "all_reduce",
+    "routing",
+    "rings",
+    "fidelity",
+    "fluid",
+    "seed",
+    "fail",
+    "out",
+)
+FAIL = {"links": [], "fibers": [], "servers": [], "rings": "recover"}
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
+    unknown = sorted(set(config) - set(GROUPS) - set(KEYS))
+    if unknown:
+        raise ValueError(f"{unknown[0]}: no such key; must be one of {', '.join((*GROUPS, *KEYS))}")
+    missing = [key for key in (*GROUPS, *KEYS) if key not in config]
+    if missing:
+        raise ValueError(f"{missing[0]}: must be given")
+    check_job(config)
+    _check_merge(config["fluid"])
+    _check_fail(config["fail"])
+    for key, allowed in {"rings": RINGS, "fidelity": FIDELITIES}.items():
+        check_among(key, config[key], allowed)
+
+
+def check_job(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
+    _whole("servers", config["servers"], least=1, optional=True)
+    _whole("degree", config["degree"], least=1)
+    _whole("seed", config["seed"], least=0)
+    for key in ("bandwidth_gbps", "latency_us"):
+        value = config[key]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        law = "not be negative" if key == "latency_us" else "be positive"
+        if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
+            raise ValueError(f"{key}: must {law}, got {value!r}")
+    check_among("all_reduce", config["all_reduce"], ALGORITHMS["all_reduce"])
+    check_among("routing", config["routing"], ROUTINGS)
+
+
+def check_among(key: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of those ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _check_merge(settings: object) -> None:
+    if not isinstance(settings, Mapping) or set(settings) != {"merge"}:
+        raise ValueError(f"fluid: must be a mapping with the key merge, got {settings}")
+    check_merge("fluid.merge", settings["merge"])
+
+
+def _check_fail(fail: object) -> None:
+    if not isinstance(fail, Mapping) or set(fail) != set(FAIL):
+        raise ValueError(f"fail: must be a mapping with the keys {', '.join(FAIL)}, got {fail}")
+    for key in ("links", "fibers", "servers"):
+        numbers = fail[key]
+        listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
+        if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
+            raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
+    check_among("fail.rings", fail["rings"], LOST_RINGS)
+
+
+def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:
+    """Raise ``ValueError`` where what fails is not there, or nothing is left."""
+    for key, count in (("servers", fabric.servers), ("links", fabric.links), ("fibers", fabric.links)):
+        for each in fail[key]:
+            if not 0 <= each < count:
+                raise ValueError(f"fail.{key}: must be within 0..{count - 1}, got {each}")
+    if len(set(fail["servers"])) == fabric.servers:
+        raise ValueError(f"fail.servers: must leave at least one of {fabric.servers} servers, got {fail['servers']}")
+
+
+def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{key}: must be a whole number of at least {least}, got {value!r}")
