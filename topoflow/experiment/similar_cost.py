@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from topoflow.fabric.base import Demand, FabricDesign
+from topoflow.fabric.base import Demand, Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.units import gbps
 
@@ -36,12 +36,11 @@ def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices
     cost more than the rival.
     """
     asked: Any = design
-    demand = Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1.0})  # what is bought does not depend on it
-    budget = prices.cost(rival.build(servers, demand).bill)
+    budget = prices.cost(unwired(rival, servers).bill)
 
     def cost(link: float) -> float:
         """USD with links of so many B/s, a listed speed."""
-        return prices.cost(_with(asked, link).build(servers, demand).bill)
+        return prices.cost(unwired(_with(asked, link), servers).bill)
 
     most = asked.degree * asked.bandwidth
     link, spent = fastest_within(budget, most, listed_speeds(prices), cost)
@@ -49,6 +48,11 @@ def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices
         name = type(design).__name__
         raise ValueError(f"{name}: must cost at most the {budget:,.0f} USD of its rival, got {spent:,.0f} USD")
     return _with(asked, link), spent
+
+
+def unwired(design: FabricDesign, servers: int) -> Fabric:
+    """The design as it is bought: its bill does not depend on the demand, here an all-reduce among all."""
+    return design.build(servers, Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1.0}))
 
 
 def _with(design: Any, link: float) -> Any:

@@ -12,7 +12,7 @@ from topoflow.engine import fluid, reconfigure
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.placement import place
 from topoflow.experiment.base import Setup
-from topoflow.experiment.similar_cost import similar_cost
+from topoflow.experiment.similar_cost import similar_cost, unwired
 from topoflow.fabric.base import Demand, Fabric, FabricDesign
 from topoflow.search.alternate import search
 from topoflow.search.found import Found
@@ -72,7 +72,7 @@ class Simulation:
     @cached_property
     def unwired(self) -> Fabric:
         """The network before there is a job: what can be bought, not what a job does with it."""
-        return _unwired(self.design, self.setup.servers)
+        return unwired(self.design, self.setup.servers)
 
     @cached_property
     def fabric(self) -> Fabric:
@@ -123,7 +123,7 @@ class Simulation:
         setup = self.setup
         if setup.rival is not None:
             return similar_cost(setup.design, setup.rival, setup.servers, setup.prices)
-        return setup.design, setup.prices.cost(_unwired(setup.design, setup.servers).bill)
+        return setup.design, setup.prices.cost(unwired(setup.design, setup.servers).bill)
 
     @cached_property
     def _start(self) -> Strategy:
@@ -144,7 +144,3 @@ class Simulation:
             seed=setup.seed,
         )
         return search(problem, self.settings)
-
-
-def _unwired(design: FabricDesign, servers: int) -> Fabric:
-    return design.build(servers, Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1.0}))

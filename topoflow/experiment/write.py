@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -13,25 +12,8 @@ from pathlib import Path
 from topoflow import __version__
 from topoflow.experiment.base import Experiment, Picture, Row
 from topoflow.report.files import whole_folder
-
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-  body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1200px; margin: 2em auto; padding: 0 1em; }}
-  img {{ max-width: 100%; height: auto; }}
-  table {{ border-collapse: collapse; font-size: .9em; }}
-  th, td {{ padding: .3em .5em; text-align: right; border-bottom: 1px solid #e5e5e5; white-space: nowrap; }}
-  pre {{ background: #f6f6f6; padding: .8em; overflow-x: auto; font-size: .85em; }}
-</style></head><body>
-<h1>{title}</h1>
-<p>After {source}.</p>
-{pictures}
-<h2>In numbers</h2>
-{summary}
-<p>All numbers, in SI units, are in <code>result.json</code> and <code>rows.csv</code> beside this file.</p>
-<pre>{command}</pre>
-</body></html>
-"""
+from topoflow.report.page import figure, fill
+from topoflow.report.page import table as numbers
 
 
 def write(experiment: Experiment, rows: Sequence[Row], command: str, out: Path) -> None:
@@ -71,15 +53,12 @@ def table(rows: Sequence[Row]) -> str:
 def page(experiment: Experiment, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
     """One file that opens without a network."""
     keys = columns(summary)
-    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(shown(row.get(key)))}</td>" for key in keys) + "</tr>" for row in summary
-    )
-    return PAGE.format(
+    return fill(
+        "figure.html",
         title=escape(experiment.title),
         source=escape(experiment.source),
-        pictures="".join(map(_figure, pictures)),
-        summary=f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
+        pictures="".join(figure(picture.caption, picture.png) for picture in pictures),
+        summary=numbers(keys, [[shown(row.get(key)) for key in keys] for row in summary]),
         command=escape(command),
     )
 
@@ -89,11 +68,3 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "" if value is None else str(value)
-
-
-def _figure(picture: Picture) -> str:
-    data = base64.b64encode(picture.png).decode("ascii")
-    caption = escape(picture.caption)
-    return (
-        f"<figure><img alt='{caption}' src='data:image/png;base64,{data}'><figcaption>{caption}</figcaption></figure>"
-    )

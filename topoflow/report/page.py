@@ -60,7 +60,19 @@ def paragraphs(texts: Iterable[str], style: str = "") -> str:
 
 def gallery(pictures: Iterable[Picture[T]], images: Mapping[str, bytes]) -> str:
     """Those of the pictures that were drawn, each with its title and what to see in it."""
-    return "".join(_figure(picture, images[picture.file]) for picture in pictures if picture.file in images)
+    return "".join(
+        figure(picture.caption, images[picture.file], picture.title) for picture in pictures if picture.file in images
+    )
+
+
+def figure(caption: str, image: bytes, title: str = "") -> str:
+    """A PNG with its title, if it has one, and caption."""
+    heading = f"<h3>{escape(title)}</h3>" if title else ""
+    data = base64.b64encode(image).decode("ascii")
+    return (
+        f"<figure>{heading}<img alt='{escape(title or caption)}' src='data:image/png;base64,{data}'>"
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def _tables(report: Report) -> str:
@@ -71,12 +83,3 @@ def _tables(report: Report) -> str:
         rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
     return "".join(parts)
-
-
-def _figure(picture: Picture[T], image: bytes) -> str:
-    data = base64.b64encode(image).decode("ascii")
-    return (
-        f"<figure><h3>{escape(picture.title)}</h3>"
-        f"<img alt='{escape(picture.title)}' src='data:image/png;base64,{data}'>"
-        f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
-    )

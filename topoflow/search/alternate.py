@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,10 @@ class _Search:
     def __post_init__(self) -> None:
         self.judge = Judge(self.problem, self.settings.merge)
 
+    @cached_property
+    def key(self) -> dict[str, str]:
+        return key(self.problem, self.settings)
+
     def run(self) -> Found:
         given = self.space.start()
         wiring = Wiring(given, self.settings.emphasis[0])
@@ -100,7 +105,7 @@ class _Search:
     def _begin(self, strategy: Strategy, wiring: Wiring) -> Checkpoint:
         if self.path is None or not self.path.exists():
             return Checkpoint(0, strategy, wiring, None, False, History())
-        loaded = load(self.path, key(self.problem, self.settings))
+        loaded = load(self.path, self.key)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded
 
@@ -180,5 +185,5 @@ class _Search:
 
     def _save(self) -> None:
         if self.path is not None:
-            save(self.path, key(self.problem, self.settings), replace(self.at, history=self._history()))
+            save(self.path, self.key, replace(self.at, history=self._history()))
             self.saved = time.perf_counter()

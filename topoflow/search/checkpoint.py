@@ -31,6 +31,7 @@ from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
+# What reading an archive of anything raises; NotImplementedError: a compression or an encryption that zipfile lacks.
 DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, NotImplementedError, struct.error, zlib.error, zipfile.BadZipFile
 )  # fmt: skip

@@ -48,7 +48,7 @@ class Strategy:
     def host(self, layer: str, server: int) -> int:
         """The server that computes ``layer`` for the samples of ``server``."""
         holders = self.placement[layer]
-        return holders[places(self.servers, holders)[server]]
+        return holders[int(places(self.servers, holders)[server])]
 
 
 def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
