@@ -8,6 +8,7 @@
 #include "bound/levels.h"
 #include "bound/strategies.h"
 #include "fluid/batch.h"
+#include "fluid/circuits.h"
 #include "tensor.hpp"
 
 namespace py = pybind11;
@@ -286,6 +287,21 @@ void strategies(const py::dict& named, const std::string& step, int64_t servers,
   return cpu::strategies(batch);
 }
 
+void choose_circuits(const py::dict& named, int32_t degree, double discount) {
+  Arrays arrays(named);
+  const int64_t n = arrays.size("most");
+  const Circuits circuits{static_cast<int32_t>(n),
+                          degree,
+                          discount,
+                          arrays.take<double>("demand", n * n),
+                          arrays.take<int64_t>("sends", n),
+                          arrays.take<int64_t>("receives", n),
+                          arrays.take<int32_t>("most", n),
+                          arrays.take<int64_t>("count", n * n)};
+  const py::gil_scoped_release release;
+  circuits();
+}
+
 void levels(const py::dict& named) {
   Arrays arrays(named);
   const int64_t tasks = arrays.size("level");
@@ -326,5 +342,7 @@ PYBIND11_MODULE(_C, module) {
              "Placement strategies (csrc/bound/strategies.h names the arrays). The step \"build\" writes all that is "
              "kept of a placement and its makespan, \"propose\" what the makespan would be if one layer had another "
              "choice, \"accept\" makes it so where the mask is not 0.");
+  module.def("choose_circuits", &tf::choose_circuits, py::arg("arrays"), py::arg("degree"), py::arg("discount"),
+             "The circuits that serve a demand best (csrc/fluid/circuits.h names the arrays), on the CPU.");
   module.def("levels", &tf::levels, py::arg("arrays"), "The level of every task (csrc/bound/levels.h), on the CPU.");
 }

@@ -32,13 +32,13 @@ import numpy as np
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Floats, Pause, Timeline, World
-from topoflow.engine.circuits import Circuits
+from topoflow.engine.circuits import Circuits, choose_circuits
 from topoflow.engine.journey import Journey
 from topoflow.engine.reference import SAME
 from topoflow.engine.resume import path_latency, resume
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.base import Fabric, Reconfiguration
-from topoflow.fabric.circuit_heuristic import Counts, Matrix, choose_circuits, connect
+from topoflow.fabric.circuit_heuristic import Counts, Matrix, connect
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,94 @@
+// Which circuits serve a demand best: the highest demand gets one, then counts `discount` times, while its servers have
+// interfaces; the others are wired i to i + 1, i + 2, ..., one circuit per pair first.
+//   3 interfaces, 100 B from 0 to 1 and 40 B from 0 to 2, discount 1/2   -> 0 to 1, 0 to 1 (50), 0 to 2 (40)
+//
+// Every source knows the target to which it sends most, and looks again when what it sends there counts less or the
+// target has no interface left: so a circuit costs some rows of the demand, and not all of it.
+//
+// Source: TopoOpt (Wang et al., NSDI 2023), Algorithm 5; topoflow/fabric/circuit_heuristic.py is its plain twin and
+// says what the paper leaves open.
+#pragma once
+
+#include <cstdint>
+
+namespace topoflow {
+
+struct Circuits {
+  int32_t servers;    // n
+  int32_t degree;     // interfaces per server, at least 1
+  double discount;    // of a pair's next circuit
+  double* demand;     // in [n, n] B from server to server, not negative; out what the next circuit of each is worth
+  int64_t* sends;     // in [n] degree, out interfaces that are left
+  int64_t* receives;  // as sends
+  int32_t* most;      // [n] the target to which each source sends most, -1: none
+  int64_t* count;     // in [n, n] zeros; out circuits from server to server
+
+  void operator()() const {
+    for (int32_t i = 0; i < servers; ++i) look(i);
+    for (int32_t i; (i = highest()) >= 0;) {
+      const int32_t j = most[i];
+      join(i, j);
+      demand[at(i, j)] *= discount;
+      look(i);
+      if (receives[j] > 0) continue;
+      for (int32_t k = 0; k < servers; ++k)
+        if (most[k] == j) look(k);
+    }
+    wire_the_rest();
+  }
+
+ private:
+  int64_t at(int32_t i, int32_t j) const { return int64_t{i} * servers + j; }
+  int32_t stride(int32_t i) const { return most[i] > i ? most[i] - i : most[i] - i + servers; }
+
+  void join(int32_t i, int32_t j) const {
+    ++count[at(i, j)];
+    --sends[i];
+    --receives[j];
+  }
+
+  // Of equal demands the next server's is the highest.
+  void look(int32_t i) const {
+    most[i] = -1;
+    if (sends[i] == 0) return;
+    double high = 0;
+    const auto among = [&](int32_t first, int32_t end) {
+      for (int32_t j = first; j < end; ++j) {
+        if (!(demand[at(i, j)] > high) || receives[j] == 0) continue;
+        high = demand[at(i, j)];
+        most[i] = j;
+      }
+    };
+    among(i + 1, servers);
+    among(0, i);
+  }
+
+  // The source of the highest demand, of equal ones that with the closest target; -1: there is none.
+  int32_t highest() const {
+    int32_t found = -1;
+    double high = 0;
+    for (int32_t i = 0; i < servers; ++i) {
+      if (most[i] < 0) continue;
+      const double value = demand[at(i, most[i])];
+      if (value < high || (value == high && stride(i) >= stride(found))) continue;
+      high = value;
+      found = i;
+    }
+    return found;
+  }
+
+  void wire_the_rest() const {
+    int64_t free = 0;
+    for (int32_t i = 0; i < servers; ++i) free += sends[i];
+    for (int32_t parallel = 0; parallel < degree; ++parallel)
+      for (int32_t stride = 1; stride < servers; ++stride)
+        for (int32_t i = 0; i < servers; ++i) {
+          const int32_t j = (i + stride) % servers;
+          if (sends[i] == 0 || receives[j] == 0 || count[at(i, j)] > parallel) continue;
+          join(i, j);
+          if (--free == 0) return;
+        }
+  }
+};
+
+}  // namespace topoflow
