@@ -1,15 +1,13 @@
 """The tasks of one iteration of a placement strategy as arrays: those of ``traffic.lower``, in its order.
 
-A *row* is a layer and one of its holders, which computes it for its own samples and for those of others. A *parcel* is
-all that one server owes another for a layer: it is sent forth as activations and back as gradients, unless both are one
-server. Tasks are numbered
+Rows and parcels are those of ``parcels.py``: a parcel is sent forth as activations and back as gradients, unless both
+ends are one server. Tasks are numbered
 
     forward    layer by layer: the parcels that are sent, then the rows
     backward   the last layer first: its rows, the parcels that are sent back, the bucket that it completes, if it does
     optimizer  server by server
 
-Shapes: N servers, Y layers, R rows, E edges (a layer and one of its inputs), M parcels, I inputs of parcels (a parcel
-and a row whose activations are in it), X parcels that are sent, K tasks, D dependencies.
+Shapes: as there, and K tasks, D dependencies.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Floats, Offsets
-from topoflow.strategy.base import Strategy, places
+from topoflow.engine.parcels import Parcels, Rows, Spread, distinct, edges_of, parcels_of, spread
+from topoflow.strategy.base import Strategy
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, Workload
@@ -61,14 +60,14 @@ class StrategyTasks:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
         self.workload = workload
         self.number = {layer.name: index for index, layer in enumerate(workload.layers)}
-        self.edges = _edges(workload, self.number)
+        self.edges = edges_of(workload, self.number)
         self.times = _Times(workload, servers)
-        self.spreads: dict[tuple[int, tuple[int, ...]], _Spread] = {}  # of the servers and holders there were
+        self.spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # of the servers and holders there were
 
     def of(self, strategy: Strategy) -> Iteration:
         """Raises ``ValueError`` for a strategy with a grid, and for one that does not place a layer."""
         rows = self._rows(strategy)
-        parcels = _parcels(rows, self.edges)
+        parcels = parcels_of(rows, self.edges)
         buckets = {self.number[each.layers[-1]]: each for each in gradient_buckets(self.workload, strategy)}
         numbers = _numbers(rows, parcels, list(buckets))
         reduced = {int(numbers.bucket[layer]): bucket for layer, bucket in buckets.items()}
@@ -88,7 +87,7 @@ class StrategyTasks:
             buckets=reduced,
         )
 
-    def _rows(self, strategy: Strategy) -> _Rows:
+    def _rows(self, strategy: Strategy) -> Rows:
         if strategy.grid is not None:
             raise ValueError(f"{strategy.name}.grid: must be none for a placement of layers, got one")
         for name in self.number:
@@ -97,7 +96,7 @@ class StrategyTasks:
         spreads = [self._spread(strategy.servers, strategy.placement[name]) for name in self.number]
         count = np.array([len(spread.holder) for spread in spreads])
         first = np.concatenate([[0], np.cumsum(count)])
-        return _Rows(
+        return Rows(
             servers=strategy.servers,
             first=first,
             layer=np.repeat(np.arange(len(spreads)), count),
@@ -106,32 +105,19 @@ class StrategyTasks:
             of=np.array([spread.place for spread in spreads]) + first[:-1, None],
         )
 
-    def _spread(self, servers: int, holders: tuple[int, ...]) -> _Spread:
+    def spread(self, servers: int, holders: tuple[int, ...]) -> Spread:
         key = servers, holders
         if key not in self.spreads:
-            self.spreads[key] = _spread(servers, holders)
+            self.spreads[key] = spread(servers, holders)
         return self.spreads[key]
 
-    def _seconds(self, rows: _Rows, numbers: _Numbers) -> Floats:
+    def _seconds(self, rows: Rows, numbers: _Numbers) -> Floats:
         replicated = np.diff(rows.first)[rows.layer] > 1
         times = self.times.of(rows.layer, rows.samples, replicated)
         seconds = np.zeros(numbers.tasks)
         seconds[numbers.forward], seconds[numbers.backward] = times[:, 0], times[:, 1]
         seconds[numbers.update] = np.bincount(rows.server, weights=times[:, 2])[numbers.servers]
         return seconds
-
-
-class _Edges(NamedTuple):
-    consumer: Offsets  # [E] layer
-    input: Offsets  # [E] layer
-    bytes: Floats  # [E] for the samples of one server
-
-
-def _edges(workload: Workload, number: dict[str, int]) -> _Edges:
-    ends = [(number[layer.name], number[earlier]) for layer in workload.layers for earlier in layer.after]
-    consumer, earlier = np.array(ends, np.int64).reshape(-1, 2).T
-    outputs = np.array([layer.output_elements for layer in workload.layers], np.float64)
-    return _Edges(consumer, earlier, outputs[earlier] * (workload.batch_per_server * workload.element_bytes))
 
 
 class _Times:
@@ -163,64 +149,6 @@ class _Times:
         )
 
 
-class _Spread(NamedTuple):
-    """What ``Strategy.host`` says of one set of H holders."""
-
-    holder: Offsets  # [H] server
-    samples: Offsets  # [H] in those of one server
-    place: Offsets  # [N] which of the holders has the samples of each server
-
-
-def _spread(servers: int, holders: tuple[int, ...]) -> _Spread:
-    place = places(servers, holders)
-    return _Spread(np.array(holders), np.bincount(place), place)
-
-
-class _Rows(NamedTuple):
-    servers: int
-    first: Offsets  # [Y+1] of each layer
-    layer: Offsets  # [R]
-    server: Offsets  # [R]
-    samples: Offsets  # [R] in those of one server
-    of: Offsets  # [Y, N] row in which the samples of each server are
-
-
-class _Parcels(NamedTuple):
-    """By layer, source and target."""
-
-    layer: Offsets  # [M] that reads it
-    source: Offsets  # [M] server
-    target: Offsets  # [M] server
-    row: Offsets  # [M] that reads it
-    bytes: Floats  # [M]
-    sent: Offsets  # [X] those between two servers
-    holds: tuple[Offsets, Offsets]  # [I] parcel, [I] row whose activations are in it
-
-    def sent_for(self, layers: int) -> Offsets:
-        """[Y] how many are sent for each layer."""
-        return np.bincount(self.layer[self.sent], minlength=layers)
-
-
-def _parcels(rows: _Rows, edges: _Edges) -> _Parcels:
-    made, read = rows.of[edges.input].ravel(), rows.of[edges.consumer].ravel()  # [E N] rows
-    ends = rows.server[made] * rows.servers + rows.server[read]
-    key = np.repeat(edges.consumer, rows.servers) * rows.servers**2 + ends
-    parcel, of = np.unique(key, return_inverse=True)
-    of = of.reshape(-1)
-    row = np.zeros(len(parcel), np.int64)
-    row[of] = read
-    source, target = parcel // rows.servers % rows.servers, parcel % rows.servers
-    return _Parcels(
-        layer=parcel // rows.servers**2,
-        source=source,
-        target=target,
-        row=row,
-        bytes=np.bincount(of, weights=np.repeat(edges.bytes, rows.servers), minlength=len(parcel)).astype(np.float64),
-        sent=np.flatnonzero(source != target),
-        holds=np.divmod(_distinct(of * len(rows.layer) + made), len(rows.layer)),
-    )
-
-
 class _Numbers(NamedTuple):
     """Tasks."""
 
@@ -234,7 +162,7 @@ class _Numbers(NamedTuple):
     tasks: int  # K
 
 
-def _numbers(rows: _Rows, parcels: _Parcels, completing: list[int]) -> _Numbers:
+def _numbers(rows: Rows, parcels: Parcels, completing: list[int]) -> _Numbers:
     """``completing`` are the layers that complete a bucket, one each."""
     computed = np.diff(rows.first)  # [Y]
     sent = parcels.sent_for(len(computed))
@@ -261,14 +189,14 @@ def _numbers(rows: _Rows, parcels: _Parcels, completing: list[int]) -> _Numbers:
     )
 
 
-def _after(rows: _Rows, parcels: _Parcels, numbers: _Numbers, buckets: dict[int, Bucket]) -> tuple[Offsets, Offsets]:
+def _after(rows: Rows, parcels: Parcels, numbers: _Numbers, buckets: dict[int, Bucket]) -> tuple[Offsets, Offsets]:
     """Offsets [K+1] and tasks [D]: what each waits for, ascending, and at last the compute before it on its server.
 
     The key of ``buckets`` is the layer that completes one.
     """
     tasks = numbers.tasks
     pairs = [*_passes(parcels, numbers), *_reductions(rows, numbers, buckets)]
-    key = _distinct(np.concatenate([task * tasks + earlier for task, earlier in pairs]))
+    key = distinct(np.concatenate([task * tasks + earlier for task, earlier in pairs]))
     task, earlier = np.divmod(key, tasks)
     late, before = _in_order(rows, numbers)
     at = np.searchsorted(key, late * tasks + before)
@@ -282,7 +210,7 @@ def _after(rows: _Rows, parcels: _Parcels, numbers: _Numbers, buckets: dict[int,
     return offsets, after
 
 
-def _passes(parcels: _Parcels, numbers: _Numbers) -> list[tuple[Offsets, Offsets]]:
+def _passes(parcels: Parcels, numbers: _Numbers) -> list[tuple[Offsets, Offsets]]:
     """Tasks of the forward and the backward pass, and for each one that it waits for."""
     sent, (parcel, made) = parcels.sent, parcels.holds
     stays = numbers.forth[parcel] < 0  # [I]
@@ -297,7 +225,7 @@ def _passes(parcels: _Parcels, numbers: _Numbers) -> list[tuple[Offsets, Offsets
     ]
 
 
-def _reductions(rows: _Rows, numbers: _Numbers, buckets: dict[int, Bucket]) -> list[tuple[Offsets, Offsets]]:
+def _reductions(rows: Rows, numbers: _Numbers, buckets: dict[int, Bucket]) -> list[tuple[Offsets, Offsets]]:
     """Buckets and updates, and for each one task that it waits for."""
     _, first = np.unique(rows.server, return_index=True)
     update = np.full(rows.servers, -1)
@@ -315,16 +243,10 @@ def _reductions(rows: _Rows, numbers: _Numbers, buckets: dict[int, Bucket]) -> l
     return pairs
 
 
-def _in_order(rows: _Rows, numbers: _Numbers) -> tuple[Offsets, Offsets]:
+def _in_order(rows: Rows, numbers: _Numbers) -> tuple[Offsets, Offsets]:
     """Computes, and the one before each on its server."""
     task = np.concatenate([numbers.forward, numbers.backward, numbers.update])
     server = np.concatenate([rows.server, rows.server, numbers.servers])
     order = np.argsort(server * numbers.tasks + task)
     same = np.flatnonzero(np.diff(server[order]) == 0)
     return task[order[same + 1]], task[order[same]]
-
-
-def _distinct(keys: Offsets) -> Offsets:
-    """``keys`` ascending, each once. They are runs that ascend, which a merge sort puts together fast."""
-    ordered = np.sort(keys, kind="stable")
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(keys) else keys
