@@ -5,58 +5,29 @@ The oracle is the long way: ``lower`` and ``place``, which have tests of their o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.cli.compare import check
-from topoflow.cli.grid import build, grid
 from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.placement import place
 from topoflow.engine.strategy_tasks import StrategyTasks
 from topoflow.engine.strategy_world import StrategyWorlds
-from topoflow.fabric.base import Demand, Fabric
-from topoflow.fabric.expander import Expander
-from topoflow.fabric.fat_tree import FatTree
-from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.fabric.ring import Ring
+from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, Workload
-from topoflow.workload.gpu import Gpu
 
-GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+
+LAW = settings(max_examples=60)
 GRID = Grid(1, 1, 1, 4, 1, 1, 2, (("A",),))
-NOTHING = Demand(np.zeros((1, 1)), {})
-
-
-@st.composite
-def layers(draw: st.DrawFn, most: int = 8) -> tuple[Layer, ...]:
-    """Up to ``most`` layers, each reading any earlier ones."""
-    drawn: list[Layer] = []
-    for index in range(draw(st.integers(1, most))):
-        earlier = [layer.name for layer in drawn]
-        after = draw(st.lists(st.sampled_from(earlier), max_size=3)) if earlier else []
-        kind = draw(st.sampled_from(["dense", "table"]))
-        size = draw(st.sampled_from([0, 10**4, 10**6, 10**7]))
-        outputs = draw(st.integers(0, 1000))
-        flops = draw(st.floats(0, 1e9))
-        drawn.append(Layer(f"L{index}", kind, size, flops, outputs, 2 * outputs, tuple(after), sparse=kind == "table"))
-    return tuple(drawn)
-
-
-def fabrics(servers: int, latency: float) -> list[Fabric]:
-    interface = {"bandwidth": 1e9, "degree": 2, "latency": latency}
-    designs: list[Any] = [IdealSwitch(**interface), FatTree(**interface)]
-    if servers > 2:
-        designs += [Expander(**interface, seed=1), Ring(**interface)]
-    return [design.build(servers, NOTHING) for design in designs]
 
 
 def some_holders(random: np.random.Generator, servers: int) -> tuple[int, ...]:
@@ -106,21 +77,15 @@ def the_long_way(workload: Workload, strategy: Strategy, fabric: Fabric, **how: 
     return place(lower(workload, strategy), fabric, name=strategy.name, rings="flows", **how)
 
 
-def job(*keys: str) -> tuple[Workload, Strategy, Fabric]:
-    """A job, its hybrid strategy and the network that is built for it, from the configs."""
-    (point,) = grid(["strategy=hybrid", *keys], check, lambda done, total: None)
-    workload = build(point, "workload").build()
-    strategy = build(point, "strategy").place(workload, point.config["servers"])
-    demand = Demand(*lower(workload, strategy).demand())
-    return workload, strategy, build(point, "fabric").build(strategy.servers, demand)
-
-
 @LAW
 @given(data=st.data())
-def test_it_is_the_world_of_the_tasks_for_any_layers_any_holders_and_any_fabric(data: st.DataObject) -> None:
+def test_it_is_the_world_of_the_tasks_for_any_layers_any_holders_and_any_fabric(
+    data: st.DataObject,
+    workloads: st.SearchStrategy[Workload],
+    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
+) -> None:
     servers = data.draw(st.integers(1, 6))
-    workload = Workload("some", data.draw(layers()), data.draw(st.integers(1, 64)), GPU, data.draw(st.integers(1, 3)))
-    fabric = data.draw(st.sampled_from(fabrics(6, data.draw(st.sampled_from([0.0, 1e-6, 1e-3])))))
+    workload, fabric = data.draw(workloads), data.draw(fabrics(6))
     algorithms = ["ring", "hierarchical", "halving_doubling", "double_binary_tree", "hierarchical_tree"]
     how: dict[str, Any] = {
         "all_reduce": data.draw(st.sampled_from(algorithms)),
@@ -147,7 +112,7 @@ def test_it_is_the_world_of_the_tasks_for_any_layers_any_holders_and_any_fabric(
     ids=lambda value: value[0].partition("=")[2] if isinstance(value, list) else str(value),
 )
 def test_it_runs_as_the_tasks_of_the_jobs_of_the_paper_do(
-    workload: list[str], servers: int, all_reduce: str, routing: str, fabric: str
+    workload: list[str], servers: int, all_reduce: str, routing: str, fabric: str, job: Job
 ) -> None:
     model, hybrid, network = job(
         *workload, f"fabric={fabric}", f"servers={servers}", "degree=4" if servers > 4 else "degree=2"
@@ -163,9 +128,9 @@ def test_it_runs_as_the_tasks_of_the_jobs_of_the_paper_do(
 
 @LAW
 @given(data=st.data())
-def test_its_demand_is_that_of_the_tasks(data: st.DataObject) -> None:
+def test_its_demand_is_that_of_the_tasks(data: st.DataObject, workloads: st.SearchStrategy[Workload]) -> None:
     servers = data.draw(st.integers(1, 6))
-    workload = Workload("some", data.draw(layers()), data.draw(st.integers(1, 64)), GPU, data.draw(st.integers(1, 3)))
+    workload = data.draw(workloads)
     strategy = some_strategy(workload, servers, data.draw(st.integers(0, 99)), bucket_bytes=10**7)
     found, groups = StrategyTasks(workload, servers).of(strategy).demand(servers)
     expected, reduced = lower(workload, strategy).demand()
@@ -173,7 +138,7 @@ def test_its_demand_is_that_of_the_tasks(data: st.DataObject) -> None:
     assert list(groups.items()) == list(reduced.items())
 
 
-def test_worlds_that_were_made_before_do_not_change_a_byte() -> None:
+def test_worlds_that_were_made_before_do_not_change_a_byte(job: Job) -> None:
     model, hybrid, network = job("workload=dlrm", "workload.tables=20", "servers=16", "fabric=fat_tree")
     worlds = StrategyWorlds(model, network)
     for seed in range(4):
@@ -183,9 +148,13 @@ def test_worlds_that_were_made_before_do_not_change_a_byte() -> None:
         assert getattr(found, array).tobytes() == getattr(fresh, array).tobytes()
 
 
-def test_a_world_has_the_name_of_its_strategy_or_its_own() -> None:
-    model = Workload("one", (Layer("A", "dense", 1, 1.0, 1, 1),), 1, GPU)
-    worlds = StrategyWorlds(model, IdealSwitch(bandwidth=1e9, degree=1, latency=0.0).build(4, NOTHING))
+@pytest.fixture(scope="module")
+def worlds(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> StrategyWorlds:
+    """Of one layer, A, on a switch of 4 servers."""
+    return StrategyWorlds(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(4))
+
+
+def test_a_world_has_the_name_of_its_strategy_or_its_own(worlds: StrategyWorlds) -> None:
     strategy = Strategy("all", 4, {"A": (0, 1, 2, 3)})
     assert (worlds.world(strategy).name, worlds.world(strategy, name="mine").name) == ("all", "mine")
 
@@ -193,7 +162,7 @@ def test_a_world_has_the_name_of_its_strategy_or_its_own() -> None:
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        (Strategy("s", 2, {}), r"^strategy\.placement: must place every layer of one, got no 'A'$"),
+        (Strategy("s", 2, {}), r"^strategy\.placement: must place every layer of some, got no 'A'$"),
         (Strategy("s", 9, {"A": (0,)}), r"^s\.servers: must be at most the 4 of ideal_switch, got 9$"),
         (
             Strategy("s", 2, {"A": (0,)}, grid=GRID),
@@ -201,9 +170,9 @@ def test_a_world_has_the_name_of_its_strategy_or_its_own() -> None:
         ),
     ],
 )
-def test_strategies_that_are_no_placement_are_refused_in_one_line(strategy: Strategy, message: str) -> None:
-    model = Workload("one", (Layer("A", "dense", 1, 1.0, 1, 1),), 1, GPU)
-    worlds = StrategyWorlds(model, IdealSwitch(bandwidth=1e9, degree=1, latency=0.0).build(4, NOTHING))
+def test_strategies_that_are_no_placement_are_refused_in_one_line(
+    strategy: Strategy, message: str, worlds: StrategyWorlds
+) -> None:
     with pytest.raises(ValueError, match=message):
         worlds.world(strategy)
 
@@ -215,7 +184,8 @@ def test_strategies_that_are_no_placement_are_refused_in_one_line(strategy: Stra
         ({"routing": "guess"}, r"^routing: must be one of ecmp, spray"),
     ],
 )
-def test_what_there_is_not_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
-    model = Workload("one", (Layer("A", "dense", 1, 1.0, 1, 1),), 1, GPU)
+def test_what_there_is_not_is_refused_in_one_line(
+    change: dict[str, Any], message: str, make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+) -> None:
     with pytest.raises(ValueError, match=message):
-        StrategyWorlds(model, IdealSwitch(bandwidth=1e9, degree=1, latency=0.0).build(4, NOTHING), **change)
+        StrategyWorlds(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(4), **change)
