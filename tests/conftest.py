@@ -1,4 +1,4 @@
-"""What tests share: where the real traces are, and how the command line is called."""
+"""What tests share: the examples of a law, where the real traces are, and how the command line is called."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A law is tried on the same examples in every run, so that what has passed does not fail where nothing changed;
+# pytest --hypothesis-profile=anew draws others. How long an example takes tells of the machine, not of the law.
+settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("anew"), derandomize=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

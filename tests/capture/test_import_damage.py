@@ -26,7 +26,7 @@ from topoflow.capture.parts import Source
 damage = settings(
     max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
     deadline=timedelta(seconds=20),
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 # What a damaged or hostile JSON document may hold where a number, text, list or object was.
 HOSTILE = st.sampled_from(

@@ -60,7 +60,7 @@ traces = st.builds(
     source=st.text(max_size=10),
     notes=st.lists(st.text(max_size=10), max_size=3).map(tuple),
 )
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
@@ -18,7 +18,7 @@ from topoflow.fabric.base import Demand
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic
 
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=60)
 
 capacities = st.one_of(st.sampled_from([1e9, 2e9, 12.5e9]), st.floats(1e6, 1e12))
 sizes = st.one_of(st.sampled_from([0.0, 1.0, 1e6, 1e9]), st.floats(1.0, 1e12))

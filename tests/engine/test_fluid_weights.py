@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import fluid, reference
 
-LAW = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+LAW = settings(max_examples=60)
 
 capacities = st.one_of(st.sampled_from([1e9, 2e9, 3e9, 12.5e9]), st.floats(1e3, 1e14))
 sizes = st.one_of(st.sampled_from([0.0, 1.0, 1e6, 1e9]), st.floats(1.0, 1e15))

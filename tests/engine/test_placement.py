@@ -290,7 +290,7 @@ OPS = st.sampled_from([(op, algorithm) for op, allowed in collectives.ALGORITHMS
 
 
 @given(OPS, st.integers(1, 9), st.integers(1, 3), st.sampled_from([0.0, 1.0, 3e6]), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
     choice: tuple[str, str], n: int, local: int, size: float, data: st.DataObject
 ) -> None:

@@ -59,7 +59,7 @@ def both(fabric: Fabric, *tasks: Task, **how: str) -> tuple[Timeline, Timeline]:
 
 
 @given(RINGED, st.lists(st.tuples(st.floats(1e9, 1e12), st.floats(0, 1e-3)), min_size=2, max_size=9), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_alone_on_links_of_its_own_a_ring_takes_the_same_time_as_flows(
     choice: tuple[str, str], links: list[tuple[float, float]], local: int
 ) -> None:
@@ -78,7 +78,7 @@ def test_alone_on_links_of_its_own_a_ring_takes_the_same_time_as_flows(
 
 
 @given(RINGED, st.integers(2, 12), st.integers(1, 3), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n: int, rings: int, shuffle) -> None:
     op, algorithm = choice
     group = tuple(range(n))

@@ -356,7 +356,7 @@ def test_what_is_no_world_is_one_line(tmp_path: Path, text: str) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_bytes_are_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bytes.json"
     path.write_bytes(content)
@@ -381,7 +381,7 @@ JUNK = st.one_of(
 
 
 @given(st.lists(st.tuples(st.sampled_from(places(WORLD)), st.one_of(st.just(...), JUNK)), min_size=1, max_size=3))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mutated_world_is_an_error_or_a_right_answer(
     tmp_path: Path, changes: list[tuple[tuple[Any, ...], Any]]
 ) -> None:
@@ -438,7 +438,7 @@ def worlds(draw: st.DrawFn) -> Json:
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_kernel_and_twin_agree_on_any_world_file(tmp_path: Path, world: Json) -> None:
     found = flows(tmp_path, world)
     for row in world["tasks"]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.experiment.similar_cost import fastest_within, listed_speeds, similar_cost
@@ -62,7 +62,6 @@ def test_it_costs_as_much_or_is_as_fast(table: str, degree: int, speed: float) -
 
 
 @given(st.floats(1, 1e4), st.floats(1, 2), st.floats(1, 2000))
-@settings(deadline=None)
 def test_more_money_never_buys_slower_links(budget: float, more: float, most: float) -> None:
     def cost(link: float) -> float:
         return 3.0 + link / gbps(1)  # in proportion to speed: the line is exact

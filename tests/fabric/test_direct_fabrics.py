@@ -29,7 +29,7 @@ def graph(fabric: Fabric) -> networkx.DiGraph:
 
 
 @given(dims=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda dims: 1 < np.prod(dims) <= 40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_torus_is_the_product_of_rings_and_its_routes_are_shortest_paths(dims: list[int]) -> None:
     servers = int(np.prod(dims))
     fabric = build(Torus(B, 6, 1e-6, dims), servers)
@@ -109,7 +109,7 @@ def test_two_servers_in_a_ring_share_all_interfaces() -> None:
 
 
 @given(servers=st.integers(4, 40), degree=st.integers(2, 6), seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_an_expander_is_simple_regular_and_connected(servers: int, degree: int, seed: int) -> None:
     if degree < servers and servers * degree % 2 == 0:
         fabric = build(Expander(B, degree, 1e-6, seed), servers)

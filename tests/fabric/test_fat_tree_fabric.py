@@ -75,7 +75,7 @@ def test_equal_cost_paths_of_a_fat_tree_are_1_then_k_half_then_k_half_squared() 
     assert len(build(FatTree(B, 1, 1e-6, radix=8, oversubscription=2), 128).route(0, 127, "mp")) == 8
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(servers=st.integers(1, 24), oversubscription=st.sampled_from([1, 2]))
 def test_closed_form_routes_of_a_fat_tree_are_all_shortest_paths(servers: int, oversubscription: int) -> None:
     assert_routes_are_all_shortest_paths(build(FatTree(B, 1, 1e-6, oversubscription=oversubscription), servers))
@@ -88,7 +88,7 @@ def test_the_default_radix_is_the_smallest_that_holds_the_servers(servers: int, 
     assert tree.radix == step or (tree.radix - step) ** 3 // 4 < servers
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(servers=st.integers(1, 20), leaf=st.sampled_from([1, 2, 4, 6]), spines=st.integers(1, 4))
 def test_closed_form_routes_of_a_leaf_spine_are_all_shortest_paths(servers: int, leaf: int, spines: int) -> None:
     if leaf >= spines:

@@ -155,7 +155,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(content=st.binary(max_size=60) | st.builds(lambda rows: json.dumps({"links": rows}).encode(), st.lists(JSON)))
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_any_bytes_are_a_list_of_links_or_a_clear_error(
@@ -178,7 +178,7 @@ NAMES = st.text(min_size=1, max_size=4).filter(str.isprintable)  # others would 
 
 
 @given(pairs=st.lists(st.tuples(NAMES, NAMES).filter(lambda p: p[0] != p[1]), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_name_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]) -> None:
     path = tmp_path_factory.getbasetemp() / "names.json"
     path.write_text(json.dumps({"links": [row(*pair) for pair in pairs]}))

@@ -35,7 +35,7 @@ def pipeline(stages: int, size: int, buffer: float, moved: float) -> Demand:
 
 
 @given(st.integers(2, 20), st.integers(1, 8), st.floats(0, 1e10), st.integers(0, 10**6), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_one_group_of_everyone_gets_the_degrees_of_algorithm_1(
     servers: int, degree: int, buffer: float, seed: int, density: float
 ) -> None:
@@ -51,7 +51,7 @@ def test_one_group_of_everyone_gets_the_degrees_of_algorithm_1(
 
 
 @given(st.integers(2, 8), st.integers(2, 8), st.integers(1, 8), st.integers(0, 10**6), st.floats(0.1, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_that_send_each_other_nothing_have_the_shares_they_would_have_alone(
     left: int, right: int, degree: int, seed: int, density: float
 ) -> None:

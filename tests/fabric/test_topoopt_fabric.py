@@ -125,7 +125,7 @@ def test_coin_change_pays_every_distance_with_the_fewest_coins(size: int, degree
 
 
 @given(size=st.integers(2, 12), seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_matching_has_the_largest_weight_that_there_is(size: int, seed: int) -> None:
     weights = np.random.default_rng(seed).random((size, size)) * 1e9
     weights = weights + weights.T
@@ -180,7 +180,7 @@ def test_groups_that_share_no_server_do_not_share_degrees_either() -> None:
 
 
 @given(demands())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_server_has_more_circuits_than_ports_and_everyone_is_reached(case: tuple[int, int, Demand]) -> None:
     servers, degree, demand = case
     circuits = find_topology(servers, degree, demand).circuits()
@@ -192,7 +192,7 @@ def test_no_server_has_more_circuits_than_ports_and_everyone_is_reached(case: tu
 
 
 @given(demands())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_built_ring_is_found_as_direct_circuits(case: tuple[int, int, Demand]) -> None:
     servers, degree, demand = case
     fabric = build(servers, degree, demand)
@@ -203,7 +203,7 @@ def test_every_built_ring_is_found_as_direct_circuits(case: tuple[int, int, Dema
 
 
 @given(demands())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_mp_takes_at_most_so_many_paths_and_only_shortest_ones(case: tuple[int, int, Demand]) -> None:
     servers, degree, demand = case
     fabric = build(servers, degree, demand, paths=3)
@@ -245,7 +245,7 @@ def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
     st.sampled_from(["shortest", "k_shortest"]),
     st.sampled_from(["ring", "double_binary_tree"]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_routes_exist_for_all_pairs_and_use_only_circuits_that_exist(
     case: tuple[int, int, Demand], paths: int, routes: str, collective: str
 ) -> None:
@@ -263,7 +263,7 @@ def test_routes_exist_for_all_pairs_and_use_only_circuits_that_exist(
 
 
 @given(demands(), st.integers(1, 12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_k_shortest_paths_are_as_long_as_yen_s(case: tuple[int, int, Demand], limit: int) -> None:
     servers, degree, demand = case
     fabric = build(servers, degree, demand)
@@ -335,7 +335,7 @@ def test_a_wrong_setting_is_an_error_with_its_law(options: dict[str, Any], law: 
         TopoOpt(**({"bandwidth": B, "degree": 4, "latency": 0.0, "paths": 4} | options))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands())
 def test_a_group_that_was_given_no_ring_has_no_entry(case: tuple[int, int, Demand]) -> None:
     servers, degree, demand = case

@@ -65,7 +65,7 @@ def test_relabelled_trees_are_the_same_trees_of_other_servers(servers: int, data
 
 
 @given(st.integers(2, 64), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_four_degrees_are_a_pair_of_trees_all_of_whose_edges_are_circuits(servers: int, pairs: int) -> None:
     fabric = build(servers, PORTS * pairs, everyone(servers))
     (orders,) = fabric.trees.values()
@@ -90,7 +90,7 @@ def demands(draw: st.DrawFn) -> tuple[int, int, Demand]:
 
 
 @given(demands())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_server_has_more_circuits_than_ports_and_everyone_is_reached(case: tuple[int, int, Demand]) -> None:
     servers, degree, demand = case
     topology = find_topology(servers, degree, demand, collective=TREES)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.search.alternate import search
@@ -35,7 +35,6 @@ def multigraphs(draw: st.DrawFn) -> tuple[int, int, list[tuple[int, int]]]:
 
 
 @given(multigraphs())
-@settings(deadline=None)
 def test_switches_hold_every_circuit_once_and_no_port_twice(graph: tuple[int, int, list[tuple[int, int]]]) -> None:
     servers, degree, circuits = graph
     switches = cross_connects(servers, degree, circuits)

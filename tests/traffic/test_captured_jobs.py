@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.capture.base import Communication, Compute, Trace
@@ -226,7 +226,6 @@ programs = st.lists(
 )
 
 
-@settings(deadline=None)  # the law is about the answer, not about the machine
 @given(programs)
 def test_on_an_infinitely_fast_network_a_synchronous_job_takes_its_slowest_computes(program) -> None:
     # each round, the slowest of 3 ranks decides when all go on: sum of the maxima
