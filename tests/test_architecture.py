@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric are siblings and do not see each other.
+BEFORE_ENGINE = {"traffic", "fabric", "strategy", "workload", "capture", "units"}
 MAY_IMPORT = {
     "units": set(),
     "capture": {"units"},
@@ -22,34 +23,12 @@ MAY_IMPORT = {
     "strategy": {"workload", "capture", "units"},
     "traffic": {"strategy", "workload", "capture", "units"},
     "fabric": {"units"},
-    "engine": {"traffic", "fabric", "strategy", "workload", "units"},
-    "search": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
-    "apply": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
-    "report": {"engine", "traffic", "fabric", "strategy", "workload", "capture", "units"},
-    "experiment": {
-        "search",
-        "report",
-        "engine",
-        "traffic",
-        "fabric",
-        "strategy",
-        "workload",
-        "capture",
-        "units",
-    },
-    "cli": {
-        "experiment",
-        "search",
-        "apply",
-        "report",
-        "engine",
-        "traffic",
-        "fabric",
-        "strategy",
-        "workload",
-        "capture",
-        "units",
-    },
+    "engine": BEFORE_ENGINE - {"capture"},
+    "search": {"engine"} | BEFORE_ENGINE,
+    "apply": {"engine"} | BEFORE_ENGINE,
+    "report": {"engine"} | BEFORE_ENGINE,
+    "experiment": {"search", "report", "engine"} | BEFORE_ENGINE,
+    "cli": {"experiment", "search", "apply", "report", "engine"} | BEFORE_ENGINE,
 }
 STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}

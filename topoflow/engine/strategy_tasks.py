@@ -93,7 +93,7 @@ class StrategyTasks:
         for name in self.number:
             if name not in strategy.placement:
                 raise ValueError(f"strategy.placement: must place every layer of {self.workload.name}, got no {name!r}")
-        spreads = [self._spread(strategy.servers, strategy.placement[name]) for name in self.number]
+        spreads = [self._spread_of(strategy.servers, strategy.placement[name]) for name in self.number]
         count = np.array([len(spread.holder) for spread in spreads])
         first = np.concatenate([[0], np.cumsum(count)])
         return Rows(
@@ -105,7 +105,7 @@ class StrategyTasks:
             of=np.array([spread.place for spread in spreads]) + first[:-1, None],
         )
 
-    def spread(self, servers: int, holders: tuple[int, ...]) -> Spread:
+    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> Spread:
         key = servers, holders
         if key not in self.spreads:
             self.spreads[key] = spread(servers, holders)
