@@ -25,7 +25,7 @@ def launch(packed, **other):
 
 def test_the_kernels_need_no_torch(tmp_path):
     code = "import sys, topoflow.engine.fluid; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=240).returncode == 0
 
 
 def test_configs_are_part_of_the_package():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -65,7 +63,7 @@ def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=240,
         ).stdout
 
     assert run(1) == run(2) == run(5) == f"{digest()}\n"
@@ -130,10 +128,11 @@ def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch):
     assert told[-1] == len(batch)
 
 
-LONG = """
+INTERRUPTED = """
+import os, signal, threading, time
 import numpy as np
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph
+from topoflow.engine.base import Graph, World
 
 flows = 40_000  # of which each ends by itself: minutes of work
 paths = np.stack([np.arange(flows) % 50, 50 + np.arange(flows) % 49], 1)
@@ -143,25 +142,30 @@ graph = Graph(
     path_offsets=2 * np.arange(flows + 1), path_links=paths.ravel().astype(np.int32),
     owner=np.arange(flows, dtype=np.int32), owners=flows, links=99,
 )
-print("running", flush=True)
-while True:
-    fluid.sweep(graph, np.full((100, 99), 1e9))
+timers, asked = [], []
+
+def interrupt():
+    asked.append(time.process_time())
+    os.kill(os.getpid(), signal.SIGINT)
+
+def while_it_runs(done):  # first called when the kernel has begun; it runs on when this returns
+    if not timers:
+        timers.append(threading.Timer(0.01, interrupt))
+        timers[0].start()
+
+try:
+    fluid.simulate([World("long", graph, np.full(99, 1e9), np.zeros(99))] * 100, progress=while_it_runs, threads=1)
+except KeyboardInterrupt:
+    print(time.process_time() - asked[0])
 """
 
 
-def test_ctrl_c_is_heard_while_a_kernel_runs(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", LONG], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as job:
-        assert job.stdout.readline() == b"running\n"
-        time.sleep(1)  # until it is in the kernel
-        assert job.poll() is None
-        asked = time.perf_counter()
-        job.send_signal(signal.SIGINT)
-        _, errors = job.communicate(timeout=60)
-        heard = time.perf_counter() - asked
-    assert b"KeyboardInterrupt" in errors
-    assert heard < 3, "on a quiet machine within a second"
+def test_ctrl_c_is_heard_within_a_second_of_computing(tmp_path):
+    # Processor time: how long a busy machine lets a process wait is not the kernel's doing.
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=240
+    )
+    assert float(done.stdout) < 1
 
 
 def test_an_error_while_it_runs_stops_it_too(make_world):

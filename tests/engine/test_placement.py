@@ -314,7 +314,8 @@ def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
     assert timeline.link_bytes[:9].sum() >= least * (1 - 1e-9)
 
 
-def test_a_hundred_servers_and_many_buckets_are_lowered_in_seconds() -> None:
+def test_buckets_of_one_group_share_the_paths_of_its_ring() -> None:
+    # 10 buckets of 254 steps of 128 sends, and a join at both ends of each; a path for each of 128 neighbours
     buckets = tuple(collective("all_reduce", 128, bytes=25e6 + index) for index in range(10))
     world = place(Traffic("t", 128, buckets), switch(128), name="world")
     assert world.graph.tasks == 10 * (2 * 127 * 128 + 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -147,12 +146,10 @@ def test_the_delay_of_a_flow_is_no_faster_in_the_bound_than_in_fluid(job) -> Non
         assert least.makespan <= timeline.makespan * (1 + 1e-9)
 
 
-def test_a_job_of_128_servers_is_placed_at_once(job) -> None:
-    """40 million tasks in steps; some 30,000 as flows, in half a second (ten times that where others compute too)."""
+def test_a_job_of_128_servers_is_tens_of_thousands_of_flows(job) -> None:
+    """In steps it is 40 million tasks."""
     traffic, fabrics = job(128)
-    began = time.process_time()
     graph = world(fabrics["topoopt"], "flows", *traffic.tasks, all_reduce="hierarchical").graph
-    assert time.process_time() - began < 5
     assert graph.tasks < 50_000
 
 

@@ -25,8 +25,8 @@ def count_threads(threads: int | None) -> int:
 def run(kernel: Callable[[], object], cancel: Any, poll: Callable[[], None] | None = None) -> None:
     """Call ``kernel``, and ``poll`` now and then until it returns. Whatever is raised meanwhile sets ``cancel``."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(kernel)
         try:
+            running = pool.submit(kernel)
             while not wait([running], timeout=POLL).done:
                 if poll is not None:
                     poll()
