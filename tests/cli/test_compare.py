@@ -275,8 +275,8 @@ def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: P
         ("fail.servers=[9]", "fail.servers: must be within 0..3, got 9"),
         ("fail.servers=[0,1,2,3]", "fail.servers: must leave at least one of 4 servers, got [0, 1, 2, 3]"),
         ("fail.servers=[0,x]", "fail.servers: must be a list of whole numbers, got [0, 'x']"),
-        ("fail.rings=repair", "fail.rings: must be one of recover, drop, got 'repair'"),
-        ("fail=all", "fail: must be a mapping with the keys links, fibers, servers, rings, got all"),
+        ("fail.rings=repair", "fail.rings: must be one of faster, recover, drop, got 'repair'"),
+        ("fail=all", "fail: must be a mapping with the keys links, fibers, servers, each, rings, got all"),
     ],
 )
 def test_what_cannot_fail_is_one_line(given: str, law: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,24 @@ def test_a_recovered_hop_shares_the_links_of_its_way_round() -> None:
     np.testing.assert_allclose(found.failed, 192)
 
 
+def test_of_two_ways_to_go_on_the_faster_counts() -> None:
+    # A ring that goes round a lost hop over a circuit that one transfer has to itself is better than a ring less;
+    # where the way round is over another ring, the ring less is better.
+    sparse = Traffic("sparse", 5, (Collective("all_reduce", 1200.0, tuple(range(5))), Transfer(1000.0, 0, 2)))
+    network = on_topoopt(sparse, 3)
+    times = {rings: fail_fibers(sparse, network, placed, rings=rings).failed for rings in ("recover", "drop", "faster")}
+    assert (times["recover"] < times["drop"]).any()
+    assert (times["drop"] < times["recover"]).any()
+    np.testing.assert_array_equal(times["faster"], np.minimum(times["recover"], times["drop"]))
+
+
+def test_who_waits_is_told_how_many_failures_are_done() -> None:
+    job, told = all_reduce(5), list[tuple[int, int]]()
+    network = on_topoopt(job, 4)
+    fail_fibers(job, network, placed, progress=lambda *at: told.append(at))
+    assert told == [(16, network.links), (network.links, network.links)]
+
+
 def test_a_server_without_a_way_has_an_endless_iteration() -> None:
     traffic = Traffic("one flow", 4, (Transfer(10.0, 0, 1),))
     fabric = FatTree(10.0, 1, 0.0).build(4, Demand(*traffic.demand()))

@@ -11,6 +11,7 @@ from topoflow.engine.placement import place
 from topoflow.engine.reference import simulate
 from topoflow.fabric.base import Fabric, Item
 from topoflow.report.base import Outcome, Report, Settings
+from topoflow.report.failures import Failures
 from topoflow.report.history import History, Round
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
@@ -65,6 +66,13 @@ def star_fabric(bandwidth: float = 1.0) -> Fabric:
     )
 
 
+def failures_of(fabric: Fabric, whole: float) -> Failures:
+    """Link i is i + 1 fibers, of which one makes an iteration longer by i tenths; the last one cuts a server off."""
+    count = np.arange(1, fabric.links + 1)
+    names = tuple(f"{fabric.nodes[a]} to {fabric.nodes[b]}" for a, b in zip(fabric.source, fabric.target, strict=True))
+    return Failures("fiber", names, count, whole, whole * np.array([*(0.9 + 0.1 * count[:-1]), np.inf]))
+
+
 @pytest.fixture(scope="session")
 def traffic() -> Traffic:
     return TRAFFIC
@@ -98,7 +106,9 @@ def make_outcome() -> Callable[..., Outcome]:
             config={"workload": {"size": 1}},
         )
         world = place(traffic, fabric, name=name)
-        return Outcome(settings, traffic, fabric, world, simulate(world), cost, None if cost is None else cost / 10)
+        whole = simulate(world)
+        price = (cost, None if cost is None else cost / 10)
+        return Outcome(settings, traffic, fabric, world, whole, *price, failures=failures_of(fabric, whole.makespan))
 
     return make
 

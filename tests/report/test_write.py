@@ -18,7 +18,7 @@ from topoflow.report.base import Outcome, Report
 from topoflow.report.files import whole_folder
 from topoflow.report.page import page
 from topoflow.report.pictures import PICTURES, Picture
-from topoflow.report.tables import LINKS, TASKS
+from topoflow.report.tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
 
 
@@ -62,6 +62,17 @@ def test_parquet_of_tasks_says_when_every_task_ran(folder: Path, report: Report)
     assert [row["server"] for row in rows] == [0, 1, None, None, 0]
     assert (rows[2]["source"], rows[2]["target"], rows[3]["group"]) == (0, 2, [0, 1, 2, 3])
     assert max(row["finish"] for row in rows) == report.outcomes[0].row.iteration_time
+
+
+def test_parquet_of_failures_says_what_each_makes_of_an_iteration(folder: Path, report: Report) -> None:
+    table = parquet.read_table(folder / "failures.parquet")
+    assert table.schema.equals(FAILURES)
+    assert table.to_pylist() == json.loads((folder / "result.json").read_text())["failures"]
+    first = report.outcomes[0]
+    rows = [row for row in table.to_pylist() if row["world"] == first.settings.world]
+    assert [row["slowdown"] for row in rows] == [pytest.approx(1), pytest.approx(1.1), pytest.approx(1.2), None]
+    assert rows[1]["iteration_time"] == pytest.approx(1.1 * first.row.iteration_time)
+    assert [(row["number"], row["name"], row["count"]) for row in rows[:2]] == [(0, "a to b", 1), (1, "b to c", 2)]
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)

@@ -5,19 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from topoflow.cli.grid import Point, build, unique_names
-from topoflow.cli.keys import FAIL, check_lost
+from topoflow.cli.keys import LISTED, check_lost
 from topoflow.engine.base import World
+from topoflow.engine.failures import ways_on
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
-from topoflow.fabric.failed import without
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
+from topoflow.workload.base import Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
+HOW = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on the servers that run it. ``memory`` is what its fullest GPU needs (B), None: nobody knows."""
+
+    workload: Workload
+    strategy: Strategy
+    traffic: Traffic
+
+    @cached_property
+    def memory(self) -> float | None:
+        """Of a recorded job, layers are not known."""
+        if self.workload.trace is not None:
+            return None
+        return float(bytes_per_gpu(self.workload, self.strategy).max())
 
 
 @dataclass(frozen=True)
@@ -25,10 +45,11 @@ class Built:
     """One point as objects."""
 
     point: Point
-    traffic: Traffic
+    job: Job
     fabric: Fabric
     world: World
     price: tuple[float | None, float | None]  # USD, W
+    ways: tuple[tuple[Fabric, World], ...] = ()  # how else it may go on after a failure; the fastest counts
 
 
 @dataclass
@@ -47,62 +68,73 @@ class Builder:
         built = []
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             progress(done, len(points))
-            strategy, traffic = self._once(point, ("workload", "strategy", "servers"), self._traffic)
+            job = self.job(point)
             try:
-                fabric = self._fabric(point, strategy, traffic)
+                fabric = self._fabric(point, job)
             except ValueError as error:
                 if "fabric" not in point.by_default:
                     raise
                 self.left_out.append(f"{name}: {error}")
                 continue
-            built.append(self._world(point, name, *self._after_failure(point, strategy, traffic, fabric)))
+            built.append(self._built(point, name, *self._after_failure(point, job, fabric)))
         progress(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
         return built
 
-    def _fabric(self, point: Point, strategy: Strategy, traffic: Traffic) -> Fabric:
+    def job(self, point: Point, fewer: int = 0) -> Job:
+        """The job of a point, on so many servers ``fewer``."""
+        made: Job = self._once(
+            point, ("workload", "strategy", "servers"), lambda point: _job(point, fewer), f"{fewer} fewer"
+        )
+        return made
+
+    def place(self, point: Point, traffic: Traffic, fabric: Fabric, name: str) -> World:
+        """``traffic`` as a world on ``fabric``, in the way that the point asks for."""
+        return place(traffic, fabric, name=name, **{key: point.config[key] for key in HOW})
+
+    def _fabric(self, point: Point, job: Job) -> Fabric:
         fabric: Fabric = self._once(
             point,
             ("workload", "strategy", "servers", "fabric"),
-            lambda point: build(point, "fabric").build(strategy.servers, Demand(*traffic.demand())),
+            lambda point: build(point, "fabric").build(job.strategy.servers, Demand(*job.traffic.demand())),
         )
         return fabric
 
-    def _after_failure(
-        self, point: Point, strategy: Strategy, traffic: Traffic, fabric: Fabric
-    ) -> tuple[Traffic, Fabric]:
-        """What is left of a fabric that was built for the whole job, and the job on the servers that are left."""
+    def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
+        """The job on the servers that are left, and what a fabric that was built for the whole job may go on as."""
         fail = point.config["fail"]
-        if fail == FAIL | {"rings": fail["rings"]}:
-            return traffic, fabric
+        if not any(fail[key] for key in LISTED):
+            return job, [fabric]
         check_lost(fail, fabric)
-        if fail["servers"]:
-            left = strategy.servers - len(set(fail["servers"]))
-            keys = ("workload", "strategy", "servers", "fail")
-            _, traffic = self._once(point, keys, lambda point: self._traffic(point, left))
-        return traffic, without(fabric, **fail)
+        lost = {key: fail[key] for key in (*LISTED, "rings")}
+        return self.job(point, len(set(fail["servers"]))), ways_on(fabric, **lost)
 
-    def _world(self, point: Point, name: str, traffic: Traffic, fabric: Fabric) -> Built:
-        config = point.config
-        how = {key: config[key] for key in ("all_reduce", "routing", "rings", "seed")}
-        keys = ("workload", "strategy", "servers", "fabric", "fail", *how)
-        world: World = self._once(point, keys, lambda _: place(traffic, fabric, name=name, **how))
+    def _built(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> Built:
+        keys = ("workload", "strategy", "servers", "fabric", "fail", *HOW)
+        worlds: list[World] = self._once(
+            point, keys, lambda point: [self.place(point, job.traffic, fabric, name) for fabric in fabrics]
+        )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
-        price = (prices.cost(fabric.bill), prices.power(fabric.bill)) if fabric.bill else (None, None)
-        return Built(point, traffic, fabric, replace(world, name=name), price)
+        bill = fabrics[0].bill
+        price = (prices.cost(bill), prices.power(bill)) if bill else (None, None)
+        (fabric, world), *ways = zip(fabrics, [replace(world, name=name) for world in worlds], strict=True)
+        return Built(point, job, fabric, world, price, tuple(ways))
 
-    def _traffic(self, point: Point, servers: int | None = None) -> tuple[Strategy, Traffic]:
-        build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-        workload = build(point, "workload").build()
-        servers = point.config["servers"] if servers is None else servers
-        if servers is None and workload.trace is None:
-            servers = DEFAULT_SERVERS
-        strategy = build(point, "strategy").place(workload, servers)
-        return strategy, lower(workload, strategy)
-
-    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any]) -> Any:
-        key = json.dumps([keys, [point.config[key] for key in keys]], sort_keys=True, default=str)
+    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str = "") -> Any:
+        key = json.dumps([which, keys, [point.config[key] for key in keys]], sort_keys=True, default=str)
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
+
+
+def _job(point: Point, fewer: int) -> Job:
+    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
+    workload, rule = build(point, "workload").build(), build(point, "strategy")
+    servers = point.config["servers"]
+    if servers is None and workload.trace is None:
+        servers = DEFAULT_SERVERS
+    strategy = rule.place(workload, servers)
+    if fewer:
+        strategy = rule.place(workload, strategy.servers - fewer)
+    return Job(workload, strategy, lower(workload, strategy))

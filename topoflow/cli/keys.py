@@ -8,9 +8,9 @@ from typing import Any
 from topoflow.engine.blocks import RINGS
 from topoflow.engine.checks import check_merge
 from topoflow.engine.collectives import ALGORITHMS
+from topoflow.engine.failures import RINGS as LOST_RINGS
 from topoflow.engine.paths import ROUTINGS
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.failed import RINGS as LOST_RINGS
 
 FIDELITIES = ("fluid", "bound")
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
@@ -28,7 +28,9 @@ KEYS = (
     "fail",
     "out",
 )
-FAIL = {"links": [], "fibers": [], "servers": [], "rings": "recover"}
+FAIL = ("links", "fibers", "servers", "each", "rings")
+LISTED = ("links", "fibers", "servers")  # of fail, by number
+EACH = (None, "fiber", "server")  # what of the network fails one after the other
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -41,9 +43,9 @@ def check(config: Mapping[str, Any]) -> None:
         raise ValueError(f"{missing[0]}: must be given")
     check_job(config)
     _check_merge(config["fluid"])
-    _check_fail(config["fail"])
     for key, allowed in {"rings": RINGS, "fidelity": FIDELITIES}.items():
         check_among(key, config[key], allowed)
+    _check_fail(config["fail"], config["fidelity"])
 
 
 def check_job(config: Mapping[str, Any]) -> None:
@@ -73,15 +75,23 @@ def _check_merge(settings: object) -> None:
     check_merge("fluid.merge", settings["merge"])
 
 
-def _check_fail(fail: object) -> None:
+def _check_fail(fail: object, fidelity: str) -> None:
     if not isinstance(fail, Mapping) or set(fail) != set(FAIL):
         raise ValueError(f"fail: must be a mapping with the keys {', '.join(FAIL)}, got {fail}")
-    for key in ("links", "fibers", "servers"):
+    for key in LISTED:
         numbers = fail[key]
         listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
         if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
             raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
     check_among("fail.rings", fail["rings"], LOST_RINGS)
+    if fail["each"] not in EACH:
+        raise ValueError(f"fail.each: must be fiber, server or null, got {fail['each']!r}")
+    if fail["each"] is not None:
+        for key in LISTED:
+            if fail[key]:
+                raise ValueError(f"fail.each: must be without fail.{key}, as each fails by itself, got {fail[key]}")
+        if fidelity != "fluid":
+            raise ValueError(f"fail.each: must be simulated with fidelity=fluid, got {fidelity}")
 
 
 def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:

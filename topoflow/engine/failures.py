@@ -1,20 +1,26 @@
-"""How much slower a job gets when a fiber or a server fails: all failures as one batch. F failures."""
+"""How much slower a job gets when a fiber or a server fails, each by itself. F failures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Floats, World
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import RINGS as EITHER
 from topoflow.fabric.failed import Disconnected, without
 from topoflow.traffic.base import Traffic
 
+RINGS = ("faster", *EITHER)  # faster: whichever of the others is, failure by failure
+PIECE = 16  # failures that are built and simulated at a time: as many networks and worlds are in memory
+
 # How a traffic becomes a world on a fabric: ``engine.placement.place`` with all that is to be the same for each.
 Place = Callable[[Traffic, Fabric], World]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +32,30 @@ class Slowdowns:
 
     @property
     def ratio(self) -> Floats:
-        """[F] how many times as long an iteration takes."""
-        return self.failed / self.whole
+        """[F] how many times as long an iteration takes; 1 of an iteration that takes no time."""
+        return np.divide(self.failed, self.whole, out=np.maximum(self.failed, 1.0), where=self.whole > 0)
+
+
+def ways_on(
+    fabric: Fabric,
+    *,
+    links: Sequence[int] = (),
+    fibers: Sequence[int] = (),
+    servers: Sequence[int] = (),
+    rings: str = "faster",
+) -> list[Fabric]:
+    """What ``fabric`` may go on as after a failure; the job takes the way on which it is fastest.
+
+    Of ``rings`` that ``fabric.failed.without`` knows, one; of "faster" one for each that leaves other rings than those
+    before. Raises as ``without`` does.
+    """
+    choices = EITHER if rings == "faster" else (rings,)
+    found: list[Fabric] = []
+    for choice in choices:
+        left = without(fabric, links=links, fibers=fibers, servers=servers, rings=choice)
+        if all(left.rings != other.rings for other in found):
+            found.append(left)
+    return found
 
 
 def fail_fibers(
@@ -36,17 +64,19 @@ def fail_fibers(
     place: Place,
     *,
     links: Sequence[int] | None = None,
-    rings: str = "recover",
+    rings: str = "faster",
     merge: float = 0.0,
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Slowdowns:
     """One fiber of each of ``links`` (None: of every link) fails by itself, and all else goes on.
 
-    ``rings`` is what ``fabric.failed.without`` does with rings that lost a hop.
+    ``rings`` is one of ``RINGS``, ``progress`` is called with (failures done, of how many).
     """
     chosen = range(fabric.links) if links is None else links
-    networks = [_left(fabric, rings, fibers=(link,)) for link in chosen]
-    return _run(place(traffic, fabric), [(traffic, network) for network in networks], place, merge, threads)
+    lose = partial(ways_on, fabric, rings=rings)
+    networks = [partial(lose, fibers=(link,)) for link in chosen]
+    return _run(place(traffic, fabric), traffic, networks, place, partial(_times, merge, threads), progress)
 
 
 def fail_servers(
@@ -56,35 +86,50 @@ def fail_servers(
     place: Place,
     *,
     servers: Sequence[int] | None = None,
-    rings: str = "recover",
+    rings: str = "faster",
     merge: float = 0.0,
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Slowdowns:
     """Each of ``servers`` (None: any) fails by itself, and the job goes on as ``smaller``, on one server fewer."""
     if smaller.servers != traffic.servers - 1:
         raise ValueError(f"{smaller.name}.servers: must be {traffic.servers - 1}, got {smaller.servers}")
     chosen = range(traffic.servers) if servers is None else servers
-    networks = [_left(fabric, rings, servers=(server,)) for server in chosen]
-    return _run(place(traffic, fabric), [(smaller, network) for network in networks], place, merge, threads)
+    lose = partial(ways_on, fabric, rings=rings)
+    networks = [partial(lose, servers=(server,)) for server in chosen]
+    return _run(place(traffic, fabric), smaller, networks, place, partial(_times, merge, threads), progress)
 
 
-def _left(fabric: Fabric, rings: str, *, fibers: Sequence[int] = (), servers: Sequence[int] = ()) -> Fabric | None:
-    """None: what is left is not connected."""
-    try:
-        return without(fabric, fibers=fibers, servers=servers, rings=rings)
-    except Disconnected:
-        return None
+def _times(merge: float, threads: int | None, worlds: Sequence[World]) -> list[float]:
+    return [timeline.makespan for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
 
 
 def _run(
     whole: World,
-    failed: Sequence[tuple[Traffic, Fabric | None]],
+    after: Traffic,
+    networks: Sequence[Callable[[], list[Fabric]]],
     place: Place,
-    merge: float,
-    threads: int | None,
+    times: Callable[[Sequence[World]], list[float]],
+    progress: Progress | None,
 ) -> Slowdowns:
-    worlds = [place(traffic, fabric) for traffic, fabric in failed if fabric is not None]
-    first, *others = fluid.simulate([whole, *worlds], merge=merge, threads=threads)
-    times = np.full(len(failed), np.inf)
-    times[[fabric is not None for _, fabric in failed]] = [timeline.makespan for timeline in others]
-    return Slowdowns(first.makespan, times)
+    """The traffic ``after`` a failure on each network that is left, a piece at a time."""
+    failed = np.full(len(networks), np.inf)
+    for first in range(0, len(networks), PIECE):
+        ways = [
+            (number, way)
+            for number, left in enumerate(networks[first : first + PIECE], start=first)
+            for way in _connected(left)
+        ]
+        found = times([place(after, way) for _, way in ways])
+        np.minimum.at(failed, [number for number, _ in ways], found)
+        if progress is not None:
+            progress(min(first + PIECE, len(networks)), len(networks))
+    return Slowdowns(times([whole])[0], failed)
+
+
+def _connected(left: Callable[[], list[Fabric]]) -> list[Fabric]:
+    """None where what is left does not hang together."""
+    try:
+        return left()
+    except Disconnected:
+        return []

@@ -14,11 +14,27 @@ def answers(report: Report) -> list[str]:
     return [_answer(report, job) for job in report.jobs]
 
 
-def _answer(report: Report, job: tuple[Outcome, ...]) -> str:
+def memory_notes(report: Report) -> list[str]:
+    """A line for every strategy that needs more memory than a GPU has."""
+    keys = [key for key in report.swept if key.partition(".")[0] in ("workload", "strategy", "gpu")]
+    notes = []
+    for outcome in report.ranking:
+        if outcome.memory is not None and not outcome.fits:
+            swept = "".join(f", {key}={outcome.settings.swept[key]}" for key in keys if key in outcome.settings.swept)
+            needs, has = human(outcome.memory, "B"), human(outcome.gpu_memory, "B")
+            who = f"{place(outcome.row)}, strategy {outcome.row.strategy}{swept}"
+            notes.append(f"{who}: needs {needs} per GPU, has {has}: would not run")
+    return list(dict.fromkeys(notes))
+
+
+def _answer(report: Report, ranked: tuple[Outcome, ...]) -> str:
+    job = tuple(outcome for outcome in ranked if outcome.fits) or ranked
     fastest, row = job[0], job[0].row
     best = row.iteration_time
-    names = dict(zip((outcome.settings.world for outcome in job), report.labels(job), strict=True))
-    first = f"{place(row)}{', by the lower bound' if row.fidelity == 'bound' else ''}: {names[row.world]}"
+    names = dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
+    how = ", by the lower bound" if row.fidelity == "bound" else ""
+    how += ", of what fits in memory" if len(job) < len(ranked) else ""
+    first = f"{place(row)}{how}: {names[row.world]}"
     if len(job) == 1:
         return f"{first} takes {human(best, 's')} per step{_price(fastest)}."
     text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.base import Timeline, World
 from topoflow.fabric.base import Fabric
+from topoflow.report.failures import Failures
 from topoflow.report.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
 from topoflow.traffic.base import Traffic
 
@@ -48,6 +49,14 @@ class Outcome:
     timeline: Timeline
     cost: float | None  # USD; None when the fabric has no bill of materials
     power: float | None  # W
+    memory: float | None = None  # B that the strategy needs on the fullest GPU; None of a job whose layers are unknown
+    gpu_memory: float = float("inf")  # B that a GPU has
+    failures: Failures | None = None  # of every fiber or server, where this was asked for
+
+    @property
+    def fits(self) -> bool:
+        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        return self.memory is None or self.memory <= self.gpu_memory
 
     @property
     def job(self) -> str:
@@ -96,6 +105,7 @@ class Outcome:
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,
             power_w=self.power,
+            memory_per_gpu=self.memory,
         )
 
 
@@ -133,10 +143,19 @@ class Report:
             for outcome in outcomes
         ]
 
+    @property
+    def failures(self) -> dict[str, Failures]:
+        """What single failures do, by the short names of the worlds that were asked."""
+        asked = [outcome for outcome in self.ranking if outcome.failures is not None]
+        labels = self.labels(asked)
+        return {label: one.failures for label, one in zip(labels, asked, strict=True) if one.failures is not None}
+
     @cached_property
     def ranking(self) -> tuple[Outcome, ...]:
-        """Fastest first, the cheaper one where two are as fast."""
-        return tuple(sorted(self.outcomes, key=lambda o: (o.row.iteration_time, o.cost is None, o.cost or 0.0)))
+        """Fastest first, the cheaper one where two are as fast; what does not fit in memory after all that does."""
+        return tuple(
+            sorted(self.outcomes, key=lambda o: (not o.fits, o.row.iteration_time, o.cost is None, o.cost or 0.0))
+        )
 
     @cached_property
     def jobs(self) -> tuple[tuple[Outcome, ...], ...]:

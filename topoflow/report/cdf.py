@@ -24,7 +24,9 @@ def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | None) -> None:
+    """The distribution of values; infinite ones are not drawn, so that the curve ends as far below 100 %."""
     x, share = steps(values)
+    x, share = x[np.isfinite(x)], share[np.isfinite(x)]
     axes.step(
         x, 100 * share, where="post", color=COLOURS[position], linestyle=LINES[position], linewidth=2, label=label
     )
@@ -79,8 +81,26 @@ def draw_link_load(report: Report) -> Figure:
     return figure
 
 
+def draw_failures(report: Report) -> Figure:
+    """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
+    shown = dict(list(report.failures.items())[:MOST])
+    kinds = list(dict.fromkeys(one.what for one in shown.values()))
+    figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
+    for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):
+        for position, (name, one) in enumerate(shown.items()):
+            if one.what == what:
+                _curve(axes, position, one.each, name)
+        axes.set_ylim(0, 103)
+        axes.set_xlabel("time of one training step, of that when nothing has failed")
+        axes.set_ylabel(f"failures of a {what} with at most so much [%]")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        plain(axes, "both")
+    _finish(figure, "How much a single failure slows the job down", len(shown), len(report.failures))
+    return figure
+
+
 def _finish(figure: Figure, title: str, shown: int, total: int) -> None:
-    _, labels = figure.axes[0].get_legend_handles_labels()
+    labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
     columns = legend_columns(labels, figure.get_figwidth())
     figure.set_figheight(4.2 + 0.22 * -(-len(labels) // columns))
     figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)

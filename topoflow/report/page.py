@@ -11,7 +11,8 @@ from importlib import resources
 from typing import TypeVar
 
 from topoflow import __version__
-from topoflow.report.answer import answers
+from topoflow.report import failures
+from topoflow.report.answer import answers, memory_notes
 from topoflow.report.base import Report
 from topoflow.report.pictures import PICTURES, Picture
 from topoflow.report.rows import COLUMNS
@@ -25,7 +26,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
     return fill(
         "report.html",
         worlds=str(len(report.outcomes)),
-        answers=paragraphs(answers(report), "answer"),
+        answers=paragraphs(answers(report), "answer") + paragraphs(memory_notes(report)),
         tables=_tables(report),
         left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
         pictures=gallery(PICTURES, images),
@@ -82,4 +83,7 @@ def _tables(report: Report) -> str:
         best = job[0].row.iteration_time
         rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
+    if report.failures:
+        rows = [list(one.cells(network)) for network, one in report.failures.items()]
+        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows)}")
     return "".join(parts)

@@ -39,6 +39,7 @@ class Row:
     path_length_mean: float
     cost_usd: float | None
     power_w: float | None
+    memory_per_gpu: float | None
 
 
 COLUMNS = {
@@ -62,6 +63,7 @@ COLUMNS = {
     "path_length_mean": "links between two servers, mean over all ordered pairs",
     "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",
     "power_w": "watts that the network's parts draw (null: no bill of materials)",
+    "memory_per_gpu": "bytes that the strategy needs on the fullest GPU, at least (null: a recorded job)",
 }
 
 

@@ -41,6 +41,17 @@ TASKS = pa.schema(
         ("finish", pa.float64()),  # s
     ]
 )
+FAILURES = pa.schema(
+    [
+        ("world", pa.string()),
+        ("what", pa.string()),  # fiber, server
+        ("number", pa.int32()),  # of the link in links.parquet, or of the server
+        ("name", pa.string()),
+        ("count", pa.int32()),  # fibers of the link, which are alike
+        ("iteration_time", pa.float64()),  # s, once it has failed; null: the job cannot go on
+        ("slowdown", pa.float64()),  # times as long as when nothing has failed
+    ]
+)
 
 
 def result(report: Report) -> dict[str, object]:
@@ -53,7 +64,18 @@ def result(report: Report) -> dict[str, object]:
         }
         for outcome in report.outcomes
     ]
-    return {"version": __version__, "command": report.command, "left_out": list(report.left_out), "rows": rows}
+    found = {"version": __version__, "command": report.command, "left_out": list(report.left_out), "rows": rows}
+    return {**found, "failures": failures(report)} if report.failures else {**found}
+
+
+def failures(report: Report) -> list[dict[str, object]]:
+    """A record per world and failure that differs."""
+    return [
+        {"world": outcome.settings.world, **record}
+        for outcome in report.outcomes
+        if outcome.failures is not None
+        for record in outcome.failures.records()
+    ]
 
 
 def write_result(report: Report, path: Path) -> None:
@@ -73,6 +95,11 @@ def write_tasks(report: Report, path: Path) -> None:
     with parquet.ParquetWriter(path, TASKS) as writer:
         for outcome in report.outcomes:
             writer.write_table(_tasks(outcome))
+
+
+def write_failures(report: Report, path: Path) -> None:
+    """One record per world and failure that differs."""
+    parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
 
 
 def _links(outcome: Outcome) -> pa.Table:

@@ -11,7 +11,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from topoflow.report.answer import answers, place
+from topoflow.report import failures
+from topoflow.report.answer import answers, memory_notes, place
 from topoflow.report.base import Outcome, Report
 from topoflow.units import human
 
@@ -43,7 +44,15 @@ def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
         Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
+        *[Cell("memory per GPU", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
     ]
+
+
+def _memory(outcome: Outcome) -> str:
+    if outcome.memory is None:
+        return "-"
+    needed = human(outcome.memory, "B")
+    return needed if outcome.fits else f"{needed} of {human(outcome.gpu_memory, 'B')}"
 
 
 def _ratio(outcome: Outcome, best: float) -> str:
@@ -76,7 +85,7 @@ def _table(job: tuple[Outcome, ...], columns: Sequence[Cell]) -> Table:
     for cell in columns:
         table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
     for outcome in job[:MOST]:
-        style = "green" if outcome is job[0] else ""
+        style = "green" if outcome is job[0] and outcome.fits else "" if outcome.fits else "red"
         table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
     return table
 
@@ -84,6 +93,25 @@ def _table(job: tuple[Outcome, ...], columns: Sequence[Cell]) -> Table:
 def _width(table: Table, console: Console) -> int:
     """Characters that the table takes where nothing in it is shortened."""
     return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+
+
+def _failures(report: Report, titles: Sequence[str]) -> Table:
+    """What single failures do, a row per network."""
+    table = Table(title="When one fiber or server fails", box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
+    for network, one in report.failures.items():
+        row = dict(zip(failures.HEAD, one.cells(network), strict=True))
+        table.add_row(*(Text(row[title]) for title in titles))
+    return table
+
+
+def _show_failures(report: Report, console: Console) -> None:
+    titles = list(failures.HEAD)
+    for spare in ("95th percentile", "single failures", "what fails", "which is"):
+        if _width(_failures(report, titles), console) > console.width:
+            titles.remove(spare)
+    console.print(_failures(report, titles))
 
 
 def show(report: Report, console: Console) -> None:
@@ -101,5 +129,9 @@ def show(report: Report, console: Console) -> None:
             console.print(f"The fastest {MOST} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
+    for note in memory_notes(report):
+        console.print(Text(note))
+    if report.failures:
+        _show_failures(report, console)
     for reason in report.left_out:
         console.print(Text(f"left out: {reason}"))

@@ -9,7 +9,7 @@ from topoflow.report.base import Report
 from topoflow.report.files import whole_folder
 from topoflow.report.page import page
 from topoflow.report.pictures import PICTURES, draw_all
-from topoflow.report.tables import write_links, write_result, write_tasks
+from topoflow.report.tables import write_failures, write_links, write_result, write_tasks
 
 STEPS = len(PICTURES) + 1
 
@@ -26,5 +26,7 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
         write_result(report, folder / "result.json")
         write_links(report, folder / "links.parquet")
         write_tasks(report, folder / "tasks.parquet")
+        if report.failures:
+            write_failures(report, folder / "failures.parquet")
         (folder / "report.html").write_text(page(report, images), encoding="utf-8")
     progress(STEPS)

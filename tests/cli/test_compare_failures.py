@@ -1,0 +1,87 @@
+"""``fail.each``: every fiber or server by itself, from the command line to the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from topoflow.cli import main
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
+
+
+def rows(out: Path, key: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
+    return found
+
+
+def test_a_failure_of_each_is_the_failure_of_that_one(tmp_path: Path) -> None:
+    each, one = tmp_path / "each", tmp_path / "one"
+    common = ["fabric=topoopt", "degree=3", *SMALL]
+    assert main(["compare", *common, "fail.each=fiber", f"out={each}"]) == 0
+    failures = rows(each, "failures")
+    numbers = ",".join(f"[{failure['number']}]" for failure in failures)
+    assert main(["compare", *common, f"fail.fibers={numbers}", f"out={one}"]) == 0
+    assert [row["iteration_time"] for row in rows(one, "rows")] == [row["iteration_time"] for row in failures]
+    (whole,) = rows(each, "rows")
+    for failure in failures:
+        assert failure["slowdown"] == pytest.approx(failure["iteration_time"] / whole["iteration_time"])
+
+
+def test_every_fiber_of_a_network_fails_once(tmp_path: Path) -> None:
+    assert main(["compare", "fabric=topoopt,fat_tree", "fail.each=fiber", f"out={tmp_path}", *SMALL]) == 0
+    links = parquet.read_table(tmp_path / "links.parquet").to_pylist()
+    failures = parquet.read_table(tmp_path / "failures.parquet").to_pylist()
+    assert failures == rows(tmp_path, "failures")
+    assert [(failure["world"], failure["number"], failure["name"]) for failure in failures] == [
+        (link["world"], link["link"], f"{link['src']} to {link['dst']}") for link in links
+    ]
+    assert [12.5e9 * failure["count"] for failure in failures] == [link["bandwidth"] for link in links]
+    topoopt = sum(failure["count"] for failure in failures if failure["world"] == "fabric=topoopt")
+    assert topoopt == 4 * 4, "4 servers with 4 interfaces"
+
+
+def test_a_table_and_a_picture_say_what_single_failures_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fabric=topoopt", "fail.each=fiber,server", f"out={tmp_path}", *SMALL]) == 0
+    printed = capsys.readouterr().out
+    assert "When one fiber or server fails" in printed
+    assert "95th percentile" in printed
+    assert "When one fiber or server fails" in (tmp_path / "report.html").read_text()
+    assert (tmp_path / "failures.png").exists()
+    failures = rows(tmp_path, "failures")
+    assert [row["name"] for row in failures if row["what"] == "server"] == [f"server {n}" for n in range(4)]
+
+
+def test_what_cuts_a_server_off_has_no_slowdown_and_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # one circuit each way round: a ring of degree 1 is cut by any fiber
+    assert main(["compare", "fabric=topoopt", "degree=1", "fail.each=fiber", f"out={tmp_path}", *SMALL]) == 0
+    failures = rows(tmp_path, "failures")
+    assert [(row["iteration_time"], row["slowdown"]) for row in failures] == [(None, None)] * 4
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:2] == ["topoopt", "fiber"]]
+    assert line.split() == ["topoopt", "fiber", "4", "cut", "off", "cut", "off", "-", "-", "4"]
+
+
+@pytest.mark.parametrize(
+    ("given", "law"),
+    [
+        (["fail.each=switch"], "fail.each: must be fiber, server or null, got 'switch'"),
+        (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
+        (["fail.each=fiber", "fidelity=bound"], "fail.each: must be simulated with fidelity=fluid, got bound"),
+        (["fail.each=server", "servers=1"], "fail.each: must leave a server to go on with"),
+        (["fail.each=fiber", "fabric=sip_ml"], "sip_ml: must keep its circuits to lose one"),
+    ],
+)
+def test_what_cannot_fail_each_by_itself_is_one_line(
+    given: list[str], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "fabric=topoopt", *SMALL, *given, f"out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"topoflow compare: {law}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
