@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from fat_tree import FatTree
 
-from topoflow.cli.compare import Builder, check
+from topoflow.cli.builder import Builder
+from topoflow.cli.keys import check
 from topoflow.cli.grid import grid
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
 

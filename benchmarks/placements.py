@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.cli.compare import check
+from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topoflow.cli.compare import check
+from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
 from topoflow.search.problem import Problem
 

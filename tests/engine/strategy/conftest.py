@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from topoflow.cli.compare import check
+from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
