@@ -67,7 +67,8 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
             axes.barh(position, row.compute_time / factor, color=COMPUTE, height=0.7)
             axes.barh(position, row.network_time / factor, left=row.compute_time / factor, color=EXPOSED, height=0.7)
             price = "" if row.cost_usd is None else f"  (${row.cost_usd:,.0f})"
-            text = f" {row.iteration_time / factor:.4g} {unit}{price}"
+            memory = "" if outcome.fits else ", too little GPU memory"
+            text = f" {row.iteration_time / factor:.4g} {unit}{price}{memory}"
             axes.text(row.iteration_time / factor, position, text, va="center", fontsize=8)
             ticks.append(position)
             labels.append(label)

@@ -15,9 +15,9 @@ MOST = 6  # jobs, one panel each
 
 
 def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
-    """Worlds that no other world beats in both time and price, cheapest first."""
+    """Worlds that fit in memory and that no other such world beats in both time and price, cheapest first."""
     best: list[Outcome] = []
-    priced = [outcome for outcome in outcomes if outcome.cost is not None]
+    priced = [outcome for outcome in outcomes if outcome.cost is not None and outcome.fits]
     for outcome in sorted(priced, key=lambda o: (o.cost or 0.0, o.row.iteration_time)):
         if not best or outcome.row.iteration_time < best[-1].row.iteration_time:
             best.append(outcome)

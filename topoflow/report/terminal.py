@@ -44,15 +44,16 @@ def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
         Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
-        *[Cell("memory per GPU", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
+        *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
     ]
 
 
 def _memory(outcome: Outcome) -> str:
     if outcome.memory is None:
         return "-"
-    needed = human(outcome.memory, "B")
-    return needed if outcome.fits else f"{needed} of {human(outcome.gpu_memory, 'B')}"
+    if outcome.fits:
+        return human(outcome.memory, "B")
+    return f"{outcome.memory / 1e9:.4g} of {outcome.gpu_memory / 1e9:.4g} GB"
 
 
 def _ratio(outcome: Outcome, best: float) -> str:
