@@ -19,8 +19,8 @@ import numpy as np
 from fat_tree import FatTree
 
 from topoflow.cli.builder import Builder
-from topoflow.cli.keys import check
 from topoflow.cli.grid import grid
+from topoflow.cli.keys import check
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
 
 BANDWIDTH = 12.5e9  # B/s (100 Gb/s)

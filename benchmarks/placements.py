@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
+from topoflow.cli.keys import check
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import lower

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
+from topoflow.cli.keys import check
 from topoflow.search.problem import Problem
 
 Make = Callable[..., Problem]

@@ -48,7 +48,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "price.png",
         "What the speed costs",
         "One point per combination: its step time against the price of the network's parts. The dashed line joins "
-        "the ones worth considering; above it, something else is both faster and cheaper, or there is too little memory.",
+        "the ones worth considering; above it, something else is both faster and cheaper, or memory is too little.",
         price.draw,
         needs=lambda report: any(outcome.cost is not None for outcome in report.outcomes),
     ),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from topoflow.cli.keys import check
 from topoflow.cli.grid import build, grid
+from topoflow.cli.keys import check
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
