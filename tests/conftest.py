@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
+
+from topoflow.units import register_resolvers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,6 +36,47 @@ def shared_data() -> Path:
             pytest.fail(f"{path} must exist in CI: the real traces are the tests of the importers")
         pytest.skip(f"needs the traces of real jobs in {path}")
     return path
+
+
+@pytest.fixture(scope="session")
+def unpacked(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``unpacked("dlrm_8gpu/dlrm_kineto.tar.gz")``: the folder with what an archive holds, unpacked once."""
+
+    @cache
+    def unpack(archive: str) -> Path:
+        folder = tmp_path_factory.mktemp("unpacked")
+        with tarfile.open(shared_data / archive) as tar:
+            tar.extractall(folder, filter="data")
+        return folder
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def dlrm_traces(unpacked: Callable[[str], Path]) -> tuple[Path, Path]:
+    """The folders of profiles and of execution traces of a DLRM on 8 GPUs."""
+    names = ("dlrm_kineto", "dlrm_pytorch_et")
+    profiles, executions = (unpacked(f"dlrm_8gpu/{name}.tar.gz") / name for name in names)
+    return profiles, executions
+
+
+@pytest.fixture(scope="session")
+def task_graphs(unpacked: Callable[[str], Path]) -> dict[str, Path]:
+    """TopoOpt's 18 task graphs by name, as ``100vgg_16``."""
+    folder = unpacked("topoopt_taskgraphs/tgs_dev_18.tar.xz")
+    return {path.stem: path for path in sorted(folder.rglob("*.fbuf"))}
+
+
+@pytest.fixture(scope="session")
+def configured() -> Callable[..., Any]:
+    """``configured("fabric", "fabric=ring", "degree=2")``: what a config group makes of a comparison's keys."""
+    register_resolvers()
+
+    def make(group: str, *keys: str) -> Any:
+        with initialize_config_module("topoflow.configs", version_base=None):
+            return instantiate(compose("compare", overrides=list(keys))[group])
+
+    return make
 
 
 @pytest.fixture(scope="session")

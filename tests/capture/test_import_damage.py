@@ -6,7 +6,6 @@ import copy
 import gzip
 import json
 import os
-import tarfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -86,17 +85,14 @@ class Samples(dict[str, Any]):
 
 
 @pytest.fixture(scope="module")
-def documents(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+def documents(shared_data: Path, dlrm_traces: tuple[Path, Path]) -> Samples:
     """Small copies of real traces: profiles of two generations, execution traces of two schemas."""
-    folder = tmp_path_factory.mktemp("dlrm")
-    for name in ("dlrm_kineto", "dlrm_pytorch_et"):
-        with tarfile.open(shared_data / "dlrm_8gpu" / f"{name}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
+    profiles, executions = dlrm_traces
     megatron = shared_data / "megatron_tp2"
     return Samples(
         {
-            "old profile": _shrunk_kineto(next((folder / "dlrm_kineto").glob("worker0_*"))),
-            "old execution trace": _shrunk_execution_trace(folder / "dlrm_pytorch_et" / "dlrm_eg_0.json"),
+            "old profile": _shrunk_kineto(next(profiles.glob("worker0_*"))),
+            "old execution trace": _shrunk_execution_trace(executions / "dlrm_eg_0.json"),
             "profile": _shrunk_kineto(megatron / "kineto_rank0.pt.trace.json.gz"),
             "execution trace": _shrunk_execution_trace(megatron / "pytorch_et_0.json.gz"),
         }
@@ -104,16 +100,14 @@ def documents(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Sa
 
 
 @pytest.fixture(scope="module")
-def samples(documents: Samples, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """Bytes of a good file of every format."""
     folder = tmp_path_factory.mktemp("samples")
-    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
     all_reduce = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="0", after=(0,))
     trace = Trace("toy", 2, 1, {r: (Compute("f", 0.0, 0.1, 0.1), all_reduce) for r in (0, 1)}, {"0": (0, 1)})
     write(trace, folder / "toy.jsonl")
     found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
-    found["task graph"] = next(folder.rglob("100vgg_16.fbuf")).read_bytes()
+    found["task graph"] = task_graphs["100vgg_16"].read_bytes()
     found["jsonl"] = (folder / "toy.jsonl").read_bytes()
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,18 +13,8 @@ from topoflow.capture.load import load
 
 
 @pytest.fixture(scope="module")
-def dlrm(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders ``dlrm_kineto`` and ``dlrm_pytorch_et`` of a DLRM on 8 GPUs."""
-    folder = tmp_path_factory.mktemp("dlrm_8gpu")
-    for name in ("dlrm_kineto", "dlrm_pytorch_et"):
-        with tarfile.open(shared_data / "dlrm_8gpu" / f"{name}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def joined(dlrm: Path) -> Trace:
-    return load([dlrm / "dlrm_kineto", dlrm / "dlrm_pytorch_et"])
+def joined(dlrm_traces: tuple[Path, Path]) -> Trace:
+    return load([*dlrm_traces])
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +129,9 @@ def test_compute_spans_are_compact_and_never_busier_than_they_are_long(
                 assert 0 < span.seconds <= span.end - span.start + 1e-12
 
 
-def test_dlrm_needs_both_files_of_each_rank(dlrm: Path) -> None:
+def test_dlrm_needs_both_files_of_each_rank(dlrm_traces: tuple[Path, Path]) -> None:
     with pytest.raises(ValueError, match=r"worker0_.*traceEvents\[\d+\]: all_to_all must have splits, got none"):
-        load([dlrm / "dlrm_kineto"])
+        load([dlrm_traces[0]])
 
 
 def test_dlrm_does_5_all_to_alls_and_3_all_reduces_per_rank(joined: Trace) -> None:
@@ -181,9 +170,9 @@ def test_profiles_without_shapes_are_refused_by_file_and_first_event(shared_data
         load([shared_data / path])
 
 
-def test_files_of_different_jobs_are_refused_by_name(shared_data: Path, dlrm: Path) -> None:
+def test_files_of_different_jobs_are_refused_by_name(shared_data: Path, dlrm_traces: tuple[Path, Path]) -> None:
     one = shared_data / "megatron_tp2" / "kineto_rank0.pt.trace.json.gz"
-    other = next((dlrm / "dlrm_kineto").glob("worker1_*"))
+    other = next(dlrm_traces[0].glob("worker1_*"))
     with pytest.raises(ValueError, match=r"kineto_rank0.*worker1_.*must be of one job, got world sizes 2 .* and 8"):
         load([one, other])
 

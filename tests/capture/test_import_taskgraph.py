@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,26 +10,15 @@ import pytest
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.load import load
 
-
-@pytest.fixture(scope="module")
-def graphs(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the 18 published graphs."""
-    folder = tmp_path_factory.mktemp("taskgraphs")
-    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
-
-
-def read(graphs: Path, name: str) -> Trace:
-    return load([next(graphs.rglob(f"{name}.fbuf"))])
+Graphs = dict[str, Path]
 
 
 def all_reduces(trace: Trace) -> dict[int, list[Communication]]:
     return {rank: [e for e in trace.communications(rank) if e.op == "all_reduce"] for rank in trace.ranks}
 
 
-def test_vgg16_on_16_servers_all_reduces_1157409952_bytes(graphs: Path) -> None:
-    trace = read(graphs, "100vgg_16")
+def test_vgg16_on_16_servers_all_reduces_1157409952_bytes(task_graphs: Graphs) -> None:
+    trace = load([task_graphs["100vgg_16"]])
     assert (trace.world_size, trace.iterations, sorted(trace.ranks)) == (16, 1, list(range(16)))
     for events in all_reduces(trace).values():
         assert len(events) == 32  # 13 convolutions and 3 dense layers, weight and bias each
@@ -38,8 +26,8 @@ def test_vgg16_on_16_servers_all_reduces_1157409952_bytes(graphs: Path) -> None:
         assert {(event.group, event.dtype) for event in events} == {(tuple(range(16)), "float32")}
 
 
-def test_embedding_tables_on_one_server_are_no_traffic(graphs: Path) -> None:
-    trace = read(graphs, "100dlrm_16")
+def test_embedding_tables_on_one_server_are_no_traffic(task_graphs: Graphs) -> None:
+    trace = load([task_graphs["100dlrm_16"]])
     assert "16 all-reduces of a single server move nothing and are left out" in trace.notes
     groups = {event.group for events in all_reduces(trace).values() for event in events}
     assert groups == {tuple(range(16)), tuple(range(0, 16, 2))}
@@ -47,9 +35,9 @@ def test_embedding_tables_on_one_server_are_no_traffic(graphs: Path) -> None:
     assert [len(events) for events in all_reduces(trace).values()] == [36 + 10, 36] * 8
 
 
-def test_every_send_has_its_recv_of_the_same_size_in_the_same_order(graphs: Path) -> None:
+def test_every_send_has_its_recv_of_the_same_size_in_the_same_order(task_graphs: Graphs) -> None:
     for name in ("100dlrm_16", "100candle_16"):
-        trace = read(graphs, name)
+        trace = load([task_graphs[name]])
         sends: dict[tuple[int, int | None], list[int]] = {}
         recvs: dict[tuple[int, int | None], list[int]] = {}
         for rank in trace.ranks:
@@ -63,9 +51,9 @@ def test_every_send_has_its_recv_of_the_same_size_in_the_same_order(graphs: Path
         assert sends
 
 
-def test_dependencies_are_known_and_point_back(graphs: Path) -> None:
-    for path in sorted(graphs.rglob("100*.fbuf")):
-        trace = load([path])
+def test_dependencies_are_known_and_point_back(task_graphs: Graphs) -> None:
+    for name in (name for name in task_graphs if name.startswith("100")):
+        trace = load([task_graphs[name]])
         for events in trace.ranks.values():
             assert all(event.after is not None for event in events)  # Trace itself checks that they point back
             computes = [event for event in events if isinstance(event, Compute)]
@@ -78,8 +66,8 @@ def test_dependencies_are_known_and_point_back(graphs: Path) -> None:
                     assert all(isinstance(earlier := events[at], Compute) for at in event.after), earlier
 
 
-def test_all_reduces_come_in_one_order_on_all_members(graphs: Path) -> None:
-    trace = read(graphs, "100candle_16")
+def test_all_reduces_come_in_one_order_on_all_members(task_graphs: Graphs) -> None:
+    trace = load([task_graphs["100candle_16"]])
     by_group: dict[tuple[int, ...], list[list[int]]] = {}
     for events in all_reduces(trace).values():
         for group in {event.group for event in events}:
@@ -88,8 +76,8 @@ def test_all_reduces_come_in_one_order_on_all_members(graphs: Path) -> None:
     assert all(order == orders[0] for orders in by_group.values() for order in orders)
 
 
-def test_runtimes_are_milliseconds(graphs: Path) -> None:
-    first = read(graphs, "100vgg_16").ranks[0][0]
+def test_runtimes_are_milliseconds(task_graphs: Graphs) -> None:
+    first = load([task_graphs["100vgg_16"]]).ranks[0][0]
     assert isinstance(first, Compute)
     assert first.seconds == pytest.approx(1.91386e-3, rel=1e-5)  # the file: 1.9138599634170532 ms
 
@@ -214,8 +202,8 @@ def test_a_graph_that_breaks_a_law_is_refused(
         load_graph(tmp_path, tasks)
 
 
-def test_a_graph_that_is_cut_is_refused(graphs: Path, tmp_path: Path) -> None:
-    data = next(graphs.rglob("100vgg_16.fbuf")).read_bytes()
+def test_a_graph_that_is_cut_is_refused(task_graphs: Graphs, tmp_path: Path) -> None:
+    data = task_graphs["100vgg_16"].read_bytes()
     path = tmp_path / "cut.fbuf"
     for length in range(0, len(data), 3001):
         path.write_bytes(data[:length])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +41,9 @@ def test_resnet50_reduces_its_parameters_once_a_step(resnet: Path, capsys: pytes
 
 
 def test_dlrm_exchanges_five_times_and_reduces_three_times(
-    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dlrm_traces: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("dlrm_kineto", "dlrm_pytorch_et"):
-        with tarfile.open(shared_data / "dlrm_8gpu" / f"{name}.tar.gz") as archive:
-            archive.extractall(tmp_path, filter="data")
-    found = inspect_json(capsys, tmp_path / "dlrm_kineto", tmp_path / "dlrm_pytorch_et")
+    found = inspect_json(capsys, *dlrm_traces)
     assert (found["ranks"], found["world_size"]) == (8, 8)
     assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_to_all") == 5
     assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_reduce") == 3
@@ -66,12 +62,9 @@ def test_megatron_reduces_activations_between_its_two_ranks(
 
 
 def test_vgg16_task_graph_reduces_what_is_published(
-    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task_graphs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
-        (member,) = [item for item in archive.getmembers() if Path(item.name).name == "100vgg_16.fbuf"]
-        archive.extract(member, tmp_path, filter="data")
-    found = inspect_json(capsys, tmp_path / member.name)
+    found = inspect_json(capsys, task_graphs["100vgg_16"])
     reduced = line(found, op="all_reduce", group_size=16)
     assert (reduced["count"], reduced["bytes_per_iteration"]) == (32, 1_157_409_952)
     assert found["communication_share"] is None  # a task graph has no times of its transfers

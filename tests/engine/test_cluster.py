@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.utils import instantiate
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
@@ -17,7 +18,6 @@ from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.jobs import allocate, on_servers
 from topoflow.traffic.lower import lower
-from topoflow.units import register_resolvers
 
 
 def placed(traffic: Traffic, fabric: Fabric) -> World:
@@ -33,16 +33,13 @@ def switch(bandwidth: float = 100.0) -> Fabric:
 
 
 @pytest.fixture(scope="module")
-def jobs() -> list[Traffic]:
+def jobs(configured: Callable[..., Any]) -> list[Traffic]:
     """A DLRM, another one and a data-parallel BERT of two blocks, 4 servers each of 16, anywhere."""
-    register_resolvers()
     sizes = ["workload=dlrm", "workload.tables=4", "workload.rows=1000"], ["workload=bert", "workload.layers=2"]
     made = []
     for overrides in (sizes[0], sizes[0], sizes[1]):
-        with initialize_config_module("topoflow.configs", version_base=None):
-            config = compose("compare", overrides=overrides)
-        workload = instantiate(config.workload).build()
-        made.append(lower(workload, instantiate(config.strategy).place(workload, 4)))
+        workload = configured("workload", *overrides).build()
+        made.append(lower(workload, configured("strategy", *overrides).place(workload, 4)))
     places = allocate([4, 4, 4], 16, how="random", seed=5)
     return [on_servers(traffic, servers, 16) for traffic, servers in zip(made, places, strict=True)]
 

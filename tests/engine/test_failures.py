@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.utils import instantiate
 
 from topoflow.engine.base import World
 from topoflow.engine.failures import fail_fibers, fail_servers
@@ -15,7 +16,6 @@ from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.traffic.base import Collective, Traffic, Transfer
 from topoflow.traffic.lower import lower
-from topoflow.units import register_resolvers
 
 
 def placed(traffic: Traffic, fabric: Fabric) -> World:
@@ -73,12 +73,10 @@ def test_a_server_without_a_way_has_an_endless_iteration() -> None:
 
 
 @pytest.fixture(scope="module")
-def dlrm() -> tuple[Traffic, Traffic]:
+def dlrm(configured: Callable[..., Any]) -> tuple[Traffic, Traffic]:
     """On 8 servers, and on 7."""
-    register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base=None):
-        config = compose("compare", overrides=["workload.tables=8", "workload.rows=1000"])
-    workload, rule = instantiate(config.workload).build(), instantiate(config.strategy)
+    workload = configured("workload", "workload.tables=8", "workload.rows=1000").build()
+    rule = configured("strategy")
     of_eight, of_seven = (lower(workload, rule.place(workload, servers)) for servers in (8, 7))
     return of_eight, of_seven
 

@@ -7,15 +7,12 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.utils import instantiate
 
 from topoflow.fabric.base import Demand, Fabric
-from topoflow.fabric.prices import Prices
-from topoflow.units import register_resolvers
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
@@ -41,18 +38,15 @@ def demand(servers: int) -> Demand:
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Build:
     """``build(name, servers, *overrides)`` makes the fabric of a config; the one that is a file gets a file."""
     file = tmp_path_factory.mktemp("links") / "two_switches.json"
     file.write_text(json.dumps(two_switches()))
-    register_resolvers()
 
     def make(name: str, servers: int, *overrides: str) -> Fabric:
         given = [f"fabric={name}", f"servers={servers}", *overrides]
         given += [f"fabric.file={file}"] if name == "links" else []
-        with initialize_config_module("topoflow.configs", version_base=None):
-            design = instantiate(compose("compare", overrides=given).fabric)
-        fabric = design.build(servers, demand(servers))
+        fabric = configured("fabric", *given).build(servers, demand(servers))
         assert isinstance(fabric, Fabric)
         return fabric
 
@@ -112,10 +106,10 @@ def test_ring_orders_name_every_member_once_and_each_hop_is_direct(built: Build,
 
 @pytest.mark.parametrize("prices", PRICES)
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
-def test_every_fabric_costs_money_and_draws_power(built: Build, name: str, servers: int, prices: str) -> None:
-    with initialize_config_module("topoflow.configs", version_base=None):
-        table = instantiate(compose("compare", overrides=[f"prices={prices}"]).prices)
-    assert isinstance(table, Prices)
+def test_every_fabric_costs_money_and_draws_power(
+    built: Build, configured: Callable[..., Any], name: str, servers: int, prices: str
+) -> None:
+    table = configured("prices", f"prices={prices}")
     bill = built(name, servers).bill
     assert table.cost(bill) > 0
     assert table.power(bill) > 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.utils import instantiate
 
 from topoflow.fabric.base import Demand, Item
 from topoflow.fabric.fat_tree import FatTree
@@ -17,13 +18,8 @@ NOTHING = Demand(np.zeros((128, 128)), {})
 
 
 @pytest.fixture(scope="module")
-def table2() -> Prices:
-    return prices("topoopt_table2")
-
-
-def prices(name: str) -> Prices:
-    with initialize_config_module("topoflow.configs", version_base=None):
-        table = instantiate(compose("compare", overrides=[f"prices={name}"]).prices)
+def table2(configured: Callable[..., Any]) -> Prices:
+    table = configured("prices", "prices=topoopt_table2")
     assert isinstance(table, Prices)
     return table
 
@@ -78,9 +74,9 @@ def test_a_direct_link_draws_50_watts_per_terabit(table2: Prices) -> None:
     assert table2.power([Item("transceiver", 2, gbps(1000))]) == pytest.approx(50)  # Sirius 2: Watts/Tbps
 
 
-def test_a_switch_of_64_ports_of_400_gbps_draws_500_watts(table2: Prices) -> None:
+def test_a_switch_of_64_ports_of_400_gbps_draws_500_watts(table2: Prices, configured: Callable[..., Any]) -> None:
     assert table2.power([Item("switch_port", 64, gbps(400))]) == pytest.approx(500)  # Sirius 5
-    assert prices("sirius").cost([Item("switch_port", 64, gbps(400))]) == pytest.approx(5000)
+    assert configured("prices", "prices=sirius").cost([Item("switch_port", 64, gbps(400))]) == pytest.approx(5000)
 
 
 def test_topoopt_draws_less_than_the_fat_tree_of_the_same_bandwidth(table2: Prices) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -262,19 +261,8 @@ def lowered(files: list[Path]) -> base.Traffic:
     return lower(workload, AsCaptured().place(workload, None))
 
 
-@pytest.fixture(scope="module")
-def unpacked(shared_data, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("unpacked")
-    for archive in ("topoopt_taskgraphs/tgs_dev_18.tar.xz", "dlrm_8gpu/dlrm_kineto.tar.gz"):
-        with tarfile.open(shared_data / archive) as tar:
-            tar.extractall(folder, filter="data")
-    with tarfile.open(shared_data / "dlrm_8gpu/dlrm_pytorch_et.tar.gz") as tar:
-        tar.extractall(folder, filter="data")
-    return folder
-
-
-def test_vgg_of_topoopt_all_reduces_its_parameters(unpacked) -> None:
-    job = lowered([next(unpacked.rglob("100vgg_16.fbuf"))])
+def test_vgg_of_topoopt_all_reduces_its_parameters(task_graphs) -> None:
+    job = lowered([task_graphs["100vgg_16"]])
     reduced = [task for task in job.tasks if isinstance(task, base.Collective)]
     assert (job.servers, len(reduced)) == (16, 32)
     assert sums(job) == {"all_reduce": 1_157_409_952}  # the sum that the task graph's README states
@@ -297,7 +285,7 @@ def test_resnet_all_reduces_its_parameters_though_one_of_two_ranks_was_recorded(
     assert sums(job) == {"all_reduce": 4 * 25_557_032, "broadcast": 4 * 53_120 + 8 * 53}
 
 
-def test_dlrm_exchanges_embeddings_and_reduces_gradients(unpacked) -> None:
-    job = lowered([unpacked / "dlrm_kineto", unpacked / "dlrm_pytorch_et"])
+def test_dlrm_exchanges_embeddings_and_reduces_gradients(dlrm_traces) -> None:
+    job = lowered([*dlrm_traces])
     kinds = Counter(task.op for task in job.tasks if isinstance(task, base.Collective))
     assert (job.servers, kinds) == (8, {"all_to_all": 5, "all_reduce": 3})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -29,24 +28,15 @@ COMPUTE, TRANSFER, ALL_REDUCE = (
 )  # types of tasks: forward, backward, update; between servers; of several
 
 
-@pytest.fixture(scope="module")
-def graphs(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The 18 published graphs."""
-    folder = tmp_path_factory.mktemp("taskgraphs")
-    with tarfile.open(shared_data / "topoopt_taskgraphs" / "tgs_dev_18.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return sorted(folder.rglob("*.fbuf"))
-
-
 def traffic(path: Path) -> Traffic:
     workload = TaskGraph(str(path), GPU).build()
     return lower(workload, AsCaptured().place(workload, None))
 
 
-def test_every_byte_and_second_of_a_file_is_simulated_and_nothing_else(graphs: list[Path]) -> None:
+def test_every_byte_and_second_of_a_file_is_simulated_and_nothing_else(task_graphs: dict[str, Path]) -> None:
     """The file is read once more by its slots: 4 type, 8 device, 10 ms, 12 bytes, 14 members of an all-reduce."""
-    assert len(graphs) == 18
-    for path in graphs:
+    assert len(task_graphs) == 18
+    for path in task_graphs.values():
         graph = root(path.name, path.read_bytes())
         server = {device.unsigned64(6): device.unsigned64(8) for device in graph.records(22, "devices")}
         seconds, sent, reduced = np.zeros(graph.unsigned32(6)), 0, Counter[tuple[int, ...]]()
@@ -70,8 +60,8 @@ def test_every_byte_and_second_of_a_file_is_simulated_and_nothing_else(graphs: l
         assert all(task.op == "all_reduce" for task in job.tasks if isinstance(task, Collective))
 
 
-def test_a_task_graph_runs_on_any_network_no_faster_than_its_busiest_server(graphs: list[Path]) -> None:
-    job = traffic(next(path for path in graphs if path.name == "100dlrm_16.fbuf"))
+def test_a_task_graph_runs_on_any_network_no_faster_than_its_busiest_server(task_graphs: dict[str, Path]) -> None:
+    job = traffic(task_graphs["100dlrm_16"])
     demand = Demand(*job.demand())
     designs = (IdealSwitch(bandwidth=3.125e9, degree=4, latency=1e-6), TopoOpt(3.125e9, 4, 1e-6, 4))
     worlds = [place(job, design.build(16, demand), name="world", rings="flows") for design in designs]
@@ -86,9 +76,9 @@ def test_a_task_graph_runs_on_any_network_no_faster_than_its_busiest_server(grap
     assert ideal.link_bytes.sum() == pytest.approx(2 * (sent + rings))  # each byte goes up and down
 
 
-def test_rings_as_flows_are_close_where_many_groups_reduce_at_once(graphs: list[Path]) -> None:
+def test_rings_as_flows_are_close_where_many_groups_reduce_at_once(task_graphs: dict[str, Path]) -> None:
     """CANDLE reduces among 4, 8 and 16 servers beside 18 GB of transfers: flows take up to 3 % less (measured)."""
-    job = traffic(next(path for path in graphs if path.name == "100candle_16.fbuf"))
+    job = traffic(task_graphs["100candle_16"])
     fabric = TopoOpt(3.125e9, 4, 1e-6, 4).build(16, Demand(*job.demand()))
     steps, flows = fluid.simulate([place(job, fabric, name=rings, rings=rings) for rings in ("steps", "flows")])
     assert flows.makespan == pytest.approx(steps.makespan, rel=0.05)
