@@ -126,7 +126,7 @@ def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_netw
         (["search.chains=0"], "search.chains: must be a whole number of at least 1, got 0"),
         (["search.chains=many"], "search.chains: must be a whole number, got 'many'"),
         (["search.objective=joy"], "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
-        (["fidelity=fluid"], "fidelity: no such key; must be one of servers,"),
+        (["fidelity=fluid"], "fidelity: no such key of topoflow search; topoflow compare has fidelity"),
         (
             ["search.objective=time,cost"],
             "search.objective: must be one, as it chooses between searches, got time, cost",
@@ -135,7 +135,7 @@ def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_netw
         (["resume=perhaps"], "resume: must be true or false, got 'perhaps'"),
         (["degree=0"], "degree: must be a whole number of at least 1, got 0"),
         (["fabric=ocs_reconfig"], "fabric: must keep its circuits while a job runs, got ocs_reconfig"),
-        (["gpu.memory=1e6"], "workload.gpu.memory: must hold layer"),
+        (["gpu.memory=1e6"], "gpu.memory: must hold layer"),
         (
             ["workload=transformer", "strategy=parallel", "gpu.memory=1e6"],
             "gpu.memory: transformer on 4 servers must fit",

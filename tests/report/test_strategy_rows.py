@@ -40,3 +40,13 @@ def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
         ("block0", "on servers 0-3"),
         ("block1, head", "on servers 4-7"),
     ]
+
+
+def test_of_a_long_pipeline_the_rows_that_are_left_out_are_counted() -> None:
+    stages = tuple((f"block{number}",) for number in range(16))
+    grid = Grid(1, 1, 1, 1, 16, microbatches=1, gpus_per_server=1, stages=stages)
+    placement = {stage[0]: (number,) for number, stage in enumerate(stages)}
+    head, *rows = strategy_rows(Strategy("parallel", 16, placement, grid=grid))
+    assert head[1].endswith("pipeline 16; 1 microbatch")
+    assert rows[:11] == [(f"block{number}", f"on server {number}") for number in range(11)]
+    assert rows[11:] == [("\N{HORIZONTAL ELLIPSIS}", "4 more stages"), ("block15", "on server 15")]

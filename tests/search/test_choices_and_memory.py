@@ -74,7 +74,7 @@ def test_a_start_that_fits_is_kept_and_another_becomes_one_that_fits(problem: Ma
 @pytest.mark.parametrize(
     ("share", "law"),
     [
-        (0.01, r"^workload\.gpu\.memory: must hold layer 'top1', which needs at least"),
+        (0.01, r"^gpu\.memory: must hold layer 'top1', which needs at least"),
         (0.29, r"must hold the job, which"),
     ],
 )

@@ -10,12 +10,13 @@ from typing import Any
 
 from topoflow.cli.grid import Point, build, unique_names
 from topoflow.cli.keys import LISTED, check_lost
+from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
 from topoflow.engine.failures import ways_on
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.memory import bytes_per_gpu
+from topoflow.strategy.memory import memory_per_gpu
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload
@@ -34,10 +35,7 @@ class Job:
 
     @cached_property
     def memory(self) -> float | None:
-        """Of a recorded job, layers are not known."""
-        if self.workload.trace is not None:
-            return None
-        return float(bytes_per_gpu(self.workload, self.strategy).max())
+        return memory_per_gpu(self.workload, self.strategy)
 
 
 @dataclass(frozen=True)
@@ -94,11 +92,12 @@ class Builder:
         return place(traffic, fabric, name=name, **{key: point.config[key] for key in HOW})
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
-        fabric: Fabric = self._once(
-            point,
-            ("workload", "strategy", "servers", "fabric"),
-            lambda point: build(point, "fabric").build(job.strategy.servers, Demand(*job.traffic.demand())),
-        )
+        with named(of_group(point, "fabric")):
+            fabric: Fabric = self._once(
+                point,
+                ("workload", "strategy", "servers", "fabric"),
+                lambda point: build(point, "fabric").build(job.strategy.servers, Demand(*job.traffic.demand())),
+            )
         return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
@@ -128,13 +127,23 @@ class Builder:
         return self.made[key]
 
 
-def _job(point: Point, fewer: int) -> Job:
+def workload_of(point: Point) -> Workload:
+    """The job of a point. Raises ``ValueError`` in one line that names the key."""
     build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-    workload, rule = build(point, "workload").build(), build(point, "strategy")
-    servers = point.config["servers"]
-    if servers is None and workload.trace is None:
-        servers = DEFAULT_SERVERS
-    strategy = rule.place(workload, servers)
+    with named(of_group(point, "workload")):
+        workload: Workload = build(point, "workload").build()
+        return workload
+
+
+def servers_of(point: Point, workload: Workload) -> int | None:
+    """None: as many as a recorded job used."""
+    servers: int | None = point.config["servers"]
+    return DEFAULT_SERVERS if servers is None and workload.trace is None else servers
+
+
+def _job(point: Point, fewer: int) -> Job:
+    workload, rule = workload_of(point), build(point, "strategy")
+    strategy = rule.place(workload, servers_of(point, workload))
     if fewer:
         strategy = rule.place(workload, strategy.servers - fewer)
     return Job(workload, strategy, lower(workload, strategy))

@@ -9,6 +9,7 @@ from pathlib import Path
 from topoflow.capture import jsonl
 from topoflow.capture.base import Trace
 from topoflow.capture.load import known_formats, load
+from topoflow.cli.os_errors import named
 from topoflow.units import human
 
 EPILOG = """example (examples/ is in the repository):
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     trace = load(arguments.files)
-    jsonl.write(trace, out)
+    with named({"--out": out}):
+        jsonl.write(trace, out)
     print("\n".join([*summary(trace), f"written to {out}"]))
 
 

@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from rich.table import Table
 
-from topoflow.cli.builder import DEFAULT_SERVERS
+from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
 from topoflow.cli.grid import Point, build, check_fields, grid
 from topoflow.cli.keys import check
 from topoflow.cli.output import Output
@@ -210,10 +210,9 @@ def setup(planned: Planned) -> Setup:
     """A point as objects. Raises ``ValueError`` in one line that names the key."""
     point = planned.point
     config = point.config
-    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY
     return Setup(
         point=planned.label,
-        workload=build(point, "workload").build(),
+        workload=workload_of(point),
         rule=build(point, "strategy"),
         design=build(point, "fabric"),
         rival=None if planned.rival is None else build(planned.rival, "fabric"),

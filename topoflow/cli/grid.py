@@ -7,7 +7,6 @@ Arguments are Hydra overrides; the grid is expanded by Hydra's own BasicSweeper,
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import pkgutil
 import re
 import types
@@ -31,6 +30,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from topoflow.cli.hints import suggest, suggest_key
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -162,7 +162,9 @@ def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> 
         if key.startswith("_"):  # _target_ and the like are for Hydra
             continue
         if key not in hints:
-            raise ValueError(f"{where}.{key}: no such key{_suggest(key, list(hints), where)}")
+            raise ValueError(f"{where}.{key}: no such key{suggest(key, list(hints), where)}")
+        if dataclasses.is_dataclass(hints[key]) and isinstance(value, dict) and "_target_" not in value:
+            raise ValueError(f"{where}.{key}: must be a config with a _target_, got {value!r}")
         if not _fits(value, hints[key]):
             raise ValueError(f"{where}.{key}: must be {_type_name(hints[key])}, got {value!r}")
 
@@ -210,7 +212,7 @@ def _one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
         if missing is None:
             raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
         key = missing.group(1)
-        raise ValueError(f"{key}: no such key{_suggest_key(key, overrides, name)}") from error
+        raise ValueError(f"{key}: no such key{suggest_key(key, overrides, name)}") from error
     except MissingMandatoryValue as error:
         raise ValueError(f"{error.full_key}: must be given, e.g. {error.full_key}=VALUE") from error
     except OmegaConfBaseException as error:
@@ -225,26 +227,6 @@ def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("See https", "full_key:", "object_type="))]
     return "; ".join(line for line in useful if not line.startswith("Error parsing override")) or type(error).__name__
-
-
-def _suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
-    """Keys beside the wrong one, in the configuration of the same groups."""
-    loader = GlobalHydra.instance().config_loader()
-    groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
-    config = compose(name, overrides=groups)
-    if isinstance(OmegaConf.select(config, key), DictConfig):
-        return f" in it like those given; ++{key}=... adds keys"
-    parent, _, last = key.rpartition(".")
-    while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
-        parent, _, last = parent.rpartition(".")
-    siblings = OmegaConf.select(config, parent) if parent else config
-    return _suggest(last, [str(sibling) for sibling in siblings if sibling != "_target_"], parent)
-
-
-def _suggest(name: str, known: Sequence[str], where: str) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    prefix = f"{where}." if where else ""
-    return f"; did you mean {prefix}{close[0]}?" if close else f"; must be one of {', '.join(known)}"
 
 
 def unique_names(points: Sequence[Point]) -> list[str]:

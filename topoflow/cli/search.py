@@ -16,19 +16,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoflow.cli import compare
-from topoflow.cli.builder import DEFAULT_SERVERS
+from topoflow.cli.builder import servers_of, workload_of
 from topoflow.cli.grid import Point, build, grid, numbered, unique_names
 from topoflow.cli.keys import GROUPS, check_job
+from topoflow.cli.os_errors import named, of_group
 from topoflow.cli.output import Output
-from topoflow.cli.search_files import report, row, write_overview, write_plan, write_result
+from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.cli.search_progress import Searches
 from topoflow.cli.stages import Stages
+from topoflow.experiment.similar_cost import unwired
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show as show_search
+from topoflow.report.searches import quickest
 from topoflow.search.alternate import Tell, search
 from topoflow.search.found import Found
 from topoflow.search.front import chosen
+from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
+from topoflow.search.space import space
 from topoflow.units import human
 
 CONFIG = "search"
@@ -81,10 +86,12 @@ def run(arguments: argparse.Namespace) -> None:
     out = compare.output(points)
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)
+    for each in searches:
+        check_possible(each, objective)
     with Searches() as progress:
         answers = {each.name: _find(each, progress.search(each.name)) for each in searches}
     winners = [searches[number].name for number in chosen([one.plan for one in answers.values()], objective)]
-    shown = {name: report(answer, command) for name, answer in answers.items()}
+    shown = {each.name: report(each.problem, answers[each.name], command) for each in searches}
     if out is not None:
         with Stages() as stages:
             write(searches, answers, shown, winners, out, stages.stage("drawing"))
@@ -112,14 +119,10 @@ def names(points: Sequence[Point]) -> list[str]:
 def _search(name: str, point: Point, out: Path | None) -> Search:
     """Objects of a point. Several searches have a folder each."""
     settings = build(point, "search")
-    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-    workload = build(point, "workload").build()
-    servers = point.config["servers"]
-    if servers is None and workload.trace is None:
-        servers = DEFAULT_SERVERS
+    workload = workload_of(point)
     problem = Problem(
         workload=workload,
-        start=build(point, "strategy").place(workload, servers),
+        start=build(point, "strategy").place(workload, servers_of(point, workload)),
         design=build(point, "fabric"),
         prices=build(point, "prices"),
         **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
@@ -134,6 +137,21 @@ def _objective(searches: Sequence[Search]) -> str:
     if len(named) > 1:
         raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
     return next(iter(named))
+
+
+def check_possible(each: Search, objective: str) -> None:
+    """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
+    space(each.problem, each.settings).start()
+    with named(of_group(each.point, "fabric")):
+        fabric = unwired(each.problem.design, each.problem.servers)
+    check_keeps_circuits(fabric)
+    if fabric.bill and each.problem.prices is not None:
+        each.problem.prices.cost(fabric.bill)
+        each.problem.prices.power(fabric.bill)
+    elif objective != "time":
+        what = "power" if objective == "power" else "cost"
+        law = f"must be time where a network has no bill of materials, as {fabric.name}"
+        raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
 
 
 def _find(each: Search, tell: Tell) -> Found:
@@ -152,7 +170,10 @@ def write(
     tick: Callable[[int, int], None],
 ) -> None:
     """A folder for every search, an overview of several."""
-    rows = [row(each.name, each.point, answers[each.name], each.name in winners) for each in searches]
+    rows = [
+        row(each.name, each.point, answers[each.name], each.name in winners) | memory_row(shown[each.name])
+        for each in searches
+    ]
     folders = {each.name: each.out or out for each in searches}
     for name, answer in answers.items():
         write_plan(answer, shown[name], folders[name], tick)
@@ -162,14 +183,17 @@ def write(
 
 
 def show(shown: Mapping[str, SearchReport], winners: Sequence[str], out: Path | None, console: Console) -> None:
-    """What was chosen, at length; of several searches, a line for each."""
+    """What was chosen, at length; of several searches, a line for each, the quickest first as on the page."""
     if not console.is_terminal:
         console.width = 200  # a file or a pipe has no width to fit into
-    for name in winners:
-        show_search(shown[name], console)
+    order = quickest(shown)
+    for name in order:
+        if name in winners:
+            show_search(shown[name], console)
     if len(shown) > 1:
         table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
-        for name, one in shown.items():
+        for name in order:
+            one = shown[name]
             price = "-" if one.cost is None else f"${one.cost:,.0f}"
             times = human(one.before.time, "s"), human(one.after.time, "s")
             table.add_row(escape(name), *times, price, "chosen" if name in winners else "")

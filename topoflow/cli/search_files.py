@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,31 @@ from topoflow.cli.grid import Point
 from topoflow.report import history
 from topoflow.report.files import whole_folder
 from topoflow.report.search import write_search
-from topoflow.report.search_report import SearchReport, State
+from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.report.searches import write_searches
 from topoflow.search.found import Found
+from topoflow.search.problem import Problem
+from topoflow.strategy.memory import memory_per_gpu
 
 Tick = Callable[[int, int], None]
 
 
-def report(found: Found, command: str) -> SearchReport:
+def report(problem: Problem, found: Found, command: str) -> SearchReport:
     """What a person is shown of a search."""
     plan, start, best = found.plan, found.start, found.best
+    memory = partial(memory_per_gpu, problem.workload)
+    needed, has = memory(problem.start), problem.workload.gpu.memory
     return SearchReport(
         workload=plan.workload,
         command=command,
-        before=State(start.strategy, start.fabric, start.timeline, found.before),
-        after=State(best.strategy, best.fabric, best.timeline, found.after),
+        before=State(start.strategy, start.fabric, start.timeline, found.before, memory(start.strategy)),
+        after=State(best.strategy, best.fabric, best.timeline, found.after, memory(best.strategy)),
         bound=plan.bound,
         cost=plan.cost,
         power=plan.power,
         circuits=plan.circuits,
         history=_history(found),
+        too_large=None if needed is None or needed <= has else TooLarge(problem.start, needed, has),
     )
 
 
@@ -74,6 +80,17 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "rounds": [asdict(each) for each in steps.rounds],
         "overrides": dict(point.swept),
         "config": point.config,
+    }
+
+
+def memory_row(shown: SearchReport) -> dict[str, Any]:
+    """Of the same row, what was found, the start and the given strategy need on the fullest GPU (B)."""
+    given = shown.before.memory if shown.too_large is None else shown.too_large.memory
+    return {
+        "memory_per_gpu": shown.after.memory,
+        "start_memory_per_gpu": shown.before.memory,
+        "given_memory_per_gpu": given,
+        "notes": shown.notes,
     }
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoflow.cli.os_errors import named
 from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
 from topoflow.engine.checks import check_merge
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
     settings = parse(arguments.settings)
     if "out" in settings:
         check_folder(Path(settings["out"]))
-    file = read(Path(settings["world"]))
+    with named(settings):
+        file = read(Path(settings["world"]))
     merge = float(settings.get("fluid.merge", 0))
     (timeline,) = simulate([file.world], device=settings.get("device", "cpu"), merge=merge)
     if "out" in settings:

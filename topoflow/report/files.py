@@ -12,13 +12,14 @@ from pathlib import Path
 def check_folder(out: Path) -> None:
     """Raise ``ValueError`` when ``out`` cannot become a folder; called before long work."""
     absolute = Path(os.path.abspath(out))
-    for path in (absolute, *absolute.parents):
-        if path.exists():
-            if not path.is_dir():
-                raise ValueError(f"out: must be a folder, got the file {path}")
-            if not os.access(path, os.W_OK | os.X_OK):
-                raise ValueError(f"out: must be writable, got {path}")
-            return
+    there = next(path for path in (absolute, *absolute.parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"out: must be a folder, got the file {there}")
+    try:
+        with tempfile.TemporaryDirectory(dir=there):
+            pass
+    except OSError as error:
+        raise ValueError(f"out: must be a folder that can be written, got {out} ({error.strerror})") from error
 
 
 @contextmanager

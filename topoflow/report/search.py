@@ -33,7 +33,7 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
     return fill(
         "search.html",
         title=escape(report.title),
-        answer=paragraphs([report.answer], "answer"),
+        answer=paragraphs([report.answer], "answer") + paragraphs(report.notes),
         numbers=table(("", "before", "found"), report.numbers),
         strategy=table(("layers", "where"), report.strategy, "text"),
         rings=table(("servers", "orders"), report.rings, "text") if report.rings else paragraphs(["Nothing."]),

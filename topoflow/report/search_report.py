@@ -14,7 +14,7 @@ from topoflow.engine.base import Timeline
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.totient_perms import stride
 from topoflow.report.history import History
-from topoflow.report.strategy_rows import servers, strategy_rows
+from topoflow.report.strategy_rows import degrees, servers, strategy_rows
 from topoflow.strategy.base import Strategy
 from topoflow.units import human
 
@@ -31,6 +31,7 @@ class State:
     fabric: Fabric
     timeline: Timeline
     demand: NDArray[np.float64]
+    memory: float | None = None  # B that the strategy needs on the fullest GPU; None of a recorded job
 
     def __post_init__(self) -> None:
         size = self.fabric.servers
@@ -54,6 +55,29 @@ class State:
         return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
 
 
+@dataclass(frozen=True)
+class TooLarge:
+    """A strategy that was given to begin with, but needs more memory than there is."""
+
+    strategy: Strategy
+    memory: float  # B that it needs on the fullest GPU
+    gpu_memory: float  # B that a GPU has
+
+    def instead(self, began: State) -> str:
+        """Where the search began, in a sentence."""
+        if began.strategy.grid is not None:
+            with_ = degrees(began.strategy.grid)
+        else:
+            given, placed = self.strategy.placement, began.strategy.placement
+            moved = sum(placed[layer] != holders for layer, holders in given.items())
+            with_ = f"{moved} of its {counted(len(given), 'layer')} on other servers"
+        needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
+        return (
+            f"The strategy given ({self.strategy.name}) needs {human(self.memory, 'B')} per GPU, has "
+            f"{human(self.gpu_memory, 'B')}: the search began with {with_}{needs}."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class SearchReport:
     """A search: where it began, what it found, and how it went.
@@ -71,6 +95,7 @@ class SearchReport:
     power: float | None  # W
     circuits: tuple[Switch, ...]
     history: History
+    too_large: TooLarge | None = None  # None: the search began with the strategy that was given
 
     def __post_init__(self) -> None:
         fabric = self.after.fabric
@@ -102,16 +127,23 @@ class SearchReport:
         return took if self.cost is None else f"{took} The network costs ${self.cost:,.0f}."
 
     @property
+    def notes(self) -> list[str]:
+        """What a person has to know beside the answer."""
+        return [] if self.too_large is None else [self.too_large.instead(self.before)]
+
+    @property
     def numbers(self) -> list[tuple[str, str, str]]:
         """(what, before, after), for a table."""
         states = (self.before, self.after)
         busiest = [f"{100 * float(state.utilization.max(initial=0.0)):.3g} %" for state in states]
         sent = [human(float(state.demand.sum()), "B") for state in states]
+        needed = ["-" if state.memory is None else human(state.memory, "B") for state in states]
         return [
             ("training step", human(self.before.time, "s"), human(self.after.time, "s")),
             ("least that a step can take there (lower bound)", "", human(self.bound, "s")),
             ("busiest link, of what it could carry", busiest[0], busiest[1]),
             ("sent between servers in a step", sent[0], sent[1]),
+            ("memory per GPU, at least", needed[0], needed[1]),
             ("links", f"{self.before.fabric.links:,}", f"{self.after.fabric.links:,}"),
             ("price of the network", "", "-" if self.cost is None else f"${self.cost:,.0f}"),
             ("power of the network", "", "-" if self.power is None else f"{self.power:,.0f} W"),

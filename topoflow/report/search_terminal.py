@@ -19,6 +19,8 @@ def show(report: SearchReport, console: Console) -> None:
     console.print(_table(("layers", "where"), report.strategy))
     if report.rings:
         console.print(_table(("servers of an all-reduce", "orders"), report.rings))
+    for note in report.notes:
+        console.print(Text(note))
     console.print(Text(report.answer))
     console.print(Text(report.went))
 

@@ -26,6 +26,11 @@ def points(reports: Reports) -> tuple[Point, ...]:
     return tuple(Point(name, one.after.time, one.cost) for name, one in reports.items() if one.cost is not None)
 
 
+def quickest(reports: Reports) -> list[str]:
+    """The order of searches wherever they are listed."""
+    return sorted(reports, key=lambda name: reports[name].after.time)
+
+
 def write_searches(
     reports: Reports, folders: Mapping[str, str], chosen: Collection[str], out: Path, tick: Callable[[int, int], None]
 ) -> None:
@@ -41,20 +46,22 @@ def write_searches(
 
 
 def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str], images: Mapping[str, bytes]) -> str:
-    quickest = sorted(reports, key=lambda name: reports[name].after.time)
-    rows = [_row(name, reports[name], name in chosen) for name in quickest]
-    links = "".join(
-        f"<li><a href='{quote(folders[name])}/report.html'>{escape(name)}</a>: {escape(reports[name].answer)}</li>"
-        for name in quickest
-    )
+    names = quickest(reports)
+    rows = [_row(name, reports[name], name in chosen) for name in names]
+    links = "".join(_link(name, f"{folders[name]}/report.html", reports[name]) for name in names)
     return fill(
         "searches.html",
-        chosen=paragraphs([f"Chosen: {'; '.join(name for name in quickest if name in chosen)}."], "answer"),
+        chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
         numbers=table(("search", "training step", "at the start", "lower bound", "price", "power", ""), rows),
         links=links,
         pictures=gallery(PICTURES, images),
         command=escape(next(iter(reports.values())).command),
     )
+
+
+def _link(name: str, page: str, report: SearchReport) -> str:
+    found = " ".join([*report.notes, report.answer])
+    return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(found)}</li>"
 
 
 def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
@@ -71,8 +78,8 @@ def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
 
 def _draw_networks(reports: Reports) -> Figure:
     """The networks of the quickest, side by side."""
-    quickest = sorted(reports, key=lambda name: reports[name].after.time)[:MOST]
-    drawn = [Drawn(name, reports[name].after.fabric, reports[name].after.timeline.link_bytes) for name in quickest]
+    shown = [(name, reports[name].after) for name in quickest(reports)[:MOST]]
+    drawn = [Drawn(name, found.fabric, found.timeline.link_bytes) for name, found in shown]
     limit = "" if len(drawn) == len(reports) else f" (the {len(drawn)} quickest of {len(reports)})"
     return draw_networks(f"The networks that were found{limit}", drawn)
 

@@ -17,7 +17,7 @@ DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 def strategy_rows(strategy: Strategy) -> list[Row]:
     """Layers that are held alike share a row, in the order of the layers."""
     if strategy.grid is not None:
-        return [*_degree_rows(strategy.grid), *_stage_rows(strategy, strategy.grid)]
+        return [("all layers", degrees(strategy.grid)), *_stage_rows(strategy, strategy.grid)]
     if not strategy.placement:
         return [("the whole job", "as it was recorded")]
     same: dict[tuple[int, ...], list[str]] = {}
@@ -46,11 +46,15 @@ def servers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:8])) + (f", ... ({len(numbers)})" if len(numbers) > 8 else "")
 
 
+def _on(numbers: Sequence[int]) -> str:
+    return f"on server{'s' if len(numbers) > 1 else ''} {servers(numbers)}"
+
+
 def _where(strategy: Strategy, names: Sequence[str], holders: Sequence[int]) -> str:
     if len(holders) == strategy.servers:
         return "on all servers (data parallel)"
     if holders:
-        return f"on servers {servers(holders)}"
+        return _on(holders)
     return _some(strategy, names, 1)
 
 
@@ -64,19 +68,23 @@ def _some(strategy: Strategy, names: Sequence[str], size: int) -> str:
             held[server] += 1
     each = "one server" if size == 1 else f"{size} servers"
     if len(names) == 1:
-        return f"on server{'s' if size > 1 else ''} {servers(strategy.placement[names[0]])}"
+        return _on(strategy.placement[names[0]])
     share = f"{held[0]} on every" if len(set(held)) == 1 else f"{min(held)} to {max(held)} on a"
     return f"each on {each}; {share} server"
 
 
-def _degree_rows(grid: Grid) -> list[Row]:
-    degrees = [f"{name} {getattr(grid, name)}" for name in DEGREES]
-    return [("all layers", f"{', '.join(degrees)}; {grid.microbatches} microbatches")]
+def degrees(grid: Grid) -> str:
+    """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
+    named = [f"{name} {getattr(grid, name)}" for name in DEGREES]
+    return f"{', '.join(named)}; {grid.microbatches} microbatch{'es' if grid.microbatches > 1 else ''}"
 
 
 def _stage_rows(strategy: Strategy, grid: Grid) -> list[Row]:
-    """The stages of a pipeline; without one there is nothing to say."""
+    """The stages of a pipeline; without one there is nothing to say. Of many, the first and the last."""
     if grid.pipeline == 1:
         return []
-    shown = grid.stages if len(grid.stages) <= ROWS else (*grid.stages[: ROWS - 1], grid.stages[-1])
-    return [(layers(stage), f"on servers {servers(strategy.placement[stage[0]])}") for stage in shown]
+    rows = [(layers(stage), _on(strategy.placement[stage[0]])) for stage in grid.stages]
+    left_out = len(rows) - ROWS
+    return (
+        rows if left_out <= 0 else [*rows[: ROWS - 1], ("\N{HORIZONTAL ELLIPSIS}", f"{left_out} more stages"), rows[-1]]
+    )

@@ -79,8 +79,7 @@ class Judge:
         mp, all_reduce = self._demand(wiring.strategy)
         scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in all_reduce.items()}
         built = self.problem.design.build(self.problem.servers, Demand(mp, scaled))
-        if built.reconfiguration is not None:
-            raise ValueError(f"fabric: must keep its circuits while a job runs, got {built.name}")
+        check_keeps_circuits(built)
         return built
 
     def judge(self, asked: Sequence[tuple[Strategy, Wiring, Fabric]]) -> list[Candidate]:
@@ -110,6 +109,12 @@ class Judge:
     def _is_placement(self, strategy: Strategy) -> bool:
         """Whether it says where layers are, and so is made a world without being lowered."""
         return self.problem.workload.trace is None and strategy.grid is None
+
+
+def check_keeps_circuits(fabric: Fabric) -> None:
+    """Raise ``ValueError`` for a fabric that changes its circuits while a job runs: no plan could tell them."""
+    if fabric.reconfiguration is not None:
+        raise ValueError(f"fabric: must keep its circuits while a job runs, got {fabric.name}")
 
 
 def exactly(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -69,7 +69,7 @@ class Budget:
                 chosen[layer] = np.lexsort((fullest, total[layer]))[0]
             if fullest[chosen[layer]] > self.memory:
                 raise ValueError(
-                    f"workload.gpu.memory: must hold a placement, found none for {self.layers[layer]!r} beside larger "
+                    f"gpu.memory: must hold a placement, found none for {self.layers[layer]!r} beside larger "
                     f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {human(self.memory, 'B')} there"
                 )
             used = filled[chosen[layer]]
@@ -81,14 +81,15 @@ class Budget:
         largest = int(least.argmax())
         if least[largest] > self.memory:
             raise ValueError(
-                f"workload.gpu.memory: must hold layer {self.layers[largest]!r}, which needs at least "
+                f"gpu.memory: must hold layer {self.layers[largest]!r}, which needs at least "
                 f"{human(float(least[largest]), 'B')} of a GPU, got {human(self.memory, 'B')}"
             )
-        total = int((self.need * self.member.sum(axis=1)).min(axis=1).sum()) / self.member.shape[1]
+        servers = self.member.shape[1]
+        total = int((self.need * self.member.sum(axis=1)).min(axis=1).sum()) / servers
         if total > self.memory:
             raise ValueError(
-                f"workload.gpu.memory: must hold the job, which needs at least {human(total, 'B')} of every GPU of "
-                f"{self.member.shape[1]} servers, got {human(self.memory, 'B')}"
+                f"gpu.memory: must hold the job, which needs at least {human(total, 'B')} of every GPU of "
+                f"{servers} server{'s' if servers > 1 else ''}, got {human(self.memory, 'B')}"
             )
 
 

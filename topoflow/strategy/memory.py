@@ -32,6 +32,11 @@ from topoflow.workload.base import Layer, Workload
 from topoflow.workload.optimizer import state_bytes
 
 
+def memory_per_gpu(workload: Workload, strategy: Strategy) -> float | None:
+    """Bytes on the fullest GPU; None of a recorded job, whose layers are not known."""
+    return None if workload.trace is not None else float(bytes_per_gpu(workload, strategy).max())
+
+
 def bytes_per_gpu(workload: Workload, strategy: Strategy) -> NDArray[np.float64]:
     """Bytes [servers] on each GPU of every server: the sum over the layers it holds."""
     if strategy.grid is not None:

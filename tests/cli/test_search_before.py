@@ -1,0 +1,101 @@
+"""What ``topoflow search`` finds impossible before it searches, and what it says of a start that does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topoflow.cli import main, search
+from topoflow.search.base import Plan
+from topoflow.search.found import Found
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=1")
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that begins fails."""
+
+    def find(*arguments: object) -> Found:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(search, "_find", find)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fabric=topoopt,ocs_reconfig"], "fabric: must keep its circuits while a job runs, got ocs_reconfig"),
+        (["search.objective=cost", "~prices.usd.fiber"], "prices.usd: must have fiber, got"),
+        (["search.objective=power", "~prices.watts.nic_port"], "prices.watts: must have nic_port, got"),
+        (["gpu.memory=40e9,1e6"], "gpu.memory: must hold layer"),
+    ],
+)
+def test_what_is_impossible_is_known_before_anything_is_searched(
+    arguments: list[str], message: str, tmp_path: Path, never: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", *SMALL, *arguments, f"out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"topoflow search: {message}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("objective", ["cost", "power", "pareto"])
+def test_an_objective_that_needs_a_price_needs_a_bill_of_materials(
+    objective: str, never: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("topoflow.fabric.topoopt.TopoOpt._bill", lambda *_: ())
+    assert main(["search", *SMALL, f"search.objective={objective}"]) == 2
+    law = "search.objective: must be time where a network has no bill of materials, as topoopt, got"
+    assert law in capsys.readouterr().err
+    with pytest.raises(AssertionError, match="searched"):
+        main(["search", *SMALL, "search.objective=time"])
+
+
+def started(out: Path, *arguments: str) -> dict[str, Any]:
+    assert main(["search", f"out={out}", *arguments]) == 0
+    (row,) = json.loads((out / "result.json").read_text())["plans"]
+    return dict(row)
+
+
+def test_a_start_that_does_not_fit_is_told_with_where_the_search_began(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = started(tmp_path, *SMALL, "strategy=data_parallel", "workload.rows=100000", "gpu.memory=2e9")
+    assert row["start_memory_per_gpu"] <= 2e9 < row["given_memory_per_gpu"]
+    (note,) = row["notes"]
+    assert note.startswith("The strategy given (data_parallel) needs ")
+    assert " per GPU, has 2 GB: the search began with " in note
+    assert " layers on other servers (" in note
+    assert note in capsys.readouterr().out
+    assert note in (tmp_path / "report.html").read_text()
+
+
+def test_degrees_that_do_not_fit_are_told_with_those_the_search_began_with(tmp_path: Path) -> None:
+    job = ("workload=transformer", "strategy=parallel", "workload.layers=4", "servers=2", "search.degrees=2")
+    row = started(tmp_path / "tight", *job, "search.rounds=1", "gpu.memory=2e9")
+    assert row["start_memory_per_gpu"] <= 2e9 < row["given_memory_per_gpu"]
+    assert "the search began with tensor " in row["notes"][0]
+    assert Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen().grid is not None
+    roomy = started(tmp_path / "roomy", *job, "search.rounds=1", "gpu.memory=1e15")
+    assert roomy["notes"] == []
+    assert roomy["given_memory_per_gpu"] == roomy["start_memory_per_gpu"] == row["given_memory_per_gpu"]
+
+
+def test_searches_are_listed_in_one_order_on_the_terminal_and_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swept = ["bandwidth_gbps=25,200,100", "fabric=fat_tree,topoopt", "search.objective=pareto", "search.proposals=0"]
+    assert main(["search", "servers=4", "workload.tables=4", "workload.rows=1000", *swept, f"out={tmp_path}"]) == 0
+    times = {
+        row["search"]: row["iteration_time"] for row in json.loads((tmp_path / "result.json").read_text())["plans"]
+    }
+    quickest = sorted(times, key=lambda name: times[name])
+    printed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.split()[:1]]
+    assert [word for word in printed if word in times] == quickest
+    page = (tmp_path / "report.html").read_text()
+    assert sorted(times, key=lambda name: page.index(f"<td>{name}</td>")) == quickest

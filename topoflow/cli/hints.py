@@ -1,0 +1,68 @@
+"""Hints: the key that was probably meant, or the command that has it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from hydra import compose
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+CONFIGS = ("compare", "search")  # one for each verb with keys of its own
+
+
+def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
+    """Keys beside the wrong one, in the configuration of the same groups."""
+    loader = GlobalHydra.instance().config_loader()
+    groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
+    config = compose(name, overrides=groups)
+    if (elsewhere := _elsewhere(config, key, name)) is not None:
+        return elsewhere
+    if isinstance(OmegaConf.select(config, key), DictConfig):
+        return f" in it like those given; ++{key}=... adds keys"
+    parent, _, last = key.rpartition(".")
+    while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
+        parent, _, last = parent.rpartition(".")
+    siblings = OmegaConf.select(config, parent) if parent else config
+    return suggest(last, _keys(siblings), parent)
+
+
+def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:
+    """Where a key is that another command has, or that a part of the configuration takes from another part."""
+    first = key.partition(".")[0]
+    others = [other for other in CONFIGS if other != name and first not in config and first in compose(other)]
+    if others:
+        return f" of topoflow {name}; topoflow {others[0]} has {first}"
+    for at in range(1, key.count(".") + 1):
+        parts = key.split(".")
+        source = _source(config, parts[:at])
+        if source is not None:
+            return suggest(".".join(parts[at:]), _keys(OmegaConf.select(config, source)), source)
+    return None
+
+
+def _source(config: DictConfig, parts: Sequence[str]) -> str | None:
+    """The config that ``${...}`` at this place stands for."""
+    within = OmegaConf.select(config, ".".join(parts[:-1])) if parts[:-1] else config
+    if (
+        not isinstance(within, DictConfig)
+        or parts[-1] not in within
+        or not OmegaConf.is_interpolation(within, parts[-1])
+    ):
+        return None
+    raw = OmegaConf.to_container(within, resolve=False)
+    assert isinstance(raw, dict)
+    source = str(raw[parts[-1]])[2:-1]
+    return source if isinstance(OmegaConf.select(config, source, throw_on_missing=False), DictConfig) else None
+
+
+def suggest(name: str, known: Sequence[str], where: str) -> str:
+    """The known key that is most like ``name``, or all of them."""
+    close = difflib.get_close_matches(name, known, n=1)
+    prefix = f"{where}." if where else ""
+    return f"; did you mean {prefix}{close[0]}?" if close else f"; must be one of {', '.join(known)}"
+
+
+def _keys(config: Iterable[object]) -> list[str]:
+    return [str(key) for key in config if key != "_target_"]

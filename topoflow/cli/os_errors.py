@@ -1,0 +1,29 @@
+"""What the operating system says about a file, under the key that names the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from topoflow.cli.grid import Point
+
+
+@contextmanager
+def named(files: Mapping[str, object]) -> Iterator[None]:
+    """An ``OSError`` about one of the files, or a folder that it is in, as a ``ValueError`` that names its key."""
+    try:
+        yield
+    except OSError as error:
+        for key, value in files.items():
+            if error.filename is not None and _is_within(str(value), str(error.filename)):
+                raise ValueError(f"{key}={value}: {error.strerror}") from error
+        raise
+
+
+def of_group(point: Point, group: str) -> dict[str, object]:
+    """The values of a config group, any of which may be a file, by their keys."""
+    return {f"{group}.{key}": value for key, value in point.config[group].items()}
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
