@@ -9,6 +9,7 @@
 #include "bound/strategies.h"
 #include "fluid/batch.h"
 #include "fluid/circuits.h"
+#include "fluid/job.h"
 #include "tensor.hpp"
 
 namespace py = pybind11;
@@ -287,6 +288,55 @@ void strategies(const py::dict& named, const std::string& step, int64_t servers,
   return cpu::strategies(batch);
 }
 
+// How many tasks are live, and how many have moved.
+py::tuple go_on(const py::dict& named, int64_t lives, double now, double until, double latency, double merge) {
+  Arrays arrays(named);
+  Job job{};
+  job.graph.tasks = arrays.size("delay");
+  const int64_t tasks = job.graph.tasks, hops = arrays.size("path_links"), dependencies = arrays.size("after");
+  job.graph.dependencies = dependencies;
+  job.paths = arrays.size("wait");
+  job.links = arrays.size("capacity");
+  job.graph.delay = arrays.take<double>("delay", tasks);
+  job.graph.release = arrays.take<double>("release", tasks);
+  job.graph.path = arrays.take<int32_t>("path", tasks);
+  job.graph.after_offsets = arrays.take<int64_t>("after_offsets", tasks + 1);
+  job.graph.after = arrays.take<int32_t>("after", dependencies);
+  job.graph.follower_offsets = arrays.take<int64_t>("follower_offsets", tasks + 1);
+  job.graph.followers = arrays.take<int32_t>("followers", dependencies);
+  job.graph.path_offsets = arrays.take<int64_t>("path_offsets", job.paths + 1);
+  job.graph.path_links = arrays.take<int32_t>("path_links", hops);
+  job.graph.path_weight = arrays.take_or_none<double>("path_weight", hops);
+  job.graph.path_limit = arrays.take_or_none<double>("path_limit", job.paths);
+  job.wait = arrays.take<double>("wait", job.paths);
+  job.capacity = arrays.take<double>("capacity", job.links);
+  job.latency = latency;
+  job.merge = merge;
+  job.cancel = arrays.take_flag("cancel");
+  job.start = arrays.take<double>("start", tasks);
+  job.finish = arrays.take<double>("finish", tasks);
+  job.waited = arrays.take<double>("waited", tasks);
+  job.left = arrays.take<double>("left", tasks);
+  job.pending = arrays.take<int32_t>("pending", tasks);
+  job.users = arrays.take<int32_t>("users", job.paths);
+  job.live = arrays.take<int32_t>("live", tasks);
+  job.lives = lives;
+  job.moved = arrays.take<int32_t>("moved", tasks);
+  job.sent = arrays.take<double>("sent", tasks);
+  job.end = arrays.take<double>("end", tasks);
+  job.number = arrays.take<int32_t>("number", tasks);
+  job.seen = arrays.take<int32_t>("seen", tasks);
+  job.path_number = arrays.take<int32_t>("path_number", job.paths);
+  job.link_number = arrays.take<int32_t>("link_number", job.links + 1);
+  if (!arrays.on_cpu()) throw py::value_error("device: must be CPU");
+  Status status;
+  {
+    const py::gil_scoped_release release;
+    status = cpu::go_on(job, now, until);
+  }
+  return py::make_tuple(static_cast<int>(status), job.lives, job.moving);
+}
+
 void choose_circuits(const py::dict& named, int32_t degree, double discount) {
   Arrays arrays(named);
   const int64_t n = arrays.size("most");
@@ -342,6 +392,11 @@ PYBIND11_MODULE(_C, module) {
              "Placement strategies (csrc/bound/strategies.h names the arrays). The step \"build\" writes all that is "
              "kept of a placement and its makespan, \"propose\" what the makespan would be if one layer had another "
              "choice, \"accept\" makes it so where the mask is not 0.");
+  module.def(
+      "go_on", &tf::go_on, py::arg("arrays"), py::arg("lives"), py::arg("now"), py::arg("until"), py::arg("latency"),
+      py::arg("merge"),
+      "Run a job from one pause to the next (csrc/fluid/job.h names the arrays), on the CPU. Returns its status, "
+      "how many of its tasks are live, and how many have moved.");
   module.def("choose_circuits", &tf::choose_circuits, py::arg("arrays"), py::arg("degree"), py::arg("discount"),
              "The circuits that serve a demand best (csrc/fluid/circuits.h names the arrays), on the CPU.");
   module.def("levels", &tf::levels, py::arg("arrays"), "The level of every task (csrc/bound/levels.h), on the CPU.");

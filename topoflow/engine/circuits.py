@@ -1,24 +1,19 @@
-"""The circuits that there are, and the paths of a world over them. P paths, H hops, L links, n servers.
+"""The circuits that there are, and the ways of a graph's paths over them. P paths, H hops, L links, n servers.
 
-Links are numbered as circuits appear: those of the first wiring first, none ever goes. Behind the last there is one
-more, the *dark* link, which carries nothing: who has no way takes it and waits.
+Links are numbered as circuits appear: those of the first wiring first, none ever goes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Floats, Graph, Offsets, World
+from topoflow.engine.base import Floats, Graph, Ints, Offsets
 from topoflow.engine.paths import Hops, Paths, union
+from topoflow.engine.pieces import DARK, Ways
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuit_heuristic import Counts, Matrix
 from topoflow.fabric.reconfigurable import rewired
-
-DARK = -1  # in a table of ways: no way
-Table = tuple[Offsets, Offsets, Floats]  # offsets [P+1], links [H] or DARK, weights [H]
 
 
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
@@ -41,58 +36,50 @@ class Circuits:
 
     def __init__(self, fabric: Fabric, graph: Graph, *, forwarding: bool, seed: int, routing: str) -> None:
         self.fabric, self.forwarding, self.seed, self.routing = fabric, forwarding, seed, routing
+        self.latency = float(fabric.latency.max(initial=0.0))  # s of each circuit
         self.source, self.target = fabric.source.astype(np.int64), fabric.target.astype(np.int64)  # [L]
         self.count = np.zeros((fabric.servers, fabric.servers), np.int64)  # [n, n] circuits from server to server
         self.count[fabric.source, fabric.target] = np.rint(fabric.bandwidth / fabric.interface_bandwidth)
-        self.link = np.full(self.count.shape, DARK)  # [n, n]
+        self.link = np.full(self.count.shape, DARK, np.int32)  # [n, n]
         self.link[fabric.source, fabric.target] = np.arange(fabric.links)
-        self.begins = fabric.source[graph.path_links[graph.path_offsets[:-1]]]  # [P] server
-        self.ends = fabric.target[graph.path_links[graph.path_offsets[1:] - 1]]  # [P] server
-        self.ways = _placed(graph) if forwarding else self._direct()
+        self.begins = self.source[graph.path_links[graph.path_offsets[:-1]]]  # [P] server
+        self.ends = self.target[graph.path_links[graph.path_offsets[1:] - 1]]  # [P] server
+        self.pair = self.begins * fabric.servers + self.ends  # [P]
+        self.offsets = np.arange(len(self.pair) + 1)
+        self.wait = np.full(len(self.pair), self.latency)
+        self.dark = self._over(np.full(len(self.pair), DARK, np.int32))
+        self.ways = self._placed(graph) if forwarding else self._direct()
 
     @property
     def links(self) -> int:
         return len(self.source)
 
-    @property
-    def latency(self) -> float:
-        """Seconds of each circuit."""
-        return float(self.fabric.latency.max(initial=0.0))
-
     def capacity(self) -> Floats:
         """[L] B/s of the circuits that there are; 0 for those that were."""
-        return self.fabric.interface_bandwidth * self.count[self.source, self.target].astype(np.float64)
+        return self.fabric.interface_bandwidth * self.of_links(self.count)
+
+    def of_links(self, of_pairs: Counts | Floats) -> Floats:
+        """[L] what ``of_pairs`` [n, n] says of the servers that each link joins."""
+        found: Floats = of_pairs.ravel()[self.source * self.fabric.servers + self.target].astype(np.float64)
+        return found
 
     def rewire(self, count: Counts) -> None:
         """Other circuits."""
         self.count = count
-        source, target = np.nonzero((count > 0) & (self.link == DARK))
-        self.link[source, target] = self.links + np.arange(len(source))
+        new = np.flatnonzero((count > 0) & (self.link == DARK))
+        self.link.ravel()[new] = self.links + np.arange(len(new))
+        source, target = np.divmod(new, len(count))
         self.source, self.target = np.append(self.source, source), np.append(self.target, target)
         self.ways = self._shortest() if self.forwarding else self._direct()
 
-    def carry(self, world: World, *, dark: bool) -> World:
-        """``world`` over the circuits that there are; ``dark``: over none."""
-        offsets, links, weights = self._table(np.full(len(self.begins), DARK)) if dark else self.ways
-        graph = replace(
-            world.graph,
-            path_offsets=offsets,
-            path_links=np.where(links == DARK, self.links, links).astype(np.int32),
-            path_weight=weights if np.any(weights < 1) else None,
-            links=self.links + 1,
-        )
-        return World(world.name, graph, np.append(self.capacity(), 0.0), np.full(self.links + 1, self.latency))
+    def _direct(self) -> Ways:
+        return self._over(np.where(self.count.ravel()[self.pair] > 0, self.link.ravel()[self.pair], np.int32(DARK)))
 
-    def _direct(self) -> Table:
-        up = self.count[self.begins, self.ends] > 0
-        return self._table(np.where(up, self.link[self.begins, self.ends], DARK))
+    def _over(self, link: Ints) -> Ways:
+        """Ways of one ``link`` [P] each."""
+        return Ways(self.offsets, link, None, self.wait)
 
-    @staticmethod
-    def _table(link: Offsets) -> Table:
-        """Paths of one ``link`` [P] each."""
-        return np.arange(len(link) + 1), link, np.ones(len(link))
-
-    def _shortest(self) -> Table:
+    def _shortest(self) -> Ways:
         """Several paths that are placed between the same servers are channels of one connection."""
         fabric = rewired(self.fabric, self.count)
         paths = Paths(fabric, self.seed, self.routing)
@@ -104,9 +91,15 @@ class Circuits:
             table.append(union(paths.subflows(*ends, channels[ends], "mp")))
         offsets = np.concatenate([[0], np.cumsum([len(hops.links) for hops in table])]).astype(np.int64)
         links = np.array([each for hops in table for each in hops.links], np.int64)
-        return offsets, link[links], np.array([weight for hops in table for weight in hops.weights], np.float64)
+        weights = np.array([weight for hops in table for weight in hops.weights], np.float64)
+        return self._several(offsets, link[links], weights if np.any(weights < 1) else None)
 
+    def _placed(self, graph: Graph) -> Ways:
+        offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)
+        return self._several(offsets, links, graph.path_weight)
 
-def _placed(graph: Graph) -> Table:
-    weight = np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
-    return graph.path_offsets, graph.path_links.astype(np.int64), weight
+    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> Ways:
+        """Ways of several links each."""
+        path = np.repeat(np.arange(len(self.pair)), np.diff(offsets))
+        wait = np.bincount(path, weights, len(self.pair)).astype(np.float64) * self.latency
+        return Ways(offsets, links, weights, wait)

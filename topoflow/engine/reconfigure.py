@@ -30,12 +30,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoflow.engine import fluid
-from topoflow.engine.base import Floats, Pause, Timeline, World
+from topoflow.engine.base import Floats, Ints, Timeline, World
 from topoflow.engine.circuits import Circuits, choose_circuits
 from topoflow.engine.journey import Journey
-from topoflow.engine.reference import SAME
-from topoflow.engine.resume import path_latency, resume
+from topoflow.engine.launch import run
+from topoflow.engine.pieces import Pieces
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.base import Fabric, Reconfiguration
 from topoflow.fabric.circuit_heuristic import Counts, Matrix, connect
@@ -66,7 +65,6 @@ def simulate(
     routing: str = "ecmp",
     iterations: int | None = None,
     merge: float = 0.0,
-    threads: int | None = None,
     look: Callable[[float], None] | None = None,
 ) -> Run:
     """Run ``world``, placed on ``fabric``, whose circuits change; ``look`` is called with the time of each look.
@@ -79,20 +77,9 @@ def simulate(
     if how is None:
         raise ValueError(f"{fabric.name}.reconfiguration: must be given, got none")
     circuits = Circuits(fabric, world.graph, forwarding=how.forwarding, seed=seed, routing=routing)
-    job = _Job(world, circuits, merge, threads)
-    looked, until, wanted = 0.0, how.interval, None
-    while len(job.times) < (how.iterations if iterations is None else iterations):
-        if not job.go_on(until, dark=wanted is not None):
-            continue  # with the next iteration
-        if wanted is not None:
-            job.rewire(wanted)
-            until, wanted = looked + how.interval, None
-            continue
-        looked = until
-        if look is not None:
-            look(looked)
-        wanted = _other_circuits(job.demand(), circuits.count, fabric.degree, how)
-        until = looked + (how.interval if wanted is None else how.pause)
+    cancel = np.zeros(1, np.int32)
+    job = _Job(world, circuits, merge, cancel)
+    run(lambda: job.run(how, how.iterations if iterations is None else iterations, look), cancel)
     return job.told()
 
 
@@ -106,57 +93,72 @@ def _other_circuits(demand: Matrix, there: Counts, degree: int, how: Reconfigura
 
 
 class _Job:
-    """What is left of an iteration at ``now``, and what has been. T' tasks of the iteration are left."""
+    """Where an iteration is at ``now``, and what has been."""
 
-    def __init__(self, whole: World, circuits: Circuits, merge: float, threads: int | None) -> None:
-        self.whole, self.circuits = whole, circuits
-        self.merge, self.threads = merge, threads
+    def __init__(self, whole: World, circuits: Circuits, merge: float, cancel: Ints) -> None:
+        self.whole, self.circuits, self.merge, self.cancel = whole, circuits, merge, cancel
         self.now, self.changes = 0.0, 0
         self.times: list[float] = []  # s that every iteration took
-        self.spans = [(0.0, 0.0, circuits.capacity())]  # from, until, and the B/s [L] of the circuits that were up
+        self.capacity = circuits.capacity()
+        self.lit_since = self.lit_until = 0.0  # s, when flows went over the circuits that there are
+        self.ever = np.zeros(circuits.count.shape)  # [n, n] s that circuits before them were up, summed over circuits
         self._begin()
 
     def _begin(self) -> None:
-        graph = self.whole.graph
         self.began = self.now
-        self.rest = replace(self.whole, graph=replace(graph, release=graph.release + self.now))
-        self.task = np.arange(graph.tasks)  # [T'] which tasks the rest has
-        self.flows_at = np.full(graph.tasks, np.inf)  # [T'] s when a task that has begun has waited
-        self.start = np.full(graph.tasks, np.inf)
-        self.finish = np.full(graph.tasks, np.inf)
-        self.journey = Journey()
+        self.in_iteration = np.zeros(self.ever.shape)  # as ``ever``
+        self.pieces = Pieces(self.whole.name, self.whole.graph, self.now, merge=self.merge, cancel=self.cancel)
+        self.journey = Journey(self.whole.graph.path)
+
+    def run(self, how: Reconfiguration, iterations: int, look: Callable[[float], None] | None) -> None:
+        looked, until, wanted = 0.0, how.interval, None
+        while len(self.times) < iterations:
+            if not self.go_on(until, dark=wanted is not None):
+                continue  # with the next iteration
+            if wanted is not None:
+                self.rewire(wanted)
+                until, wanted = looked + how.interval, None
+                continue
+            looked = until
+            if look is not None:
+                look(looked)
+            wanted = _other_circuits(self.demand(), self.circuits.count, self.circuits.fabric.degree, how)
+            until = looked + (how.interval if wanted is None else how.pause)
 
     def go_on(self, until: float, *, dark: bool) -> bool:
         """Up to then, in the ``dark`` without flows; False: only to the end of the iteration, where the next begins."""
-        if len(self.task) == 0:
+        if self.pieces.is_over:
             self._begin()
-        self._run(until, dark=dark)
-        is_over = len(self.task) == 0
-        self.now = float(self.finish.max(initial=self.began)) if is_over else until
+        circuits, pieces = self.circuits, self.pieces
+        ways = circuits.dark if dark else circuits.ways
+        self.journey.add(ways, pieces.go_on(ways, self.capacity, circuits.latency, until))
+        self.now = float(pieces.finish.max(initial=self.began)) if pieces.is_over else until
         if not dark:
-            begin, _, capacity = self.spans[-1]
-            self.spans[-1] = (begin, self.now, capacity)
-        if is_over:
+            self.lit_until = self.now
+        if pieces.is_over:
             self.times.append(self.now - self.began)
-        return not is_over
+        return not pieces.is_over
 
     def demand(self) -> Matrix:
         """[n, n] bytes that flows which have begun have not sent."""
-        graph = self.rest.graph
-        flowing = np.flatnonzero((self.flows_at <= self.now * (1 + SAME)) & (graph.path >= 0))
-        path = graph.path[flowing]
-        demand = np.zeros(self.circuits.count.shape)
-        np.add.at(demand, (self.circuits.begins[path], self.circuits.ends[path]), graph.bytes[flowing])
-        return demand
+        flowing = self.pieces.flowing
+        path = self.whole.graph.path[flowing]
+        flows = path >= 0
+        count = self.circuits.count
+        sent = np.bincount(self.circuits.pair[path[flows]], self.pieces.left[flowing[flows]], count.size)
+        return sent.astype(np.float64).reshape(count.shape)
 
     def rewire(self, circuits: Counts) -> None:
+        self._add_up()
         self.circuits.rewire(circuits)
-        self.spans.append((self.now, self.now, self.circuits.capacity()))
+        self.capacity = self.circuits.capacity()
+        self.lit_since = self.lit_until = self.now
         self.changes += 1
 
     def told(self) -> Run:
+        self._add_up()
         circuits, links = self.circuits, self.circuits.links
-        of_iteration, ever = self._mean_capacity(self.began), self._mean_capacity(0.0)
+        of_iteration, ever = self._mean_capacity(self.in_iteration, self.began), self._mean_capacity(self.ever, 0.0)
         bandwidth = np.where(of_iteration > 0, of_iteration, ever)
         fabric = replace(
             circuits.fabric,
@@ -167,44 +169,16 @@ class _Job:
         )
         graph = self.journey.told(self.whole.graph, links)
         world = World(self.whole.name, graph, bandwidth, fabric.latency)
-        found = timeline(world, self.start - self.began, self.finish - self.began, link_bytes(graph))
-        return Run(found, world, fabric, np.array(self.times), self.changes)
+        start, finish = self.pieces.start - self.began, self.pieces.finish - self.began
+        return Run(timeline(world, start, finish, link_bytes(graph)), world, fabric, np.array(self.times), self.changes)
 
-    def _mean_capacity(self, since: float) -> Floats:
+    def _add_up(self) -> None:
+        """The time of the circuits that there are."""
+        self.ever += self.circuits.count * (self.lit_until - self.lit_since)
+        self.in_iteration += self.circuits.count * max(0.0, self.lit_until - max(self.lit_since, self.began))
+
+    def _mean_capacity(self, seconds: Floats, since: float) -> Floats:
         """[L] B/s from then to now, or that of now if that is no time."""
-        total = np.zeros(self.circuits.links)
-        for begin, end, capacity in self.spans:
-            total[: len(capacity)] += capacity * max(0.0, end - max(begin, since))
-        return total / (self.now - since) if self.now > since else self.circuits.capacity()
-
-    def _run(self, until: float, *, dark: bool) -> None:
-        world = self._timed(self.circuits.carry(self.rest, dark=dark))
-        paused = self._pause(world, until)
-        self.journey.add(world.graph, self.task, world.graph.bytes - paused.left)
-        new = np.isinf(self.start[self.task])  # a flow that goes on starts again in its world, not in the whole
-        self.start[self.task[new]] = paused.start[new]
-        self.finish[self.task] = paused.finish
-        self.rest, kept = resume(world, paused)
-        self.task = self.task[kept]
-        begun = np.isfinite(paused.start[kept])
-        if len(kept) and not begun.any():
-            law = "every task must become ready, got an endless wait"
-            raise ValueError(f"{self.whole.name}: {law} for task {self.task[0]}")
-        self.flows_at = np.where(begun, self.rest.graph.release + self._latency(self.rest), np.inf)
-
-    def _pause(self, world: World, until: float) -> Pause:
-        """On a clock that begins just before now, so that ``merge`` is relative to little."""
-        zero = self.now - float(self._latency(world).max(initial=0.0))  # what flows now was ready by so much earlier
-        graph = replace(world.graph, release=np.maximum(world.graph.release - zero, 0.0))
-        local = fluid.pause(replace(world, graph=graph), until - zero, merge=self.merge, threads=self.threads)
-        return Pause(until, local.start + zero, local.finish + zero, local.left)
-
-    def _timed(self, world: World) -> World:
-        """What has begun flows when it has waited, whatever the latency of its path is now."""
-        release = np.where(np.isinf(self.flows_at), world.graph.release, self.flows_at - self._latency(world))
-        return replace(world, graph=replace(world.graph, release=release))
-
-    @staticmethod
-    def _latency(world: World) -> Floats:
-        """[T] s of each task's path."""
-        return np.append(path_latency(world.graph, world.latency), 0.0)[world.graph.path]
+        if self.now == since:
+            return self.capacity
+        return self.circuits.fabric.interface_bandwidth * self.circuits.of_links(seconds) / (self.now - since)

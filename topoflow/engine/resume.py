@@ -1,4 +1,7 @@
-"""Resume: what a paused world has left is a world of its own. T tasks, D dependencies, P paths, H hops."""
+"""Resume: what a paused world has left is a world of its own; the plain twin of what ``engine.pieces`` does in place.
+
+Shapes: T tasks, D dependencies, P paths, H hops.
+"""
 
 from __future__ import annotations
 

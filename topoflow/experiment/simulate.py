@@ -111,7 +111,7 @@ class Simulation:
             return Ran(self._found.timeline, world, fabric)
         if fabric.reconfiguration is None:
             return Ran(fluid.simulate([world], merge=setup.merge, threads=1)[0], world, fabric)
-        run = reconfigure.simulate(world, fabric, seed=setup.seed, routing=setup.routing, merge=setup.merge, threads=1)
+        run = reconfigure.simulate(world, fabric, seed=setup.seed, routing=setup.routing, merge=setup.merge)
         return Ran(run.timeline, run.world, run.fabric)
 
     @property
