@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from topoflow.cli.grid import build, grid
@@ -22,6 +24,16 @@ class Job:
     workload: Workload
     strategy: Strategy
     fabric: Fabric
+
+
+def on_each(measure: Callable[..., None], defaults: dict[str, int]) -> None:
+    """``measure(name, job, **settings)`` for each network, with settings of the command line; errors end the script."""
+    try:
+        chosen = settings(sys.argv[1:], defaults)
+        for fabric, degree in FABRICS.items():
+            measure(fabric, job(fabric, degree), **chosen)
+    except ValueError as error:
+        sys.exit(str(error))
 
 
 def job(fabric: str, degree: int) -> Job:

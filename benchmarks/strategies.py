@@ -13,13 +13,12 @@ bounding the tasks of one strategy.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 import numpy as np
 from measure import say
-from placements import FABRICS, Job, choices, job, settings
+from placements import Job, choices, on_each
 
 from topoflow.engine import bound
 from topoflow.engine.placement import place
@@ -27,15 +26,6 @@ from topoflow.engine.strategy_bound import StrategyBound
 from topoflow.traffic.lower import lower
 
 SETTINGS = {"chains": 32, "steps": 200}
-
-
-def main() -> None:
-    try:
-        chosen = settings(sys.argv[1:], SETTINGS)
-        for fabric, degree in FABRICS.items():
-            measure(fabric, job(fabric, degree), **chosen)
-    except ValueError as error:
-        sys.exit(str(error))
 
 
 def measure(name: str, job: Job, chains: int, steps: int) -> None:
@@ -82,4 +72,4 @@ def by_tasks(job: Job) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    on_each(measure, SETTINGS)

@@ -18,14 +18,13 @@ The peer is the long way: lowering, placing and simulating one strategy after th
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from measure import say
-from placements import FABRICS, SERVERS, Job, choices, job, settings
+from placements import SERVERS, Job, choices, on_each
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
@@ -38,15 +37,6 @@ SETTINGS = {"strategies": 64, "batch": 8}
 MERGE = 0.01
 THREADS = 2
 LONG_WAY = 4  # strategies of the peer
-
-
-def main() -> None:
-    try:
-        chosen = settings(sys.argv[1:], SETTINGS)
-        for fabric, degree in FABRICS.items():
-            measure(fabric, job(fabric, degree), **chosen)
-    except ValueError as error:
-        sys.exit(str(error))
 
 
 def measure(name: str, job: Job, strategies: int, batch: int) -> None:
@@ -129,4 +119,4 @@ def by_tasks(job: Job, strategy: Strategy) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    on_each(measure, SETTINGS)

@@ -46,7 +46,6 @@ def test_every_end_is_simgrids(make: Callable[[], Case], simgrid: SimGrid) -> No
     answer = simgrid.run(simgrid.write(case), EXACT)
     # Sizes are rounded to 2^-20 B, 1e-10 of 10 kB.
     assert difference(timeline.finish, answer.finish) < 1e-9
-    assert answer.seconds >= 0
 
 
 @pytest.mark.slow

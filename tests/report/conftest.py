@@ -1,9 +1,13 @@
-"""Small worlds made by hand, whose every number can be found on paper."""
+"""Small worlds made by hand, whose every number can be found on paper, and what a page and a picture must be."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -71,6 +75,60 @@ def failures_of(fabric: Fabric, whole: float) -> Failures:
     count = np.arange(1, fabric.links + 1)
     names = tuple(f"{fabric.nodes[a]} to {fabric.nodes[b]}" for a, b in zip(fabric.source, fabric.target, strict=True))
     return Failures("fiber", names, count, whole, whole * np.array([*(0.9 + 0.1 * count[:-1]), np.inf]))
+
+
+class Page(HTMLParser):
+    """What a page would load, and the words on it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.sources: list[str] = []
+        self.tags: set[str] = set()
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="session")
+def read_page() -> Callable[[Path], Page]:
+    """``read_page(file)`` has ``sources``, ``tags`` and ``words``."""
+    return lambda file: Page(file.read_text())
+
+
+@pytest.fixture(scope="session")
+def check_page() -> Callable[[Path, int], None]:
+    """``check_page(file, pictures)``: a page that shows so many pictures and loads nothing."""
+
+    def check(file: Path, pictures: int) -> None:
+        page = Page(file.read_text())
+        assert len(page.sources) == pictures
+        assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+        assert "script" not in page.tags
+        assert not re.search(r"@import|url\(", file.read_text())
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def check_picture() -> Callable[[Path], None]:
+    """``check_picture(file)``: it is large enough, shows something, and nothing is cut off at its edge."""
+
+    def check(file: Path) -> None:
+        image = matplotlib.image.imread(file)
+        height, width = image.shape[:2]
+        assert width >= 600
+        assert height >= 300
+        assert len(np.unique((255 * image[:, :, :3]).astype(int) @ [1, 256, 65536])) > 10
+        edge = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+        assert (edge[:, :3] == 1).all(), "nothing may touch the edge: it would be cut off"
+
+    return check
 
 
 @pytest.fixture(scope="session")

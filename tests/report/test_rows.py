@@ -80,9 +80,10 @@ def test_no_link_is_used_more_than_it_can_be(report: Report) -> None:
         assert (outcome.utilization <= 1 + 1e-9).all()
 
 
-def test_ranking_is_by_time_then_by_price(report: Report) -> None:
-    times = [outcome.row.iteration_time for outcome in report.ranking]
-    assert times == sorted(times)
+def test_ranking_is_by_time_then_by_price(make_outcome: Make, fabrics: Fabrics) -> None:
+    priced = [(4.0, 30.0), (1.0, 20.0), (1.0, 10.0), (4.0, 40.0)]  # B/s, USD
+    outcomes = [make_outcome(fabrics["ring"](bandwidth), cost=cost, cost_usd=str(cost)) for bandwidth, cost in priced]
+    assert [outcome.row.cost_usd for outcome in Report(tuple(outcomes), "").ranking] == [30, 40, 10, 20]
 
 
 def test_representatives_show_every_fabric_first(report: Report) -> None:

@@ -6,10 +6,9 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
-import matplotlib.image
 import numpy as np
 import pytest
 from rich.console import Console
@@ -90,50 +89,28 @@ def folder(found: SearchReport, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return out
 
 
-class Page(HTMLParser):
-    """What a page would load, and the words on it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.sources: list[str] = []
-        self.tags: set[str] = set()
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
+def test_the_page_loads_nothing_and_shows_every_picture(folder: Path, check_page: Callable[[Path, int], None]) -> None:
+    check_page(folder / "report.html", len(PICTURES))
 
 
-def test_the_page_loads_nothing_and_shows_every_picture(folder: Path) -> None:
-    text = (folder / "report.html").read_text()
-    found = Page(text)
-    assert len(found.sources) == len(PICTURES)
-    assert all(source.startswith("data:image/png;base64,") for source in found.sources)
-    assert "script" not in found.tags
-    assert not re.search(r"@import|url\(", text)
-    assert "$" not in re.sub(r"\$[\d,]+", "", found.words), "every $part of the template is filled in"
+def test_every_part_of_the_template_is_filled_in(folder: Path, read_page: Callable[[Path], Any]) -> None:
+    assert "$" not in re.sub(r"\$[\d,]+", "", read_page(folder / "report.html").words)
 
 
-def test_the_page_says_what_was_typed_and_what_every_switch_joins(folder: Path, found: SearchReport) -> None:
-    words = Page((folder / "report.html").read_text()).words
+def test_the_page_says_what_was_typed_and_what_every_switch_joins(
+    folder: Path, found: SearchReport, read_page: Callable[[Path], Any]
+) -> None:
+    words = read_page(folder / "report.html").words
     assert found.command in words
     assert found.answer in words
     assert f"switch 0: 0 to {found.circuits[0][0]}, 1 to {found.circuits[0][1]}" in words
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
-def test_a_picture_is_not_blank_and_not_cut_off(folder: Path, picture: Picture[SearchReport]) -> None:
-    image = matplotlib.image.imread(folder / picture.file)
-    height, width = image.shape[:2]
-    assert width >= 600
-    assert height >= 300
-    assert len(np.unique((255 * image[:, :, :3]).astype(int) @ [1, 256, 65536])) > 10
-    edge = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
-    assert (edge[:, :3] == 1).all()
+def test_a_picture_is_not_blank_and_not_cut_off(
+    folder: Path, picture: Picture[SearchReport], check_picture: Callable[[Path], None]
+) -> None:
+    check_picture(folder / picture.file)
 
 
 def test_traffic_before_and_after_has_one_colour_scale(found: SearchReport) -> None:
@@ -151,16 +128,18 @@ def test_other_files_of_the_folder_stay(found: SearchReport, tmp_path: Path) -> 
     assert (tmp_path / "plan.json").read_text() == "{}"
 
 
-def test_a_network_without_circuits_has_a_report(switched: SearchReport, tmp_path: Path) -> None:
+def test_a_network_without_circuits_has_a_report(
+    switched: SearchReport, tmp_path: Path, read_page: Callable[[Path], Any]
+) -> None:
     write_search(switched, tmp_path, lambda done, total: None)
     assert {path.name for path in tmp_path.iterdir()} == {"report.html", "topology.png", "traffic.png", "link_load.png"}
-    words = Page((tmp_path / "report.html").read_text()).words
+    words = read_page(tmp_path / "report.html").words
     assert "This network has no optical switches." in words
     assert "it found nothing faster" in words
 
 
 def test_several_searches_have_one_page_that_leads_to_theirs(
-    found: SearchReport, switched: SearchReport, tmp_path: Path
+    found: SearchReport, switched: SearchReport, tmp_path: Path, read_page: Callable[[Path], Any]
 ) -> None:
     reports = {
         "fabric=topoopt": found,
@@ -169,7 +148,7 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
     }
     folders = {name: f"folder {number}" for number, name in enumerate(reports)}
     write_searches(reports, folders, {"fabric=topoopt"}, tmp_path, lambda done, total: None)
-    page = Page((tmp_path / "report.html").read_text())
+    page = read_page(tmp_path / "report.html")
     assert [source for source in page.sources if not source.startswith("data:image/png;base64,")] == [
         f"folder%20{number}/report.html" for number in (1, 0, 2)
     ], "the quickest first"
@@ -182,6 +161,7 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
 def test_names_on_the_page_are_escaped(found: SearchReport) -> None:
     text = page(replace(found, workload="<script>alert(1)</script>"), {})
     assert "<script>" not in text
+    assert "&lt;script&gt;" in text
 
 
 def test_the_answer_says_how_much_faster(found: SearchReport) -> None:
