@@ -187,6 +187,6 @@ def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched
     for report in (found, switched):
         text = io.StringIO()
         show(report, Console(file=text, width=160))
-        for cell in (cell for rows in (report.numbers, report.strategy, report.rings) for row in rows for cell in row):
+        for cell in (cell for rows in (report.numbers, report.strategy, report.orders) for row in rows for cell in row):
             assert cell in text.getvalue()
         assert report.answer in text.getvalue()

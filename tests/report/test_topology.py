@@ -95,13 +95,22 @@ def test_circuits_of_trees_are_named() -> None:
     stands = fabric.trees[tuple(range(12))][0]
     edges = {edge for up in tree_edges(stands, 1) for edge in (up, up[::-1])}
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
-    assert found["tree +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]
+    assert found["trees +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]
 
 
 def test_a_stride_is_counted_in_the_group() -> None:
     assert stride((0, 1, 2, 3, 4), (0, 2, 4, 1, 3)) == 2
     assert stride((3, 5, 8), (3, 8, 5)) == 2
     assert stride((0, 1, 2, 3), (0, 2, 1, 3)) is None
+
+
+@pytest.mark.parametrize("servers", [2, 6])
+def test_parallel_circuits_are_counted_beside_their_line(servers: int) -> None:
+    """2 servers have 4 circuits each way, 6 have two rings +1 and two +5."""
+    fabric = topoopt(servers, 0.0)
+    axes = draw_networks("", [Drawn("", fabric)]).axes[0]
+    counts = [text.get_text() for text in axes.texts if text.get_text().startswith("\N{MULTIPLICATION SIGN}")]
+    assert counts == [f"\N{MULTIPLICATION SIGN}{8 // (2 if servers == 2 else 4)}"] * fabric.links
 
 
 def test_the_wider_line_carries_more() -> None:

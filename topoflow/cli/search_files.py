@@ -12,10 +12,12 @@ from typing import Any
 from topoflow.cli.grid import Point
 from topoflow.report import history
 from topoflow.report.files import whole_folder
+from topoflow.report.rows import flow_matrix
 from topoflow.report.search import write_search
 from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.report.searches import write_searches
 from topoflow.search.found import Found
+from topoflow.search.judge import ideal_for
 from topoflow.search.problem import Problem
 from topoflow.strategy.memory import memory_per_gpu
 
@@ -27,11 +29,15 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
     plan, start, best = found.plan, found.start, found.best
     memory = partial(memory_per_gpu, problem.workload)
     needed, has = memory(problem.start), problem.workload.gpu.memory
+    plain = ideal_for(start.fabric)  # without orders of its own: every all-reduce goes in the order of its group
+    before = flow_matrix(problem.place(start.traffic, plain, "before").graph, plain)
+    after = flow_matrix(best.world.graph, best.fabric)
     return SearchReport(
         workload=plan.workload,
         command=command,
-        before=State(start.strategy, start.fabric, start.timeline, found.before, memory(start.strategy)),
-        after=State(best.strategy, best.fabric, best.timeline, found.after, memory(best.strategy)),
+        all_reduce=problem.all_reduce,
+        before=State(start.strategy, start.fabric, start.timeline, before, memory(start.strategy)),
+        after=State(best.strategy, best.fabric, best.timeline, after, memory(best.strategy)),
         bound=plan.bound,
         cost=plan.cost,
         power=plan.power,

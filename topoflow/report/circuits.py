@@ -16,9 +16,10 @@ from topoflow.fabric.totient_perms import stride
 from topoflow.report.style import COLOURS
 from topoflow.report.tiers import tier_names, tiers
 
-MOST = 6  # kinds of rings that are told apart
-PAIR, ONE_WAY, OTHER_RINGS = COLOURS[1], "#7F7F7F", "#000000"
-RINGS = tuple(colour for colour in COLOURS if colour not in (PAIR, OTHER_RINGS))
+MOST = 6  # kinds of rings and trees that are told apart
+OTHER = "other rings or trees"
+PAIR, ONE_WAY, OTHER_COLOUR = COLOURS[1], "#7F7F7F", "#000000"
+RINGS = tuple(colour for colour in COLOURS if colour not in (PAIR, OTHER_COLOUR))
 
 Group = tuple[int, ...]
 
@@ -38,10 +39,10 @@ def kinds(fabric: Fabric) -> list[Kind]:
 
 
 def order_name(what: str, group: Group, order: Group, number: int, servers: int) -> str:
-    """``ring +5`` among all servers, ``rings of 8, +1`` among some; the number where there is no stride."""
+    """``ring +5``, ``trees +1`` among all servers, ``rings of 8, +1`` among some; the number without a stride."""
     found = stride(group, order)
     which = f"+{found}" if found is not None else f"{number + 1}"
-    return f"{what} {which}" if len(group) == servers else f"{what}s of {len(group)}, {which}"
+    return f"{what} {which}" if len(group) == servers else f"{what.removesuffix('s')}s of {len(group)}, {which}"
 
 
 def _edges(order: Group) -> list[tuple[int, int]]:
@@ -56,7 +57,7 @@ def _tree_edges(order: Group) -> list[tuple[int, int]]:
 def _purposes(fabric: Fabric) -> dict[tuple[int, int], str]:
     """What circuits were built for: the ring or the pair of trees that is the first to use them."""
     found: dict[tuple[int, int], str] = {}
-    for what, orders_of, edges in (("ring", fabric.rings, _edges), ("tree", fabric.trees, _tree_edges)):
+    for what, orders_of, edges in (("ring", fabric.rings, _edges), ("trees", fabric.trees, _tree_edges)):
         for group, orders in orders_of.items():
             for number, order in enumerate(orders):
                 name = order_name(what, group, order, number, fabric.servers)
@@ -73,8 +74,8 @@ def _circuits(fabric: Fabric) -> list[Kind]:
     of_kind: dict[tuple[str, str], list[int]] = {(name, colour): [] for name, colour in colours.items()}
     for link, edge in enumerate(ends):
         if edge in purposes:
-            name = purposes[edge] if purposes[edge] in colours else "other rings"
-            kind = (name, colours.get(name, OTHER_RINGS))
+            name = purposes[edge] if purposes[edge] in colours else OTHER
+            kind = (name, colours.get(name, OTHER_COLOUR))
         else:
             kind = ("pairs, a circuit each way", PAIR) if edge[::-1] in there else ("one way", ONE_WAY)
         of_kind.setdefault(kind, []).append(link)

@@ -73,8 +73,9 @@ PICTURES: tuple[Picture[Report], ...] = (
         "topology.png",
         "How the servers are wired",
         "One panel per network. Servers that are wired to each other stand on a circle; a line is one link, bent to "
-        "the right of the way it leads, and its colour says which ring it is part of. Where there are switches, they "
-        "are drawn in tiers above the servers. The wider a line, the more it carries in one step.",
+        "the right of the way it leads, and its colour says which ring or trees it is part of. Where there are "
+        "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
+        "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
         topology.draw,
         needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
     ),

@@ -36,7 +36,7 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         answer=paragraphs([report.answer], "answer") + paragraphs(report.notes),
         numbers=table(("", "before", "found"), report.numbers),
         strategy=table(("layers", "where"), report.strategy, "text"),
-        rings=table(("servers", "orders"), report.rings, "text") if report.rings else paragraphs(["Nothing."]),
+        orders=table(("servers", "orders"), report.orders, "text") if report.orders else paragraphs(["Nothing."]),
         pictures=gallery(PICTURES, images),
         went=paragraphs([report.went]),
         circuits=circuits or "This network has no optical switches.",

@@ -22,9 +22,8 @@ def draw_found(report: SearchReport) -> Figure:
 def draw_traffic(report: SearchReport) -> Figure:
     """Who sends to whom, before and after, on one colour scale."""
     before, after = report.before, report.after
-    one = "one ring for each all-reduce"
-    rings = "the rings of the network" if after.fabric.rings else one
-    names = (f"before: {before.strategy.name}\n{one}", f"found: {after.strategy.name}\n{rings}")
+    plain, built = report.sends
+    names = (f"before: {before.strategy.name}\n{plain}", f"found: {after.strategy.name}\n{built}")
     return draw_heat_maps("Traffic between servers", dict(zip(names, (before.demand, after.demand), strict=True)))
 
 
@@ -41,17 +40,18 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "topology.png",
         "The network",
         "Servers that are wired to each other stand on a circle; a line is one link, bent to the right of the way it "
-        "leads. Its colour says what it is: a circuit of a ring (+p: everyone sends to the p-th next), one of a pair "
-        "that leads both ways, or a cable between two tiers of switches. The wider, the more it carries in one step.",
+        "leads. Its colour says what it is: a circuit of a ring or of a pair of double binary trees (+p: in the order "
+        "in which every p-th server is next), one of a pair that leads both ways, or a cable between two tiers of "
+        "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",
         draw_found,
     ),
     Picture(
         "traffic.png",
         "Who sends how much to whom, before and after",
         "Each cell is what the server of that row sends to the server of that column in one step, whichever way it "
-        "travels (as Figures 8 and 9 of TopoOpt, NSDI 2023). Before, every all-reduce is one ring in the order of its "
-        "servers; after, it is spread over the rings of the network. Full rows and columns are servers that hold a "
-        "part of the model that all others need.",
+        "travels (as Figures 8 and 9 of TopoOpt, NSDI 2023). Before, every all-reduce goes in the order of its "
+        "servers; after, it is spread over the rings or trees that the network has for it. Full rows and columns are "
+        "servers that hold a part of the model that all others need.",
         draw_traffic,
         needs=lambda report: bool(report.before.demand.any() or report.after.demand.any()),
     ),

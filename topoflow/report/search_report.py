@@ -5,12 +5,15 @@ Shapes: n servers, L links.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Timeline
+from topoflow.engine.collectives import ON_RINGS, ON_TREES
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.totient_perms import stride
 from topoflow.report.history import History
@@ -18,9 +21,10 @@ from topoflow.report.strategy_rows import degrees, servers, strategy_rows
 from topoflow.strategy.base import Strategy
 from topoflow.units import human
 
-ROWS = 12  # groups of rings in a table
+ROWS = 12  # groups in a table
 
 Switch = tuple[int | None, ...]
+Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +99,7 @@ class SearchReport:
     power: float | None  # W
     circuits: tuple[Switch, ...]
     history: History
+    all_reduce: str = "hierarchical"
     too_large: TooLarge | None = None  # None: the search began with the strategy that was given
 
     def __post_init__(self) -> None:
@@ -150,18 +155,27 @@ class SearchReport:
         ]
 
     @property
-    def rings(self) -> list[tuple[str, str]]:
-        """(servers of an all-reduce group, the strides of its rings and trees), the largest groups first."""
+    def orders(self) -> list[tuple[str, str]]:
+        """(servers of an all-reduce group, the strides of its rings and pairs of trees), the largest groups first."""
         fabric = self.after.fabric
-        built = [("rings", *item) for item in fabric.rings.items()] + [
-            ("trees", *item) for item in fabric.trees.items()
+        built = [("ring", *item) for item in fabric.rings.items()] + [
+            ("pair of trees", *item) for item in fabric.trees.items()
         ]
         rows = [
-            (servers(group), f"{what} {', '.join(_stride(group, order) for order in orders)}")
-            for what, group, orders in sorted(built, key=lambda item: -len(item[1]))
+            (servers(group), _built(what, group, of)) for what, group, of in sorted(built, key=lambda b: -len(b[1]))
         ]
         more = len(rows) - ROWS
         return rows if more <= 0 else [*rows[:ROWS], (f"{more} more groups", "in plan.json")]
+
+    @property
+    def sends(self) -> tuple[str, str]:
+        """What an all-reduce is between servers where nothing was built for it, and on the network that was found."""
+        if self.all_reduce in ON_RINGS:
+            return "one ring for each all-reduce", _over("rings", self.after.fabric.rings)
+        if self.all_reduce in ON_TREES:
+            return "one pair of trees for each all-reduce", _over("trees", self.after.fabric.trees)
+        name = self.all_reduce.replace("_", " ")
+        return f"{name} for each all-reduce", f"{name} for each all-reduce"
 
     @property
     def went(self) -> str:
@@ -186,7 +200,19 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _stride(group: tuple[int, ...], order: tuple[int, ...]) -> str:
+def _over(what: str, orders: Mapping[Group, tuple[Group, ...]]) -> str:
+    return f"all-reduces over the {what} of the network" if orders else f"{what} in the order of each group"
+
+
+def _built(what: str, group: Group, orders: Sequence[Group]) -> str:
+    """``3 rings: +1 (2 times), +5``"""
+    times = Counter(_stride(group, order) for order in orders)
+    strides = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in times.items())
+    plural = what.replace("pair", "pairs") if what.startswith("pair") else f"{what}s"
+    return f"{len(orders)} {what if len(orders) == 1 else plural}: {strides}"
+
+
+def _stride(group: Group, order: Group) -> str:
     """``+5``, or how an order without a stride begins."""
     found = stride(group, order)
     return f"+{found}" if found is not None else f"{', '.join(map(str, order[:4]))}, ..."

@@ -13,12 +13,12 @@ from topoflow.report.search_report import SearchReport
 
 
 def show(report: SearchReport, console: Console) -> None:
-    """The numbers, the strategy and the rings, and under them the answer."""
+    """The numbers, the strategy and the orders of all-reduces, and under them the answer."""
     console.print(Text(report.title, style="bold"))
     console.print(_table(("", "before", "found"), report.numbers, right=True))
     console.print(_table(("layers", "where"), report.strategy))
-    if report.rings:
-        console.print(_table(("servers of an all-reduce", "orders"), report.rings))
+    if report.orders:
+        console.print(_table(("servers of an all-reduce", "orders"), report.orders))
     for note in report.notes:
         console.print(Text(note))
     console.print(Text(report.answer))

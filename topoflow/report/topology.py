@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Outcome, Report
 from topoflow.report.cdf import wiring_names
-from topoflow.report.circuits import kinds
+from topoflow.report.circuits import Kind, kinds
 from topoflow.report.style import grid_shape, panels
 from topoflow.report.tiers import tier_names, tiers
 from topoflow.units import human
@@ -84,6 +84,7 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
         if direct and fabric.links <= ARROWS:
             heads = _arrows(curves[kind.links], max(0.02, 0.008 * widest))
             axes.add_collection(PolyCollection(list(heads), facecolors=kind.colour, linewidths=0, zorder=10))
+            _count_parallel(axes, curves, fabric, kind)
     (_draw_servers if direct else _draw_tiers)(axes, place, fabric, inches)
     axes.set_title(f"{network.title}\n{_widest(network)}", fontsize=10)
     axes.axis("off")
@@ -152,6 +153,16 @@ def _arrows(curves: Floats, size: float) -> Floats:
     along = along * (size / np.maximum(np.hypot(*along.T), 1e-12))[:, None]
     side = np.column_stack((-along[:, 1], along[:, 0])) * 0.5
     return np.stack((tip + along, tip - along + side, tip - along - side), axis=1)
+
+
+def _count_parallel(axes: Axes, curves: Floats, fabric: Fabric, kind: Kind) -> None:
+    """How many circuits a link is, where it is more than one, at a third of its way."""
+    count = np.rint(fabric.bandwidth / fabric.interface_bandwidth).astype(int)
+    for link in kind.links[count[kind.links] > 1]:
+        x, y = curves[link, POINTS // 3]
+        axes.text(x, y, f"\N{MULTIPLICATION SIGN}{count[link]}", ha="center", va="center", fontsize=8,
+                  color=kind.colour, zorder=15, clip_on=True,
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
 
 
 def _draw_servers(axes: Axes, place: Floats, fabric: Fabric, inches: float) -> None:

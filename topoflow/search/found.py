@@ -1,12 +1,8 @@
-"""What a search hands back: the plan, and everything that its report shows."""
+"""What a search hands back: the plan, and the candidates between which it lies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
 
 from topoflow.engine.base import Timeline, World
 from topoflow.fabric.base import Fabric
@@ -18,8 +14,6 @@ from topoflow.search.routes import plan_circuits, plan_rings, plan_routes, plan_
 from topoflow.search.strategies import strategy_to_json
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
-
-Bytes = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +44,6 @@ class Found:
     @property
     def timeline(self) -> Timeline:
         return self.best.timeline
-
-    @cached_property
-    def before(self) -> Bytes:
-        """[n, n] bytes from server to server at the start, each all-reduce one ring in its group's order."""
-        return ring_demand(self.start.traffic, None)
-
-    @cached_property
-    def after(self) -> Bytes:
-        """[n, n] bytes from server to server of the plan, whose all-reduces are spread over its rings."""
-        return ring_demand(self.traffic, self.fabric)
 
 
 def found(problem: Problem, start: Candidate, best: Candidate, history: History) -> Found:
@@ -97,17 +81,3 @@ def plan(problem: Problem, candidate: Candidate) -> Plan:
         cost=None if prices is None else prices.cost(fabric.bill),
         power=None if prices is None else prices.power(fabric.bill),
     )
-
-
-def ring_demand(traffic: Traffic, fabric: Fabric | None) -> Bytes:
-    """[n, n] bytes from server to server if every all-reduce is a ring: 2 (k - 1) / k S from each to the next.
-
-    Where the fabric has R rings for a group, each carries 1 / R of that (TopoOpt 4.3, Figs 8 and 9).
-    """
-    demand, groups = traffic.demand()
-    for group, buffer in groups.items():
-        orders = fabric.rings.get(group, (group,)) if fabric is not None else (group,)
-        share = 2 * (len(group) - 1) / len(group) * buffer / len(orders)
-        for order in orders:
-            np.add.at(demand, (list(order), [*order[1:], order[0]]), share)
-    return demand
