@@ -11,6 +11,7 @@ import pytest
 from topoflow.capture import jsonl
 from topoflow.capture.__main__ import main
 from topoflow.capture.base import Communication, Trace
+from topoflow.capture.clock import now
 from topoflow.capture.job import Job
 from topoflow.capture.load import load
 
@@ -21,7 +22,7 @@ def job(out: Path, rank: int, ranks: int = 2, patience: float = 20.0) -> Job:
 
 def record(rank: int, origin: float, size: int = 8, ranks: int = 2) -> Trace:
     group = tuple(range(ranks))
-    began = time.time() - origin
+    began = now() - origin
     event = Communication("all_reduce", group, "float32", size, size, issue=began, start=began, end=began)
     return Trace("script", ranks, 1, {rank: (event,)}, {"": group})
 
@@ -58,7 +59,7 @@ def test_times_count_from_the_rank_that_started_first(tmp_path) -> None:
 
     early.finish(lambda origin: told(1, origin))
     trace = late.finish(lambda origin: told(0, origin))
-    assert origins[0] == origins[1] <= time.time() - 0.1
+    assert origins[0] == origins[1] <= now() - 0.1
     assert trace.ranks[0][0].start >= 0.1
 
 

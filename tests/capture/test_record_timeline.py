@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
 from topoflow.capture.base import Communication, Compute
+from topoflow.capture.clock import now
 from topoflow.capture.recording import UNKNOWN_PEER, Recording
 from topoflow.capture.training_steps import iteration_numbers
 
@@ -156,6 +158,12 @@ def test_a_receive_from_nobody_knows_whom_is_counted(recording) -> None:
 def test_iterations_end_with_the_steps() -> None:
     assert iteration_numbers(7, 1, [3, 6]) == [-1, 0, 0, 1, 1, 1, -1]
     assert iteration_numbers(3, 1, []) == [-1, 0, 0]
+
+
+def test_times_go_on_when_the_clock_of_the_machine_is_set_back(monkeypatch) -> None:
+    earlier = now()
+    monkeypatch.setattr(time, "time", lambda: earlier - 3600)
+    assert 0 <= now() - earlier < 600
 
 
 def test_importing_capture_does_not_import_torch() -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from topoflow.capture import jsonl
 from topoflow.capture.base import Trace
+from topoflow.capture.clock import now
 from topoflow.capture.files import write_atomically
 from topoflow.capture.load import load
 
@@ -56,7 +57,7 @@ class Job:
             raise ValueError(f"--out: must be empty, got {self.out} with {foreign[0]} in it")
         try:
             with self._file(self.rank, "started").open("x") as file:
-                file.write(repr(time.time()))
+                file.write(repr(now()))
         except FileExistsError:
             raise ValueError(
                 f"--out: must be empty, got {self.out} with another capture's {self._file(self.rank, 'started').name}"

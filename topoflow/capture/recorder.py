@@ -36,7 +36,7 @@ from topoflow.capture.recording import UNKNOWN_PEER, Pending, Recording
 from topoflow.capture.training_steps import TrainingHooks
 
 NOT_IN_BACKWARD = -1  # torch._C._current_graph_task_id outside of a backward pass
-PATIENCE = 5.0  # s that the end of a script waits for communications that it has not waited for
+PATIENCE = 30.0  # s that the end of a script waits for communications that it has not waited for
 
 
 class Recorder(TorchDispatchMode):
@@ -72,7 +72,7 @@ class Recorder(TorchDispatchMode):
         Work.wait = self._wait
 
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
-        """What was recorded, with times in seconds since ``origin`` (of ``time.time``)."""
+        """What was recorded, with times in seconds since ``origin`` (of ``capture.clock``)."""
         self._recording.pause()
         self._hear_gloo()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace
+from topoflow.capture.clock import now
 from topoflow.capture.training_steps import iteration_numbers
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
@@ -38,7 +39,7 @@ class Recording:
     others inside C++, for the data loader, or because ranks share cores) nothing is computed.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time, busy: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Callable[[], float] = now, busy: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
         self._busy = busy
         self._events: list[Compute | Pending] = []
