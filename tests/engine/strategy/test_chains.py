@@ -51,7 +51,7 @@ def kept(chains: Chains) -> list[Any]:
 
 def test_a_chain_after_hundreds_of_changes_is_what_it_would_be_from_scratch(bounds: StrategyBound) -> None:
     chains, random = begin(bounds), np.random.default_rng(2)
-    for _ in range(300):
+    for _ in range(100):
         chains.propose(*proposal(bounds, random))
         chains.accept(random.random(6) < 0.5)
     again = bounds.chains(chains.placement)
