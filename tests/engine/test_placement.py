@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from topoflow.engine import collectives
 from topoflow.engine.base import Timeline
 from topoflow.engine.placement import place
 from topoflow.engine.reference import simulate
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.ring import Ring
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Traffic, Transfer
 
 B, A, S = 50e9, 1e-6, 1e6  # B/s of every link, s from server to server, bytes
@@ -40,19 +42,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
 
 def circle(servers: int) -> Fabric:
     """Server i has one link, to server i + 1."""
-    node = np.arange(servers, dtype=np.int32)
-    return Fabric(
-        name="circle",
-        servers=servers,
-        nodes=tuple(f"server {index}" for index in node),
-        source=node,
-        target=(node + 1) % servers,
-        bandwidth=np.full(servers, B),
-        latency=np.full(servers, A),
-        route=lambda source, target, kind: (tuple((source + k) % servers for k in range((target - source) % servers)),),
-        degree=1,
-        interface_bandwidth=B,
-    )
+    return Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(np.zeros((servers, servers)), {}))
 
 
 def planes(count: int) -> Fabric:
@@ -280,7 +270,7 @@ def test_rings_of_one_group_hash_apart() -> None:
     fabric = planes(64)
     world = place(
         Traffic("t", 2, (collective("all_gather", 2),)),
-        Fabric(**{**vars(fabric), "rings": {group: (group,) * 8}}),
+        replace(fabric, rings={group: (group,) * 8}),
         name="world",
     )
     assert len(set(world.graph.path[1:-1].tolist())) > 4  # 8 rings in 64 paths, both directions
@@ -345,6 +335,6 @@ def test_an_unknown_default_and_too_many_servers_are_refused() -> None:
 
 
 def test_servers_without_a_path_are_named() -> None:
-    fabric = Fabric(**{**vars(switch(2)), "route": lambda source, target, kind: ()})
+    fabric = replace(switch(2), route=lambda source, target, kind: ())
     with pytest.raises(ValueError, match="must connect all servers, got no path from 'server 0' to 'server 1'"):
         run(fabric, Transfer(S, 0, 1))

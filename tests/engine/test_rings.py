@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.ring import Ring
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.strategy.hybrid import Hybrid
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
@@ -33,19 +35,8 @@ RINGED = st.sampled_from(
 def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
     """Server i has one link, to server i + 1."""
     servers = len(bandwidth)
-    node = np.arange(servers, dtype=np.int32)
-    return Fabric(
-        name="circle",
-        servers=servers,
-        nodes=tuple(f"server {index}" for index in node),
-        source=node,
-        target=(node + 1) % servers,
-        bandwidth=np.array(bandwidth, np.float64),
-        latency=np.array(latency, np.float64),
-        route=lambda source, target, kind: (tuple((source + k) % servers for k in range((target - source) % servers)),),
-        degree=1,
-        interface_bandwidth=B,
-    )
+    ring = Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(np.zeros((servers, servers)), {}))
+    return replace(ring, bandwidth=np.array(bandwidth), latency=np.array(latency))
 
 
 def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300e9, **how: str) -> World:
@@ -83,7 +74,7 @@ def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n
     group = tuple(range(n))
     fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(np.zeros((n, n)), {}))
     orders = tuple(tuple(shuffle.sample(group, n)) for _ in range(rings))
-    fabric = Fabric(**{**vars(fabric), "rings": {group: orders}})
+    fabric = replace(fabric, rings={group: orders})
     steps, flows = both(fabric, Collective(op, S, group, algorithm=algorithm))
     assert flows.makespan == pytest.approx(steps.makespan, rel=1e-9)
 
