@@ -42,6 +42,6 @@ def test_every_iteration_repeats_the_same(keys: list[int]) -> None:
     assert all(iteration == iterations[0] for iteration in iterations)
 
 
-def test_long_sequences_are_quick() -> None:
-    # every operation alike is the worst case of a naive search: 10^10 comparisons
+def test_a_hundred_thousand_operations_all_alike_are_as_many_iterations() -> None:
+    # the worst case of a naive search: 10^10 comparisons, which would run into the time limit
     assert max(by_repetition([0] * 100_000)) == 99_999

@@ -78,7 +78,8 @@ def test_splits_of_an_all_to_all_must_transpose() -> None:
 
 def test_equal_splits_may_be_written_or_left_out() -> None:
     equal = replace(ALL_REDUCE, op="all_to_all")
-    merged(part(0, equal), part(1, replace(equal, splits_in=(8, 8), splits_out=(8, 8))))
+    trace = merged(part(0, equal), part(1, replace(equal, splits_in=(8, 8), splits_out=(8, 8))))
+    assert operations(trace, 0) == operations(trace, 1) == [(0, 64)]
 
 
 def test_a_send_needs_a_recv_of_the_same_size() -> None:
