@@ -71,18 +71,18 @@ def test_a_figure_is_made_and_goes_on_where_it_was_stopped(name: str, tmp_path: 
     with (whole / "rows.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == len(result["rows"])
 
-    stored = (whole / "points.jsonl").read_bytes()
+    stored = (whole / "checkpoint.jsonl").read_bytes()
     resumed.mkdir()
-    (resumed / "points.jsonl").write_bytes(stored[: 2 * len(stored) // 3])  # stopped in the middle of a line
+    (resumed / "checkpoint.jsonl").write_bytes(stored[: 2 * len(stored) // 3])  # stopped in the middle of a line
     assert main(["experiment", name, *SMALL[name], f"out={resumed}"]) == 0
-    assert (resumed / "points.jsonl").read_bytes() == stored
+    assert (resumed / "checkpoint.jsonl").read_bytes() == stored
     assert (resumed / "rows.csv").read_bytes() == (whole / "rows.csv").read_bytes()
 
 
 def test_a_stored_point_is_not_computed_again(tmp_path: Path) -> None:
     arguments = ["experiment", "topoopt_fig13", *SMALL["topoopt_fig13"], f"out={tmp_path}"]
     assert main(arguments) == 0
-    points = tmp_path / "points.jsonl"
+    points = tmp_path / "checkpoint.jsonl"
     points.write_text(points.read_text().replace('"bandwidth_tax": 1.', '"bandwidth_tax": 7.'))
     assert main(arguments) == 0
     taxes = [row["bandwidth_tax"] for row in json.loads((tmp_path / "result.json").read_text())["rows"]]
@@ -189,7 +189,7 @@ def test_strategies_that_come_to_the_same_are_one_point(tmp_path: Path) -> None:
     assert main(["experiment", "topoopt_fig11", *small, "degree=2", f"out={tmp_path}"]) == 0
     rows = json.loads((tmp_path / "result.json").read_text())["rows"]
     assert [row["strategy"] for row in rows] == ["hybrid", "data_parallel"]  # VGG16 has nothing to split
-    assert len((tmp_path / "points.jsonl").read_text().splitlines()) == 1
+    assert len((tmp_path / "checkpoint.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:

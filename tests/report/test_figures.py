@@ -112,3 +112,11 @@ def test_what_cannot_be_drawn_is_named(points: tuple[list[float], list[float]], 
 def test_a_figure_without_a_series_is_an_error() -> None:
     with pytest.raises(ValueError, match="Time: DLRM: must have at least one, got none"):
         draw_lines("Time", {"DLRM": {}}, Axis("x"), Axis("y"))
+
+
+def test_every_marker_of_a_line_is_large_enough_to_be_seen() -> None:
+    lines = {f"series {number}": ([1.0, 2.0], [1.0 + number, 2.0 + number]) for number in range(8)}
+    figure = draw_lines("", {"": lines}, Axis("x"), Axis("y"))
+    sizes = [line.get_markersize() for line in figure.axes[0].lines]
+    assert len(sizes) == 8
+    assert min(sizes) >= 6, "points; of which a white edge takes more than one"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
@@ -21,12 +23,12 @@ from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.experiment.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
 from topoflow.experiment.points import Points, identity
-from topoflow.experiment.write import columns, shown, write
+from topoflow.experiment.write import columns, headed, write
 from topoflow.report.files import check_folder
 from topoflow.search.problem import Settings
 
 GROUP = "experiment"
-POINTS = "points.jsonl"
+CHECKPOINT = "checkpoint.jsonl"
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fidelity", "fail")  # keys of a comparison
@@ -35,7 +37,7 @@ Progress = Callable[[int, int], None]
 EPILOG = """\
 Keys are those of `topoflow compare` but fidelity and fail; a comma sweeps one. What is not given is as in the paper.
 `series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
-point. Each of them is stored in out=DIR when it is done: the same command goes on where it was stopped.
+point. Each of them is stored in DIR/checkpoint.jsonl when it is done: the same command goes on where it was stopped.
 
   topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
   topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
@@ -69,26 +71,27 @@ def run(arguments: argparse.Namespace) -> None:
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
     check_folder(out)
-    stored = Points(out / POINTS)
+    stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with Stages() as stages:
-        todo = list(points(experiment, chosen, given, stages.stage("composing")))
+        todo = identified(experiment, list(points(experiment, chosen, given)), stages.stage("composing"))
+        if done := sum(point in stored for point, _ in todo):
+            print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
         rows = measure(experiment, todo, stored, stages.stage("simulating"))
     experiment = titled(experiment, rows)
     write(experiment, rows, command, out)
     console = Output()
     if not console.is_terminal:
         console.width = 200
-    summary = experiment.summary(rows)
-    console.print(summary_table(experiment.title, summary))
+    console.print(summary_table(experiment, experiment.summary(rows)))
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv beside it.", highlight=False)
 
 
 def titled(experiment: Experiment, rows: Sequence[Row]) -> Experiment:
     """With the number of servers that were simulated in its title."""
-    fields: Any = experiment
+    figure: Any = experiment
     servers = ", ".join(str(count) for count in distinct(rows, "servers"))
-    changed: Experiment = replace(fields, title=experiment.title.replace("{servers}", servers))
+    changed: Experiment = replace(figure, title=experiment.title.replace("{servers}", servers))
     return changed
 
 
@@ -109,6 +112,9 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
         config = OmegaConf.to_container(compose(f"{GROUP}/{name}", overrides=[*own, *searched]), resolve=True)
     assert isinstance(config, dict)
     if searched:
+        if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
+            given = next(argument for argument in arguments if argument.startswith(SEARCH)).partition("=")[0]
+            raise ValueError(f"{given}: must be left out, as {name} searches no strategies")
         check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
     experiment: Experiment = build(Point({}, {}, {str(key): value for key, value in config.items()}), GROUP)
     return experiment
@@ -150,12 +156,9 @@ class Planned:
         return identity({**configuration, **parameters})
 
 
-def points(
-    experiment: Experiment, chosen: Sequence[str], given: Sequence[str], progress: Progress
-) -> Iterator[Planned]:
+def points(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Planned]:
     """Every point of the chosen series, in the order of the grid."""
-    for done, series in enumerate(chosen):
-        progress(done, len(chosen))
+    for series in chosen:
         fixed = experiment.series[series]
         composed = series_points(experiment, series, given)
         rivals: Sequence[Point | None] = [None] * len(composed)
@@ -166,7 +169,6 @@ def points(
         for point, priced in zip(composed, rivals, strict=True):
             label = {"series": series, **{key: value_of(point, key) for key in keys}}
             yield Planned(label, point, priced)
-    progress(len(chosen), len(chosen))
 
 
 def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:
@@ -192,15 +194,24 @@ def value_of(point: Point, key: str) -> Value:
     return value if isinstance(value, str | int | float) else None
 
 
-def measure(experiment: Experiment, todo: Sequence[Planned], stored: Points, progress: Progress) -> list[Row]:
+def identified(experiment: Experiment, todo: Sequence[Planned], progress: Progress) -> list[tuple[str, Planned]]:
+    """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
+    found = []
+    for done, planned in enumerate(todo, start=1):
+        found.append((planned.id(setup(planned), experiment.parameters), planned))
+        progress(done, len(todo))
+    return found
+
+
+def measure(
+    experiment: Experiment, todo: Sequence[tuple[str, Planned]], stored: Points, progress: Progress
+) -> list[Row]:
     """The rows of all points; those that are stored are not measured again."""
     rows: list[Row] = []
-    for done, planned in enumerate(todo):
+    for done, (point, planned) in enumerate(todo):
         progress(done, len(todo))
-        objects = setup(planned)
-        point = planned.id(objects, experiment.parameters)
         if point not in stored:
-            stored.add(point, planned.label, experiment.measure(objects))
+            stored.add(point, planned.label, experiment.measure(setup(planned)))
         rows += [{**planned.label, **row} for row in stored[point]]
     progress(len(todo), len(todo))
     return rows
@@ -210,6 +221,9 @@ def setup(planned: Planned) -> Setup:
     """A point as objects. Raises ``ValueError`` in one line that names the key."""
     point = planned.point
     config = point.config
+    servers = DEFAULT_SERVERS if config["servers"] is None else config["servers"]
+    if servers < 2:
+        raise ValueError(f"servers: must be at least 2, as figures show what servers send each other, got {servers}")
     return Setup(
         point=planned.label,
         workload=workload_of(point),
@@ -217,7 +231,7 @@ def setup(planned: Planned) -> Setup:
         design=build(point, "fabric"),
         rival=None if planned.rival is None else build(planned.rival, "fabric"),
         prices=build(point, "prices"),
-        servers=DEFAULT_SERVERS if config["servers"] is None else config["servers"],
+        servers=servers,
         all_reduce=config["all_reduce"],
         routing=config["routing"],
         rings=config["rings"],
@@ -226,10 +240,13 @@ def setup(planned: Planned) -> Setup:
     )
 
 
-def summary_table(title: str, summary: Sequence[Row]) -> Table:
+def summary_table(experiment: Experiment, summary: Sequence[Row]) -> Table:
     """The figure in a few numbers."""
-    keys = columns(summary)
-    found = Table(*keys, title=title)
-    for row in summary:
-        found.add_row(*(shown(row.get(key)) for key in keys))
+    head, rows = headed(experiment, summary)
+    found = Table(title=experiment.title, box=SIMPLE_HEAD)
+    for title, key in zip(head, columns(summary), strict=True):
+        text = any(isinstance(row.get(key), str) for row in summary)
+        found.add_column(title, justify="left" if text else "right")
+    for row in rows:
+        found.add_row(*row)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation, wire_bytes
 from topoflow.report.axis import Axis
 from topoflow.report.figures import draw_bars
@@ -49,6 +49,14 @@ class BandwidthTax:
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         return [{key: row[key] for key in ("series", self.x, "bandwidth_tax", "bandwidth_tax_mp")} for row in rows]
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            self.x: Heading(self.x_label),
+            "bandwidth_tax": Heading("bandwidth tax: bytes sent over bytes asked for", "x"),
+            "bandwidth_tax_mp": Heading("of model parallelism alone", "x"),
+        }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         bars = {

@@ -42,6 +42,14 @@ class Setup:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """What a column of a summary is, for a person. ``unit``: "B", "s", "x" (times as much) or "%" (of a share)."""
+
+    text: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
 class Picture:
     """One PNG of a figure."""
 
@@ -78,6 +86,11 @@ class Experiment(Protocol):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The figure in a few numbers, to be set beside those of the paper."""
+        ...
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        """Of the summary's columns, those whose key alone does not say what they are."""
         ...
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from topoflow.engine.base import World
 from topoflow.engine.cluster import dedicated, mean_and_tail, shared
 from topoflow.engine.placement import place
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.report.axis import Axis
@@ -128,6 +128,11 @@ class Cluster:
                 ratios = {f"ratio_{what}": lines[what][series][jobs] / base[what][jobs] for what in PARTS}
                 found.append({"series": series, "jobs": int(jobs), **ratios})
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        over = f"time of an iteration over that of {self.baseline}"
+        return {f"ratio_{what}": Heading(f"{over}, {title}", "x") for what, title in PARTS.items()}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation
 from topoflow.report.axis import Axis
 from topoflow.report.figures import draw_lines
@@ -57,6 +57,12 @@ class Cost:
                     ends = {"ratio_first": ratios[0], "ratio_last": ratios[-1]}
                     found.append({self.panel: panel, "series": series, "ratio_mean": fmean(ratios), **ends})
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        mean = Heading(f"cost over that of {self.baseline}, mean over servers", "x")
+        ends = {"ratio_first": Heading("with the fewest", "x"), "ratio_last": Heading("with the most", "x")}
+        return {"ratio_mean": mean, **ends}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation
 from topoflow.report.figures import draw_heat_maps
 from topoflow.report.rows import flow_matrix
@@ -55,6 +55,14 @@ class HeatMaps:
                 }
             )
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "largest": Heading("most from one server to another", "B"),
+            "largest_all_reduce": Heading("most of all-reduces", "B"),
+            "largest_mp": Heading("most of model parallelism", "B"),
+        }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         servers = 1 + max(int(number(row, end)) for row in rows for end in ("source", "target"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation, wire_bytes
 from topoflow.report.axis import Axis
 from topoflow.report.figures import draw_lines
@@ -109,6 +109,12 @@ class IterationTime:
                         }
                     )
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        mean = f"time of an iteration over that of {self.baseline}, mean over {self.x_label}"
+        ends = {"ratio_first": Heading("at the lowest", "x"), "ratio_last": Heading("at the highest", "x")}
+        return {"ratio_mean": Heading(mean, "x"), **ends}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {

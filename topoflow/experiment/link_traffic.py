@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Graph
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation
 from topoflow.report.axis import Axis
 from topoflow.report.figures import draw_cdf
@@ -60,6 +60,11 @@ class LinkTraffic:
                     keys = {self.panel: panel, "series": series, "traffic": KINDS[kind]}
                     found.append({**keys, "least": least, "most": most, "less": less})
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        ends = {"least": Heading("least on a link", "B"), "most": Heading("most on a link", "B")}
+        return {**ends, "less": Heading("least below most, of the most", "%")}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {

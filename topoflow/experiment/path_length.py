@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.experiment.base import Grid, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.experiment.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.experiment.simulate import Simulation
 from topoflow.report.axis import Axis
 from topoflow.report.figures import draw_cdf
@@ -45,6 +45,10 @@ class PathLength:
             lengths = self._lengths(where(rows, series=series))
             found.append({"series": series, "mean": float(lengths.mean()), "largest": float(lengths.max())})
         return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {"mean": Heading("links between two servers, mean"), "largest": Heading("at most")}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         curves = {series: self._lengths(where(rows, series=series)) for series in distinct(rows, "series")}

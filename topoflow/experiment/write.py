@@ -10,10 +10,11 @@ from html import escape
 from pathlib import Path
 
 from topoflow import __version__
-from topoflow.experiment.base import Experiment, Picture, Row
+from topoflow.experiment.base import Experiment, Heading, Picture, Row
 from topoflow.report.files import whole_folder
 from topoflow.report.page import figure, fill
 from topoflow.report.page import table as numbers
+from topoflow.units import human
 
 
 def write(experiment: Experiment, rows: Sequence[Row], command: str, out: Path) -> None:
@@ -52,19 +53,34 @@ def table(rows: Sequence[Row]) -> str:
 
 def page(experiment: Experiment, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
     """One file that opens without a network."""
-    keys = columns(summary)
     return fill(
         "figure.html",
         title=escape(experiment.title),
         source=escape(experiment.source),
         pictures="".join(figure(picture.caption, picture.png) for picture in pictures),
-        summary=numbers(keys, [[shown(row.get(key)) for key in keys] for row in summary]),
+        summary=numbers(*headed(experiment, summary), style="plain"),
         command=escape(command),
     )
 
 
-def shown(value: object) -> str:
+def headed(experiment: Experiment, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """The summary for a person: what its columns are, and their values with units."""
+    headings = {key: experiment.headings.get(key, Heading(_words(key))) for key in columns(summary)}
+    rows = [[shown(row.get(key), heading.unit) for key, heading in headings.items()] for row in summary]
+    return [heading.text for heading in headings.values()], rows
+
+
+def shown(value: object, unit: str = "") -> str:
     """A value for a person."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None else str(value)
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    if unit in ("B", "s"):
+        return human(value, unit)
+    if unit == "x":
+        return f"{value:.2f}x"
+    return f"{100 * value:.3g} %" if unit == "%" else f"{value:.4g}"
+
+
+def _words(key: str) -> str:
+    """A key of a comparison in words: ``workload.batch_per_gpu`` is the batch per GPU."""
+    return key.rpartition(".")[2].replace("_gbps", " [Gb/s]").replace("_", " ").replace("gpu", "GPU")

@@ -27,6 +27,7 @@ from topoflow.report.cdf import steps
 from topoflow.report.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
 
 WIDEST = 3  # panels beside each other
+THIN = {"v": 1.1, "P": 1.25, "X": 1.25, "*": 1.9}  # markers that fill less of their size
 VALUES = 24  # so many bars of a panel have their value above them
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
@@ -181,6 +182,6 @@ def _look(look: int) -> dict[str, Any]:
 
 def _marked(look: int) -> dict[str, Any]:
     """With markers that become smaller: what lies under others leaves its edge to be seen."""
-    size = 10 - 0.8 * (look % len(COLOURS))
     marker = MARKERS[look % len(MARKERS)]
-    return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.7}
+    size = (10 - 0.6 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
+    return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}

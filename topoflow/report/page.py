@@ -47,7 +47,10 @@ def fill(template: str, **parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "numbers") -> str:
-    """Text in rows and columns ("text": read from the left), scrolled where the window is too narrow."""
+    """Text in rows and columns, scrolled where the window is too narrow.
+
+    "numbers" have the best in the first row, "plain" ones have not, "text" is read from the left.
+    """
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
     return f"<div class=wide><table class={style}><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -85,5 +88,5 @@ def _tables(report: Report) -> str:
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures.items()]
-        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows)}")
+        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows, 'plain')}")
     return "".join(parts)

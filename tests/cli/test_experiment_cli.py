@@ -1,0 +1,75 @@
+"""``topoflow experiment``: what it refuses before it writes anything, where it goes on, and what its table says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli import main
+from topoflow.cli.experiment import known, load
+
+SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["topoopt_fig14", "servers=1"], "servers: must be at least 2, as figures show what servers send each other"),
+        (["topoopt_fig13", "servers=8,1", "workload.tables=8"], "servers: must be at least 2, as figures"),
+        (["topoopt_fig14", "search.proposals=4"], "search.proposals: must be left out, as topoopt_fig14 searches no"),
+        (["topoopt_fig13", "workload.batch_per_gpu=64,0"], "dlrm.batch_per_gpu: must be a positive integer, got 0"),
+    ],
+)
+def test_what_one_point_cannot_be_is_known_before_any_is_stored(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["experiment", *arguments, f"out={out}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"topoflow experiment: {message}")
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_figure_says_from_which_point_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, f"out={tmp_path}"]) == 0
+    assert "Going on" not in capsys.readouterr().out
+    checkpoint = tmp_path / "checkpoint.jsonl"
+    first, second = checkpoint.read_text().splitlines(keepends=True)
+    checkpoint.write_text(first + second[:20])  # stopped while it was writing
+    assert main([*SMALL, f"out={tmp_path}"]) == 0
+    assert f"Going on from 1 of 2 points in {checkpoint}." in capsys.readouterr().out
+    assert checkpoint.read_text() == first + second
+
+
+def test_an_error_leaves_the_points_that_are_done_and_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError("figure: cannot be drawn")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("topoflow.experiment.path_length.PathLength.draw", fail)
+        assert main([*SMALL, f"out={tmp_path}"]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.jsonl"]
+    assert main([*SMALL, f"out={tmp_path}"]) == 0
+    assert "Going on from 2 of 2 points" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_heading_is_words_and_not_a_key(name: str) -> None:
+    for key, heading in load(name).headings.items():
+        assert heading.text != key
+        assert "_" not in heading.text
+
+
+def test_a_table_of_a_figure_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("workload.tables=8", "servers=8", "workload.batch_per_gpu=32")
+    assert main(["experiment", "topoopt_fig13", *sizes, f"out={tmp_path}"]) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "report.html").read_text()
+    for row in json.loads((tmp_path / "result.json").read_text())["summary"]:
+        for text in (printed, page):
+            assert f"{row['bandwidth_tax_mp']:.2f}x" in text
+            assert "bandwidth_tax" not in text.partition("<pre>")[0]
