@@ -20,14 +20,15 @@ struct Circuits {
   double* demand;     // in [n, n] B from server to server, not negative; out what the next circuit of each is worth
   int64_t* sends;     // in [n] degree, out interfaces that are left
   int64_t* receives;  // as sends
-  int32_t* most;      // [n] the target to which each source sends most, -1: none
+  int32_t* most;      // [n] the target to which each source sends most, -1: none; out anything
   int64_t* count;     // in [n, n] zeros; out circuits from server to server
 
   void operator()() const {
     for (int32_t i = 0; i < servers; ++i) look(i);
     for (int32_t i; (i = highest()) >= 0;) {
       const int32_t j = most[i];
-      join(i, j);
+      do join(i, j);
+      while (discount == 1 && sends[i] > 0 && receives[j] > 0);  // it is the highest still
       demand[at(i, j)] *= discount;
       look(i);
       if (receives[j] > 0) continue;
@@ -78,16 +79,20 @@ struct Circuits {
   }
 
   void wire_the_rest() const {
-    int64_t free = 0;
-    for (int32_t i = 0; i < servers; ++i) free += sends[i];
+    int32_t* const free = most;  // sources with interfaces left, ascending
+    int32_t sources = 0;
+    for (int32_t i = 0; i < servers; ++i)
+      if (sends[i] > 0) free[sources++] = i;
     for (int32_t parallel = 0; parallel < degree; ++parallel)
-      for (int32_t stride = 1; stride < servers; ++stride)
-        for (int32_t i = 0; i < servers; ++i) {
-          const int32_t j = (i + stride) % servers;
-          if (sends[i] == 0 || receives[j] == 0 || count[at(i, j)] > parallel) continue;
-          join(i, j);
-          if (--free == 0) return;
+      for (int32_t stride = 1; stride < servers && sources > 0; ++stride) {
+        int32_t kept = 0;
+        for (int32_t k = 0; k < sources; ++k) {
+          const int32_t i = free[k], j = i + stride < servers ? i + stride : i + stride - servers;
+          if (receives[j] > 0 && count[at(i, j)] <= parallel) join(i, j);
+          if (sends[i] > 0) free[kept++] = i;
         }
+        sources = kept;
+      }
   }
 };
 
