@@ -9,11 +9,14 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.paths import Hops, Paths, union
+from topoflow.engine.ecmp import choose
+from topoflow.engine.paths import Hops, union
 from topoflow.engine.pieces import DARK, Ways
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuit_heuristic import Counts, Matrix
 from topoflow.fabric.reconfigurable import rewired
+from topoflow.fabric.routing import ShortestPaths
+from topoflow.traffic.base import Subflow
 
 
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
@@ -82,17 +85,24 @@ class Circuits:
     def _shortest(self) -> Ways:
         """Several paths that are placed between the same servers are channels of one connection."""
         fabric = rewired(self.fabric, self.count)
-        paths = Paths(fabric, self.seed, self.routing)
+        assert isinstance(fabric.route, ShortestPaths)
         link = self.link[fabric.source, fabric.target]
         table: list[Hops] = []
         channels: dict[tuple[int, int], int] = {}
         for ends in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
             channels[ends] = channels.get(ends, -1) + 1
-            table.append(union(paths.subflows(*ends, channels[ends], "mp")))
+            table.append(self._hops(fabric.route, *ends, channels[ends]))
         offsets = np.concatenate([[0], np.cumsum([len(hops.links) for hops in table])]).astype(np.int64)
         links = np.array([each for hops in table for each in hops.links], np.int64)
         weights = np.array([weight for hops in table for weight in hops.weights], np.float64)
         return self._several(offsets, link[links], weights if np.any(weights < 1) else None)
+
+    def _hops(self, routes: ShortestPaths, source: int, target: int, channel: int) -> Hops:
+        """As ``Paths.subflows``, but what is not taken is not worked out: this is asked again at each rewiring."""
+        numbers = routes.numbers(source, target)
+        if self.routing == "ecmp":
+            numbers = [numbers[choose(self.seed, source, target, channel, len(numbers))]]
+        return union([Subflow(routes.path(source, target, number), 1 / len(numbers)) for number in numbers])
 
     def _placed(self, graph: Graph) -> Ways:
         offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)

@@ -83,19 +83,22 @@ class ShortestPaths:
         return self._toward[goal]
 
     def _find(self, source: int, target: int) -> tuple[Path, ...]:
+        return tuple(self.path(source, target, number) for number in self.numbers(source, target))
+
+    def numbers(self, source: int, target: int) -> Sequence[int]:
+        """Which of all shortest paths, counted from 0, are taken; raises ValueError as ``__call__``."""
         total = self.count(source, target)
         if total == 0:
             raise ValueError(f"route: every server must be reachable, got no path {self._pair(source, target)}")
         if total <= self.limit:
-            return tuple(self._path(source, target, number) for number in range(total))
+            return range(total)
         first = (source + target * len(self.nodes)) % total
-        numbers = sorted((first + step * total // self.limit) % total for step in range(self.limit))
-        return tuple(self._path(source, target, number) for number in numbers)
+        return sorted((first + step * total // self.limit) % total for step in range(self.limit))
 
     def _pair(self, source: int, target: int) -> str:
         return f"from {self.nodes[source]!r} to {self.nodes[target]!r}"
 
-    def _path(self, source: int, target: int, number: int) -> Path:
+    def path(self, source: int, target: int, number: int) -> Path:
         """Shortest path ``number`` of ``count(source, target)``."""
         hops, count = self._search(target)
         path: list[int] = []
