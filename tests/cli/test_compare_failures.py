@@ -11,6 +11,7 @@ import pytest
 
 from topoflow.cli import main
 
+TRACE = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 
 
@@ -74,13 +75,22 @@ def test_what_cuts_a_server_off_has_no_slowdown_and_is_counted(
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
         (["fail.each=fiber", "fidelity=bound"], "fail.each: must be simulated with fidelity=fluid, got bound"),
         (["fail.each=server", "servers=1"], "fail.each: must leave a server to go on with"),
-        (["fail.each=fiber", "fabric=sip_ml"], "sip_ml: must keep its circuits to lose one"),
+        (["fail.each=fiber", "fabric=sip_ml"], "fail.each: must be of a network that keeps its circuits, got sip_ml"),
+        (
+            ["fail.each=server", "workload=bert", "strategy=parallel", "strategy.pipeline=2"],
+            "fail: must leave servers that the strategy can use, got 3 (parallel.pipeline: must divide the 3 servers",
+        ),
+        (
+            ["fail.each=server", "workload=captured", f"workload.trace={TRACE}"],
+            "fail: must leave a recorded job the servers it ran on, got 3 that are left",
+        ),
     ],
 )
 def test_what_cannot_fail_each_by_itself_is_one_line(
     given: list[str], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", "fabric=topoopt", *SMALL, *given, f"out={tmp_path / 'out'}"]) == 2
+    sizes = SMALL[:1] if "workload" in " ".join(given) else SMALL
+    assert main(["compare", "fabric=topoopt", *sizes, *given, f"out={tmp_path / 'out'}"]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"topoflow compare: {law}")
     assert error.count("\n") == 1

@@ -32,6 +32,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
         (["search.objective=cost", "~prices.usd.fiber"], "prices.usd: must have fiber, got"),
         (["search.objective=power", "~prices.watts.nic_port"], "prices.watts: must have nic_port, got"),
         (["gpu.memory=40e9,1e6"], "gpu.memory: must hold layer"),
+        (["servers=1"], "servers: must be at least 2 for a strategy or a network to be searched, got 1"),
     ],
 )
 def test_what_is_impossible_is_known_before_anything_is_searched(
@@ -42,6 +43,29 @@ def test_what_is_impossible_is_known_before_anything_is_searched(
     assert error.startswith(f"topoflow search: {message}")
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_recorded_job_that_sends_nothing_has_no_network_to_be_searched(
+    tmp_path: Path, never: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = silent_trace(tmp_path)
+    assert main(["search", "workload=captured", f"workload.trace={trace}"]) == 2
+    error = capsys.readouterr().err
+    assert error == "topoflow search: workload: must send something between servers, got nothing by silent\n"
+    assert main(["compare", "workload=captured", f"workload.trace={trace}", "fabric=ring,ideal_switch"]) == 0
+    answer = "captured on 2 servers: 1 s per step on any network, as nothing goes between servers."
+    assert answer in capsys.readouterr().out
+
+
+def silent_trace(folder: Path) -> Path:
+    """Two ranks that compute for a second each, and never meet."""
+    head = {"format": "topoflow-trace", "version": 1, "name": "silent", "world_size": 2, "iterations": 1}
+    head |= {"ranks": [0, 1], "groups": {}, "source": "by hand", "notes": []}
+    compute = {"kind": "compute", "name": "step", "start": 0.0, "end": 1.0, "seconds": 1.0, "iteration": 0, "after": []}
+    lines = [head, *({"rank": rank, **compute} for rank in (0, 1))]
+    path = folder / "silent.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
 
 
 @pytest.mark.parametrize("objective", ["cost", "power", "pareto"])

@@ -15,7 +15,7 @@ from topoflow.engine.base import World
 from topoflow.engine.failures import ways_on
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.memory import memory_per_gpu
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
@@ -103,11 +103,22 @@ class Builder:
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and what a fabric that was built for the whole job may go on as."""
         fail = point.config["fail"]
+        if fail["each"] is not None:
+            self._check_each(point, job, fabric)
         if not any(fail[key] for key in LISTED):
             return job, [fabric]
         check_lost(fail, fabric)
         lost = {key: fail[key] for key in (*LISTED, "rings")}
         return self.job(point, len(set(fail["servers"]))), ways_on(fabric, **lost)
+
+    def _check_each(self, point: Point, job: Job, fabric: Fabric) -> None:
+        """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
+        if fabric.reconfiguration is not None:
+            raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
+        if point.config["fail"]["each"] == "server":
+            if job.strategy.servers == 1:
+                raise ValueError("fail.each: must leave a server to go on with, got server of a job on 1 server")
+            self.job(point, fewer=1)
 
     def _built(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> Built:
         keys = ("workload", "strategy", "servers", "fabric", "fail", *HOW)
@@ -145,5 +156,15 @@ def _job(point: Point, fewer: int) -> Job:
     workload, rule = workload_of(point), build(point, "strategy")
     strategy = rule.place(workload, servers_of(point, workload))
     if fewer:
-        strategy = rule.place(workload, strategy.servers - fewer)
+        strategy = _smaller(rule, workload, strategy.servers - fewer)
     return Job(workload, strategy, lower(workload, strategy))
+
+
+def _smaller(rule: StrategyRule, workload: Workload, servers: int) -> Strategy:
+    """The job on the ``servers`` that a failure leaves."""
+    if workload.trace is not None:
+        raise ValueError(f"fail: must leave a recorded job the servers it ran on, got {servers} that are left")
+    try:
+        return rule.place(workload, servers)
+    except ValueError as error:
+        raise ValueError(f"fail: must leave servers that the strategy can use, got {servers} ({error})") from error

@@ -31,8 +31,6 @@ def _fail(one: Built, builder: Builder, progress: Progress) -> Failures:
     if config["fail"]["each"] == "fiber":
         found = fail_fibers(one.job.traffic, fabric, place, **settings)
         return _of_fibers(fabric, found)
-    if fabric.servers == 1:
-        raise ValueError("fail.each: must leave a server to go on with, got server of a job on 1 server")
     found = fail_servers(one.job.traffic, builder.job(one.point, fewer=1).traffic, fabric, place, **settings)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found.whole, found.failed)

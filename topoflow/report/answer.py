@@ -37,6 +37,8 @@ def _answer(report: Report, ranked: tuple[Outcome, ...]) -> str:
     first = f"{place(row)}{how}: {names[row.world]}"
     if len(job) == 1:
         return f"{first} takes {human(best, 's')} per step{_price(fastest)}."
+    if not any(outcome.flow_matrix.any() for outcome in job):
+        return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
     text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
