@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 
 import numpy as np
@@ -141,6 +142,13 @@ def test_what_no_link_carries_does_not_move(make_world) -> None:
     assert pieces.left.tolist() == pytest.approx([100, 100 - 0.749 * 100, 0])
     assert moved.task[moved.sent > 0].tolist() == [1]
     assert len(pieces.go_on(ways([np.array([DARK])] * 2), world.capacity, LATENCY, 1.0).task) == 0
+
+
+def test_a_piece_that_is_cancelled_says_so(make_world) -> None:
+    world = make_world([{"path": [0], "bytes": 1}], [100])
+    pieces = Pieces("job", world.graph, 0.0, merge=0.0, cancel=np.ones(1, np.int32))
+    with pytest.raises(CancelledError):
+        pieces.go_on(ways([np.array([0])]), world.capacity, LATENCY, 2.0)
 
 
 def test_who_waits_for_each_other_is_told_by_name(make_world) -> None:

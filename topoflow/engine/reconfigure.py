@@ -70,8 +70,10 @@ def simulate(
     """Run ``world``, placed on ``fabric``, whose circuits change; ``look`` is called with the time of each look.
 
     ``iterations`` None: as many as ``fabric.reconfiguration`` says. ``merge`` is relative to the time since the last
-    look, not since the beginning. Raises ``ValueError`` for a fabric that does not
-    reconfigure, for a task that waits for ever, and where an array breaks a law of ``Graph``.
+    look, not since the beginning. A look costs what moves until the next, not what is left of the job.
+
+    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits for ever, and where an array
+    breaks a law of ``Graph``.
     """
     how = fabric.reconfiguration
     if how is None:

@@ -1,0 +1,65 @@
+"""Over which links the bytes of tasks went, put together from many pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from topoflow.engine import journey
+from topoflow.engine.base import Graph
+from topoflow.engine.journey import Journey
+from topoflow.engine.pieces import Moved, Ways
+
+TASKS, LINKS, PIECES = 5, 4, 40
+
+
+def graph() -> Graph:
+    """Each task takes the path of its own number."""
+    none = np.zeros(TASKS)
+    return Graph(
+        delay=none,
+        bytes=np.full(TASKS, 4.0 * PIECES),
+        release=none,
+        path=np.arange(TASKS, dtype=np.int32),
+        after_offsets=np.zeros(TASKS + 1, np.int64),
+        after=np.zeros(0, np.int32),
+        path_offsets=np.arange(TASKS + 1),
+        path_links=np.zeros(TASKS, np.int32),
+        owner=np.zeros(TASKS, np.int32),
+        owners=1,
+        links=LINKS,
+    )
+
+
+def told() -> tuple[Graph, float]:
+    """A journey over ways that are drawn for every piece, and the bytes times hops of all pieces."""
+    random = np.random.default_rng(7)
+    whole, crossed = Journey(graph().path), 0.0
+    for _ in range(PIECES):
+        way = [random.choice(LINKS, random.integers(1, LINKS), replace=False) for _ in range(TASKS)]
+        offsets = np.cumsum([0, *map(len, way)])
+        sent = random.integers(0, 4, TASKS).astype(np.float64)
+        whole.add(
+            Ways(offsets, np.concatenate(way).astype(np.int32), None, np.zeros(TASKS)),
+            Moved(np.arange(TASKS, dtype=np.int32), sent),
+        )
+        crossed += float((sent * np.diff(offsets)).sum())
+    return whole.told(graph(), LINKS), crossed
+
+
+def test_what_is_put_together_now_and_then_is_what_is_put_together_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_the_end, crossed = told()
+    monkeypatch.setattr(journey, "OFTEN", 8)
+    now_and_then, _ = told()
+    assert np.array_equal(now_and_then.path_links, at_the_end.path_links)
+    assert now_and_then.path_weight == pytest.approx(at_the_end.path_weight, rel=1e-12)
+    hops = np.diff(at_the_end.path_offsets)
+    bytes_of_hop = np.repeat(at_the_end.bytes, hops) * at_the_end.path_weight
+    assert bytes_of_hop.sum() == pytest.approx(crossed)
+
+
+def test_a_task_that_sent_nothing_has_no_path() -> None:
+    whole = Journey(graph().path)
+    way = Ways(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
+    whole.add(way, Moved(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
+    assert whole.told(graph(), LINKS).path.tolist() == [-1, -1, -1, 0, -1]
