@@ -1,4 +1,5 @@
 #include "backend.h"
+#include "bound/contention_run.h"
 #include "bound/run.h"
 #include "bound/strategy_run.h"
 #include "fluid/piece.h"

@@ -1,74 +1,20 @@
 // topoflow._C: check, launch, return.
 #include <pybind11/pybind11.h>
 
-#include <memory>
-#include <vector>
-
+#include "arrays.hpp"
 #include "bound/batch.h"
 #include "bound/levels.h"
-#include "bound/strategies.h"
 #include "fluid/batch.h"
 #include "fluid/circuits.h"
 #include "fluid/job.h"
-#include "tensor.hpp"
 
 namespace py = pybind11;
 
 namespace topoflow {
+
+void bind_strategies(py::module_& module);  // strategy_bindings.cpp
+
 namespace {
-
-// Arrays by name; all must lie on the device of the first.
-class Arrays {
- public:
-  explicit Arrays(const py::dict& named) : named_(named) {}
-
-  template <class T>
-  T* take(const char* name, int64_t size) {
-    const Tensor& tensor = tensors_.emplace_back(find(name));
-    if (tensor->device_type != tensors_[0]->device_type || tensor->device_id != tensors_[0]->device_id)
-      throw py::value_error(std::string(name) + ": must lie on the device of the other arrays");
-    return tensor.vector<T>(name, size);
-  }
-
-  // What Python writes while a kernel reads it: for CUDA it lies in pinned memory, which some call the CPU's.
-  const int32_t* take_flag(const char* name) {
-    const Tensor& tensor = tensors_.emplace_back(find(name));
-    if (tensor->device_type != kCpu && tensor->device_type != kCudaHost)
-      throw py::value_error(std::string(name) + ": must lie in memory of the host");
-    return tensor.vector<int32_t>(name, 1);
-  }
-
-  // nullptr for an empty array: nothing of the kind in the batch.
-  template <class T>
-  T* take_or_none(const char* name, int64_t size) {
-    return this->size(name) > 0 ? take<T>(name, size) : nullptr;
-  }
-
-  int64_t size(const char* name) const { return py::len(find(name)); }
-  const DLTensor& first() const { return *tensors_[0]; }
-
-  // Whether they lie on the CPU; ValueError where no kernel can reach them.
-  bool on_cpu() const {
-    const int32_t type = first().device_type;
-    if (type != kCpu && type != kCuda)
-      throw py::value_error("device: must be CPU or CUDA, got DLPack device type " + std::to_string(type));
-#ifndef TOPOFLOW_CUDA
-    if (type == kCuda)
-      throw py::value_error(
-          "device: topoflow._C was built without CUDA; put nvcc on the path and run pip install again");
-#endif
-    return type == kCpu;
-  }
-
- private:
-  py::object find(const char* name) const {
-    if (!named_.contains(name)) throw py::value_error(std::string(name) + ": array is missing");
-    return named_[name];
-  }
-
-  py::dict named_;
-  std::vector<Tensor> tensors_;
-};
 
 Graphs take_graphs(Arrays& arrays) {
   Graphs graphs{};
@@ -184,110 +130,6 @@ void bound(const py::dict& named, int64_t budget, int64_t stream, int32_t thread
   return cpu::bound(batch);
 }
 
-Strategies take_strategies(Arrays& arrays, int64_t servers) {
-  Strategies s{};
-  const int64_t layers = arrays.size("kind"), choices = arrays.size("row_offsets") - 1, rows = arrays.size("holder");
-  const int64_t edges = arrays.size("source"), links = arrays.size("link_seconds"), pairs = servers * servers;
-  const int64_t paths = arrays.size("path_offsets") - 1, hops = arrays.size("path_links");
-  const int64_t costs = arrays.size("forward"), crossings = arrays.size("crossing_source");
-  const int64_t lines = arrays.size("line_seconds"), rings = arrays.size("ring_link");
-  s.servers = static_cast<int32_t>(servers);
-  s.layers = static_cast<int32_t>(layers);
-  s.choices = static_cast<int32_t>(choices);
-  s.edges = static_cast<int32_t>(edges);
-  s.links = static_cast<int32_t>(links);
-  s.words = static_cast<int32_t>((servers + 63) / 64);
-  s.edge_words = static_cast<int32_t>((edges + 63) / 64);
-  s.rows = rows;
-  s.row_offsets = arrays.take<int64_t>("row_offsets", choices + 1);
-  s.holder = arrays.take<int32_t>("holder", rows);
-  s.member = arrays.take<int64_t>("member", choices * s.words);
-  s.set = arrays.take<int64_t>("set", rows * s.words);
-  s.samples = arrays.take<int32_t>("samples", rows);
-  s.row = arrays.take<int32_t>("row", choices * servers);
-  s.host = arrays.take<int32_t>("host", choices * servers);
-  s.kind = arrays.take<int32_t>("kind", layers);
-  s.forward = arrays.take<double>("forward", costs);
-  s.backward = arrays.take<double>("backward", costs);
-  s.update = arrays.take<double>("update", costs);
-  s.gradient = arrays.take<double>("gradient", layers);
-  s.inside = arrays.take<int32_t>("inside", layers);
-  s.input_offsets = arrays.take<int64_t>("input_offsets", layers + 1);
-  s.source = arrays.take<int32_t>("source", edges);
-  s.consumer = arrays.take<int32_t>("consumer", edges);
-  s.output_offsets = arrays.take<int64_t>("output_offsets", layers + 1);
-  s.output = arrays.take<int32_t>("output", edges);
-  s.edge_bytes = arrays.take<double>("edge_bytes", edges);
-  s.latency = arrays.take<double>("latency", pairs);
-  s.slowness = arrays.take<double>("slowness", pairs);
-  s.path = arrays.take<int32_t>("path", pairs);
-  s.path_offsets = arrays.take<int64_t>("path_offsets", paths + 1);
-  s.path_links = arrays.take<int32_t>("path_links", hops);
-  s.path_weight = arrays.take_or_none<double>("path_weight", hops);
-  s.link_seconds = arrays.take<double>("link_seconds", links);
-  s.link_latency = arrays.take<double>("link_latency", links);
-  s.crossing_offsets = arrays.take<int64_t>("crossing_offsets", links + 1);
-  s.crossing_source = arrays.take<int32_t>("crossing_source", crossings);
-  s.crossing_target = arrays.take<int32_t>("crossing_target", crossings);
-  s.before = arrays.take<double>("before", choices);
-  s.behind = arrays.take<double>("behind", choices);
-  s.line_offsets = arrays.take<int64_t>("line_offsets", choices + 1);
-  s.line_seconds = arrays.take<double>("line_seconds", lines);
-  s.line_slope = arrays.take<double>("line_slope", lines);
-  s.ring_offsets = arrays.take<int64_t>("ring_offsets", choices + 1);
-  s.ring_link = arrays.take<int32_t>("ring_link", rings);
-  s.ring_share = arrays.take<double>("ring_share", rings);
-  s.ring_wait = arrays.take<double>("ring_wait", rings);
-  return s;
-}
-
-Chains take_chains(Arrays& arrays, const Strategies& s) {
-  Chains chains{};
-  const int64_t count = arrays.size("makespan"), times = count * s.edges * s.servers;
-  const int64_t sets = count * s.servers * s.edge_words;
-  chains.chains = static_cast<int32_t>(count);
-  chains.placement = arrays.take<int32_t>("placement", count * s.layers);
-  chains.makespan = arrays.take<double>("makespan", count);
-  chains.forth = arrays.take<double>("forth", times);
-  chains.back = arrays.take<double>("back", times);
-  chains.load = arrays.take<int64_t>("load", count * s.links);
-  chains.outgoing = arrays.take<int64_t>("outgoing", sets);
-  chains.incoming = arrays.take<int64_t>("incoming", sets);
-  chains.crossing = arrays.take<int64_t>("crossing", count * s.edge_words);
-  chains.cursor = arrays.take<int32_t>("cursor", count * s.links);
-  return chains;
-}
-
-void strategies(const py::dict& named, const std::string& step, int64_t servers, double first_bucket_bytes,
-                double bucket_bytes, double unit, int64_t budget, int64_t stream, int32_t threads) {
-  Arrays arrays(named);
-  StrategyBatch batch{};
-  batch.strategies = take_strategies(arrays, servers);
-  batch.strategies.first_bucket_bytes = first_bucket_bytes;
-  batch.strategies.bucket_bytes = bucket_bytes;
-  batch.strategies.unit = unit;
-  batch.chains = take_chains(arrays, batch.strategies);
-  if (step != "build" && step != "propose" && step != "accept")
-    throw py::value_error("step: must be build, propose or accept, got " + step);
-  batch.step = step == "build" ? Step::kBuild : step == "propose" ? Step::kPropose : Step::kAccept;
-  const int64_t chains = batch.chains.chains;
-  batch.layer = arrays.take<int32_t>("layer", chains);
-  batch.choice = arrays.take<int32_t>("choice", chains);
-  batch.mask = arrays.take<int32_t>("mask", chains);
-  batch.proposed = arrays.take<double>("proposed", chains);
-  batch.budget = budget;
-  batch.threads = threads;
-  batch.device = arrays.first().device_id;
-  batch.stream = stream;
-
-  [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
-  const py::gil_scoped_release release;
-#ifdef TOPOFLOW_CUDA
-  if (!on_cpu) return cuda::strategies(batch);
-#endif
-  return cpu::strategies(batch);
-}
-
 // How many tasks are live, and how many have moved.
 py::tuple go_on(const py::dict& named, int64_t lives, double now, double until, double latency, double merge) {
   Arrays arrays(named);
@@ -386,12 +228,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("bound", &tf::bound, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("threads"),
              "The least time of every world of one graph (csrc/bound/batch.h names the arrays); writes makespan, and "
              "start and finish where they are not empty.");
-  module.def("strategies", &tf::strategies, py::arg("arrays"), py::arg("step"), py::arg("servers"),
-             py::arg("first_bucket_bytes"), py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"),
-             py::arg("stream"), py::arg("threads"),
-             "Placement strategies (csrc/bound/strategies.h names the arrays). The step \"build\" writes all that is "
-             "kept of a placement and its makespan, \"propose\" what the makespan would be if one layer had another "
-             "choice, \"accept\" makes it so where the mask is not 0.");
+  tf::bind_strategies(module);
   module.def(
       "go_on", &tf::go_on, py::arg("arrays"), py::arg("lives"), py::arg("now"), py::arg("until"), py::arg("latency"),
       py::arg("merge"),

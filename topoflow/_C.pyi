@@ -11,17 +11,32 @@ PAUSED: int
 
 def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, threads: int) -> int: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
+
+class StrategySteps:
+    def run(self, step: str, stream: int) -> None: ...
+
+class ContentionSteps:
+    def run(self, step: str, stream: int) -> None: ...
+
 def strategies(
     arrays: Mapping[str, Any],
-    step: str,
     servers: int,
     first_bucket_bytes: float,
     bucket_bytes: float,
     unit: float,
     budget: int,
-    stream: int,
     threads: int,
-) -> None: ...
+) -> StrategySteps: ...
+def contention(
+    arrays: Mapping[str, Any],
+    servers: int,
+    first_bucket_bytes: float,
+    bucket_bytes: float,
+    unit: float,
+    budget: int,
+    threads: int,
+    most: int,
+) -> ContentionSteps: ...
 def go_on(
     arrays: Mapping[str, Any], lives: int, now: float, until: float, latency: float, merge: float
 ) -> tuple[int, int, int]: ...

@@ -56,7 +56,7 @@ struct Strategies {
   const double* behind;         // [K] s/B
   const int64_t* line_offsets;  // [K+1]
   const double* line_seconds;   // [I] s
-  const double* line_slope;     // [I] s/B
+  const double* line_slope;     // [I] s/B, the steepest of a choice first
   const int64_t* ring_offsets;  // [K+1]
   const int32_t* ring_link;     // [J] each link once for a choice
   const double* ring_share;     // [J] of S
@@ -82,18 +82,23 @@ struct Chains {
 
 enum class Step : int32_t { kBuild, kPropose, kAccept };
 
-struct StrategyBatch {
+// One step of all chains.
+struct StepBatch {
   Strategies strategies;
-  Chains chains;
   Step step;
   const int32_t* layer;   // [C] what a step changes; not read by kBuild
   const int32_t* choice;  // [C]
+  const double* limit;    // [C] s, what is above is not worked out further by kPropose; below 0, nothing is
   const int32_t* mask;    // [C] which chains kAccept changes
   double* proposed;       // [C] s, out of kPropose
   int64_t budget;
   int32_t threads;
   int device;
   int64_t stream;
+};
+
+struct StrategyBatch : StepBatch {
+  Chains chains;
 };
 
 namespace cpu {

@@ -37,8 +37,20 @@ class StrategyBound {
     return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + s.links;
   }
 
-  DEVICE double makespan(const Team& team) const {
-    team.for_each(1, [&](int32_t) { fill_buckets(); });
+  // s that the all-reduces of a choice take at least if the layer has it, too.
+  DEVICE double reduces(int32_t layer, int32_t choice) const {
+    double bytes = 0;
+    for (int32_t other = 0; other < s_.layers; ++other)
+      if ((other == layer || state_.choice(other) == choice) && (s_.inside[other] || state_.holders(choice) > 1))
+        bytes += s_.gradient[other];
+    const int64_t steepest = s_.line_offsets[choice];
+    const double line = steepest < s_.line_offsets[choice + 1] ? s_.line_slope[steepest] : 0;
+    return bytes * (s_.before[choice] + line + s_.behind[choice]);
+  }
+
+  // One that is above the limit is only known to be that high.
+  DEVICE double makespan(const Team& team, double limit) const {
+    team.for_each(1, [&](int32_t) { state_.fill_buckets(bucket_, size_, begin_, reduced_); });
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) backward(team, layer);
@@ -47,6 +59,7 @@ class StrategyBound {
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer)
       if (bucket_[layer] < 0) await(team, state_.choice(layer));
     const double critical = latest(team, s_.servers, [&](int32_t i) { return clock_[i] + update_[i]; });
+    if (critical > limit) return critical;
     return last_link(team, critical, computed);
   }
 
@@ -57,44 +70,14 @@ class StrategyBound {
     return start;
   }
 
-  // The largest of n numbers, none of them negative; 0 if there is none.
-  template <class F>
-  DEVICE static double latest(const Team& team, int32_t n, const F& f) {
-    const double least = team.min(n, [&](int32_t i) { return -f(i); });
-    return least < 0 ? -least : 0;
-  }
-
-  DEVICE int64_t rows(int32_t layer) const { return s_.row_offsets[state_.choice(layer)]; }
-
-  // bucket_ becomes B of the bucket that the layer's backward pass completes, negative for a group's first, 0: none.
-  // Until then reduced_ is the layer that completes a group's last bucket, begin_ whether it has had one.
-  DEVICE void fill_buckets() const {
-    for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
-      const int32_t group = state_.choice(layer);
-      size_[group] = begin_[group] = 0;
-      if (state_.reduces(layer)) reduced_[group] = layer;
-    }
-    for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
-      const int32_t group = state_.choice(layer);
-      bucket_[layer] = 0;
-      if (!state_.reduces(layer)) continue;
-      size_[group] += s_.gradient[layer];
-      if (size_[group] < (begin_[group] > 0 ? s_.bucket_bytes : s_.first_bucket_bytes) && reduced_[group] != layer)
-        continue;
-      bucket_[layer] = begin_[group] > 0 ? size_[group] : -size_[group];
-      begin_[group] = 1;
-      size_[group] = 0;
-    }
-  }
-
   DEVICE void forward(const Team& team, int32_t layer) const {
     for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
       if (state_.crosses(edge))
         arrive(team, s_.source[edge], layer, forward_ + int64_t{s_.source[edge]} * s_.servers, state_.forth(edge));
-    const int64_t first = rows(layer), cost = s_.kind[layer] * s_.rows + first;
+    const int64_t first = state_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
     const double *seconds = s_.forward + cost, *update = s_.update + cost;
     double *clock = clock_, *updates = update_, *done = forward_ + int64_t{layer} * s_.servers;
-    on_holders(team, layer, [=](int32_t i, int32_t server) {
+    state_.on_holders(team, layer, [=](int32_t i, int32_t server) {
       done[server] = clock[server] += seconds[i];
       updates[server] += update[i];
     });
@@ -106,19 +89,10 @@ class StrategyBound {
       if (state_.crosses(edge))
         arrive(team, consumer, layer, backward_ + int64_t{consumer} * s_.servers, state_.back(edge));
     }
-    const double* seconds = s_.backward + s_.kind[layer] * s_.rows + rows(layer);
+    const double* seconds = s_.backward + s_.kind[layer] * s_.rows + state_.rows(layer);
     double *clock = clock_, *done = backward_ + int64_t{layer} * s_.servers;
-    on_holders(team, layer, [=](int32_t i, int32_t server) { done[server] = clock[server] += seconds[i]; });
+    state_.on_holders(team, layer, [=](int32_t i, int32_t server) { done[server] = clock[server] += seconds[i]; });
     if (bucket_[layer] != 0) reduce(team, layer);
-  }
-
-  // f(i, server) for each holder of the layer; what is on consecutive servers or on one is told to the compiler.
-  template <class F>
-  DEVICE void on_holders(const Team& team, int32_t layer, const F& f) const {
-    const int32_t* holder = s_.holder + rows(layer);
-    const int32_t count = state_.holders(state_.choice(layer)), first = holder[0];
-    if (holder[count - 1] - first == count - 1) return team.for_each(count, [=](int32_t i) { f(i, first + i); });
-    team.for_each(count, [=](int32_t i) { f(i, holder[i]); });
   }
 
   // The clocks of the servers that compute `layer` wait for what each server's samples need from those that computed
@@ -142,30 +116,28 @@ class StrategyBound {
     double* clock = clock_;
     if (holders == 1) {
       const double last = latest(team, n, [=](int32_t i) { return done(i) + travels[i]; });
-      team.for_each(1, [=](int32_t) { clock[at[0]] = higher_of(clock[at[0]], last); });
+      team.for_each(1, [=](int32_t) { clock[at[0]] = later_of(clock[at[0]], last); });
     } else if (holders == n) {
-      team.for_each(n, [=](int32_t i) { clock[i] = higher_of(clock[i], done(i) + travels[i]); });
+      team.for_each(n, [=](int32_t i) { clock[i] = later_of(clock[i], done(i) + travels[i]); });
     } else {
       team.for_each(n, [=](int32_t i) { atomic_max(&clock[at[i]], done(i) + travels[i]); });
     }
   }
 
-  DEVICE static double higher_of(double a, double b) { return a > b ? a : b; }
-
   // The bucket that the layer completes.
   DEVICE void reduce(const Team& team, int32_t layer) const {
     const int32_t group = state_.choice(layer);
-    const int32_t* holder = s_.holder + rows(layer);
+    const int32_t* holder = s_.holder + state_.rows(layer);
     const double* done = backward_ + int64_t{layer} * s_.servers;
     const double computed = latest(team, state_.holders(group), [&](int32_t i) { return done[holder[i]]; });
     team.for_each(1, [&](int32_t) {
       const bool opens = bucket_[layer] < 0;
       const double bytes = opens ? -bucket_[layer] : bucket_[layer];
-      const double ready = opens ? computed : higher_of(computed, reduced_[group]);
+      const double ready = opens ? computed : later_of(computed, reduced_[group]);
       const double start = ready + s_.before[group] * bytes;
       double longest = 0;
       for (int64_t i = s_.line_offsets[group]; i < s_.line_offsets[group + 1]; ++i)
-        longest = higher_of(longest, s_.line_seconds[i] + s_.line_slope[i] * bytes);
+        longest = later_of(longest, s_.line_seconds[i] + s_.line_slope[i] * bytes);
       if (opens) begin_[group] = start;
       reduced_[group] = start + longest + s_.behind[group] * bytes;
     });
@@ -176,7 +148,7 @@ class StrategyBound {
     const int64_t row = s_.row_offsets[group], ring = s_.ring_offsets[group];
     team.for_each(state_.holders(group), [&](int32_t i) {
       double& clock = clock_[s_.holder[row + i]];
-      clock = higher_of(clock, reduced_[group]);
+      clock = later_of(clock, reduced_[group]);
     });
     team.for_each(static_cast<int32_t>(s_.ring_offsets[group + 1] - ring), [&](int32_t i) {
       double& first = rings_[s_.ring_link[ring + i]];
@@ -191,15 +163,15 @@ class StrategyBound {
     const double longest = latest(team, s_.links, [&](int32_t link) { return moves(link); });
     const int32_t top = team.first(s_.links, [&](int32_t link) { return moves(link) == longest; });
     double best = critical;
-    if (longest > 0) best = higher_of(best, ends(top, 0));
+    if (longest > 0) best = later_of(best, ends(top, 0));
     double later = best;  // each thread has its own
     const double last = latest(team, s_.links, [&](int32_t link) {
       const double begin = rings_[link] < kInfinity ? rings_[link] : computed + s_.link_latency[link];
       const double seconds = moves(link);
-      if (seconds > 0 && begin + seconds > later) later = higher_of(later, ends(link, later));
+      if (seconds > 0 && begin + seconds > later) later = later_of(later, ends(link, later));
       return later;
     });
-    return higher_of(best, last);
+    return later_of(best, last);
   }
 
   // s in which the link moves its bytes.

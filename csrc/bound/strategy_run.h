@@ -23,7 +23,7 @@ struct RunStrategy {
     const StrategyBound bound(batch.strategies, state, start + StrategyState::kept_numbers(batch.strategies));
     if (batch.step == Step::kBuild) {
       state.build(team);
-      write(team, batch.chains.makespan, chain, bound.makespan(team));
+      write(team, batch.chains.makespan, chain, bound.makespan(team, kInfinity));
     } else if (batch.step == Step::kAccept) {
       if (batch.mask[chain]) accept(team, state, chain);
     } else {
@@ -40,8 +40,12 @@ struct RunStrategy {
   DEVICE void propose(const Team& team, const StrategyState& state, const StrategyBound& bound, int32_t chain,
                       double* kept) const {
     const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
+    const double limit = batch.limit[chain];
+    if (limit < 0) return write(team, batch.proposed, chain, 0);
     if (choice == state.choice(layer)) return write(team, batch.proposed, chain, batch.chains.makespan[chain]);
-    state.with(team, layer, choice, kept, [&] { write(team, batch.proposed, chain, bound.makespan(team)); });
+    const double least = bound.reduces(layer, choice);
+    if (least > limit) return write(team, batch.proposed, chain, least);
+    state.with(team, layer, choice, kept, [&] { write(team, batch.proposed, chain, bound.makespan(team, limit)); });
   }
 
   DEVICE static void write(const Team& team, double* to, int32_t chain, double value) {

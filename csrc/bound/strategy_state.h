@@ -10,16 +10,16 @@
 #pragma once
 
 #include "../bits.h"
-#include "strategies.h"
+#include "placement.h"
 
 namespace topoflow::BACKEND {
 
-class StrategyState {
+class StrategyState : public Placement {
  public:
-  HD StrategyState(const StrategyBatch& batch, int32_t chain) : s_(batch.strategies) {
+  HD StrategyState(const StrategyBatch& batch, int32_t chain)
+      : Placement(batch.strategies, batch.chains.placement + int64_t{chain} * batch.strategies.layers) {
     const Chains& c = batch.chains;
     const int64_t i = chain, times = i * s_.edges * s_.servers, sets = i * s_.servers * s_.edge_words;
-    placement_ = c.placement + i * s_.layers;
     forth_ = c.forth + times;
     back_ = c.back + times;
     load_ = c.load + i * s_.links;
@@ -29,20 +29,10 @@ class StrategyState {
     cursor_ = c.cursor + i * s_.links;
   }
 
-  DEVICE int32_t choice(int32_t layer) const { return placement_[layer]; }
-  DEVICE int32_t holders(int32_t choice) const {
-    return static_cast<int32_t>(s_.row_offsets[choice + 1] - s_.row_offsets[choice]);
-  }
-  DEVICE bool crosses(int64_t edge) const { return choice(s_.source[edge]) != choice(s_.consumer[edge]); }
   DEVICE const double* forth(int64_t edge) const { return forth_ + edge * s_.servers; }
   DEVICE const double* back(int64_t edge) const { return back_ + edge * s_.servers; }
   DEVICE int64_t* load() const { return load_; }
   DEVICE int32_t& cursor(int32_t link) const { return cursor_[link]; }
-
-  // Whether a gradient of the layer is reduced among anyone.
-  DEVICE bool reduces(int32_t layer) const {
-    return s_.gradient[layer] > 0 && (s_.inside[layer] || holders(choice(layer)) > 1);
-  }
 
   // The edges over which `from` sends activations to `to`, among those of word w; gradients travel the other way.
   DEVICE uint64_t between(int32_t from, int32_t to, int32_t w) const {
@@ -192,16 +182,9 @@ class StrategyState {
     const double bytes = s_.edge_bytes[edge] * s_.unit;
     team.for_each(s_.servers, [&](int32_t i) {
       if (from[i] == to[i]) return;
-      load_path(s_.path[from[i] * s_.servers + to[i]], bytes, sign);
-      load_path(s_.path[to[i] * s_.servers + from[i]], bytes, sign);
+      load_path(load_, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
+      load_path(load_, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
     });
-  }
-
-  DEVICE void load_path(int32_t path, double bytes, int64_t sign) const {
-    const int64_t end = s_.path_offsets[path + 1], whole = sign * static_cast<int64_t>(bytes);
-    for (int64_t hop = s_.path_offsets[path]; hop < end; ++hop)
-      atomic_add(&load_[s_.path_links[hop]],
-                 s_.path_weight ? sign * static_cast<int64_t>(s_.path_weight[hop] * bytes) : whole);
   }
 
   DEVICE void load_rings(const Team& team, int32_t choice, double bytes, int64_t sign) const {
@@ -276,11 +259,6 @@ class StrategyState {
     return count * s_.edge_bytes[edge];
   }
 
-  // [N] who computes the samples of each server.
-  DEVICE const int32_t* hosts(int32_t layer) const { return s_.host + int64_t{choice(layer)} * s_.servers; }
-
-  Strategies s_;
-  int32_t* placement_;
   double *forth_, *back_;
   int64_t *load_, *outgoing_, *incoming_, *crossing_;
   int32_t* cursor_;

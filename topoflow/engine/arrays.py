@@ -61,6 +61,15 @@ class Home:
 
         return {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
 
+    def write(self, to: Any, values: Array) -> None:
+        """Numbers of numpy into an array that lies here."""
+        if self.device is None:
+            to[...] = values
+            return
+        import torch
+
+        to.copy_(torch.from_numpy(values))
+
     def numpy(self, array: Any) -> Array:
         """An array that lies here, in numpy's memory."""
         found: Array = array if self.device is None else array.cpu().numpy()

@@ -3,22 +3,22 @@
     placement[c, y]    which choice layer y has in state c
 
 A state has the energy by which chains walk: the larger of its ``bound``, which it cannot beat, and of an estimate that
-sees contention (``contention.py``). A proposal that its bound alone rules out is not estimated; ruling out takes tens
-of microseconds (``topoflow.engine.strategy_bound``, where only what a proposal changes is evaluated again), an estimate
-up to milliseconds. Shapes: C states, Y layers.
+sees contention (``topoflow.engine.contention``). A proposal that its bound alone rules out is not estimated. Ruling out
+takes tens of microseconds (``topoflow.engine.strategy_bound``), or less than one where the all-reduces alone do it, an
+estimate some 100. Shapes: C states, Y layers.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.collectives import ON_RINGS
+from topoflow.engine.contention import Contention
 from topoflow.engine.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
-from topoflow.search.contention import Contention
 from topoflow.search.placements import Choices
 from topoflow.search.problem import Problem
 
@@ -27,28 +27,11 @@ Seconds = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class BoundChains(Protocol):
-    """States side by side whose bounds are known; ``topoflow.engine.strategy_bound.Chains``."""
-
-    @property
-    def makespan(self) -> Seconds: ...
-
-    def propose(self, layer: Numbers, choice: Numbers) -> Seconds: ...
-
-    def accept(self, mask: Mask) -> None: ...
-
-
-class Bound(Protocol):
-    """``topoflow.engine.strategy_bound.StrategyBound``."""
-
-    def chains(self, placement: Numbers) -> BoundChains: ...
-
-
 class Screen:
     """Energies of states of one problem on one fabric."""
 
-    def __init__(self, problem: Problem, fabric: Fabric, choices: Choices, bound: Bound | None) -> None:
-        self.estimate = Contention(problem, fabric, choices)
+    def __init__(self, estimate: Contention, bound: StrategyBound | None) -> None:
+        self.estimate = estimate
         self.bound = bound
 
     def chains(self, placement: Numbers) -> Chains:
@@ -60,13 +43,12 @@ class Chains:
     """C states side by side."""
 
     def __init__(self, screen: Screen, placement: Numbers) -> None:
-        self.estimate = screen.estimate
+        self.estimates = screen.estimate.chains(placement)
         self.bounds = None if screen.bound is None else screen.bound.chains(placement)
         self.placement = placement.copy()  # [C, Y]
-        self.energy = self.estimate.makespans(placement)  # [C] s
+        self.energy = self.estimates.makespan  # [C] s
         if self.bounds is not None:
             self.energy = np.maximum(self.energy, self.bounds.makespan)
-        self.estimated = len(placement)  # states, in all
         self.proposed = self.placement, self.energy
 
     def propose(self, layer: Numbers, choice: Numbers, limit: Seconds) -> Seconds:
@@ -76,35 +58,34 @@ class Chains:
         """
         placement = self.placement.copy()
         placement[np.arange(len(placement)), layer] = choice
-        energy = np.zeros(len(placement)) if self.bounds is None else self.bounds.propose(layer, choice)
-        open_ = np.flatnonzero((energy <= limit) & (placement != self.placement).any(axis=1))
-        if len(open_):
-            energy[open_] = np.maximum(energy[open_], self.estimate.makespans(placement[open_]))
-        self.estimated += len(open_)
+        if self.bounds is None:
+            energy = self.estimates.propose(layer, choice, limit)
+        else:
+            bound = self.bounds.propose(layer, choice, limit)
+            energy = np.maximum(bound, self.estimates.propose(layer, choice, np.where(bound <= limit, limit, -1.0)))
         self.proposed = placement, energy
         return energy
 
     def accept(self, mask: Mask) -> None:
         """Make the last proposal the state, where ``mask`` [C]."""
-        if self.bounds is not None:
-            self.bounds.accept(mask)
+        for chains in (self.estimates, self.bounds):
+            if chains is not None:
+                chains.accept(mask)
         self.placement = np.where(mask[:, None], self.proposed[0], self.placement)
         self.energy = np.where(mask, self.proposed[1], self.energy)
 
 
 def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Screen:
     """The screen of a problem; without bounds where its algorithm of all-reduces has none but by lowering."""
+    how: dict[str, Any] = {
+        "routing": problem.routing,
+        "seed": problem.seed,
+        "bucket_bytes": problem.start.bucket_bytes,
+        "first_bucket_bytes": problem.start.first_bucket_bytes,
+        "threads": 1,  # a step of some chains is too short to share: threads would wait for each other
+    }
+    estimate = Contention(problem.workload, fabric, choices.holders, **how)
     if problem.all_reduce not in ON_RINGS:
-        return Screen(problem, fabric, choices, None)
-    bound = StrategyBound(
-        problem.workload,
-        fabric,
-        choices.holders,
-        all_reduce=problem.all_reduce,
-        routing=problem.routing,
-        seed=problem.seed,
-        bucket_bytes=problem.start.bucket_bytes,
-        first_bucket_bytes=problem.start.first_bucket_bytes,
-        threads=1,  # a step of some chains is too short to share: threads would wait for each other
-    )
-    return Screen(problem, fabric, choices, bound)
+        return Screen(estimate, None)
+    bound = StrategyBound(problem.workload, fabric, choices.holders, all_reduce=problem.all_reduce, **how)
+    return Screen(estimate, bound)

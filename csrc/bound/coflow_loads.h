@@ -1,0 +1,78 @@
+// What the coflows of every layer put on links, so that the change of one layer is little work.
+//   A -> B, A on server 0, B on servers 0 and 1, 100 B for each sample, links of 100 B/s
+//     forth of B: 100 B on the links of 0 -> 1        back of B: 100 B on those of 1 -> 0
+//
+// Loads are integers, so that what is added and taken away again leaves no trace.
+//
+// Source: topoflow/traffic/lower.py: who computes what for whose samples.
+#pragma once
+
+#include "coflows.h"
+#include "placement.h"
+
+namespace topoflow::BACKEND {
+
+class CoflowLoads : public Placement {
+ public:
+  HD CoflowLoads(const ContentionBatch& batch, int32_t chain)
+      : Placement(batch.strategies, batch.coflows.placement + int64_t{chain} * batch.strategies.layers),
+        load_(batch.coflows.load + int64_t{chain} * batch.strategies.layers * 2 * batch.strategies.links) {}
+
+  // [L] of what travels into the layer, or `back`.
+  DEVICE int64_t* load(int32_t layer, bool back) const { return load_ + (int64_t{layer} * 2 + back) * s_.links; }
+
+  // Whether anything does.
+  DEVICE bool travels(int32_t layer) const {
+    for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
+      if (crosses(edge)) return true;
+    return false;
+  }
+
+  DEVICE void build(const Team& team) const {
+    for (int32_t layer = 0; layer < s_.layers; ++layer) {
+      int64_t* load = this->load(layer, false);
+      team.for_each(2 * s_.links, [=](int32_t i) { load[i] = 0; });
+    }
+    for (int32_t edge = 0; edge < s_.edges; ++edge) load_edge(team, edge, 1);
+  }
+
+  // The layer has another choice.
+  DEVICE void change(const Team& team, int32_t layer, int32_t choice) const {
+    load_layer(team, layer, -1);
+    team.wait();  // all have read the placement
+    team.set(&placement_[layer], choice);
+    load_layer(team, layer, 1);
+  }
+
+  // As if it had while f is called.
+  template <class F>
+  DEVICE void with(const Team& team, int32_t layer, int32_t choice, const F& f) const {
+    const int32_t before = team.get(&placement_[layer]);
+    change(team, layer, choice);
+    f();
+    change(team, layer, before);
+  }
+
+ private:
+  DEVICE void load_layer(const Team& team, int32_t layer, int64_t sign) const {
+    for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) load_edge(team, i, sign);
+    for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)
+      load_edge(team, s_.output[i], sign);
+  }
+
+  DEVICE void load_edge(const Team& team, int64_t edge, int64_t sign) const {
+    if (!crosses(edge)) return;
+    const int32_t *from = hosts(s_.source[edge]), *to = hosts(s_.consumer[edge]);
+    const double bytes = s_.edge_bytes[edge] * s_.unit;
+    int64_t *forth = load(s_.consumer[edge], false), *back = load(s_.consumer[edge], true);
+    team.for_each(s_.servers, [&](int32_t i) {
+      if (from[i] == to[i]) return;
+      load_path(forth, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
+      load_path(back, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
+    });
+  }
+
+  int64_t* load_;
+};
+
+}  // namespace topoflow::BACKEND

@@ -1,0 +1,210 @@
+// An estimate of the iteration time of a placement that sees transfers hold each other up.
+//   A -> B, 1 s and 100 B per sample, A on server 0, B on servers 0, 1 and 2, one sample each, links of 100 B/s
+//     forward    A@0 0-3, then 200 B on 0's link to the switch: 0>1 3-5, 0>2 3-5, B@0 3-4, B@1 5-6, B@2 5-6
+//     backward   B@0 4-6, B@1 6-8, B@2 6-8, 200 B on the link to 0: 1>0 8-10, 2>0 8-10, A@0 10-16   -> 16 s
+//   The bound of the same (strategy_bound.h): both transfers of a pass take 1 s each, 14 s.
+//
+// 1. Every server computes its layers in order, forward, then backward.
+// 2. What travels into a layer is a coflow, and so are the gradients that travel out of it: each takes as long as the
+//    fullest of its links needs for all bytes of the coflow on it.
+// 3. So does an all-reduce, which waits on every link for what other groups, or gradients of activations, began there
+//    before it. Gradients of activations that meet earlier ones on a link get half of it.
+//
+// Source: Chowdhury, Zhong and Stoica, "Efficient coflow scheduling with Varys", SIGCOMM 2014, 5.1 (the bottleneck of a
+// coflow); topoflow/traffic/lower.py for 1; topoflow/engine/contention.py says what the estimate is for.
+#pragma once
+
+#include "coflow_loads.h"
+
+namespace topoflow::BACKEND {
+
+class Contention {
+ public:
+  HD Contention(const Strategies& strategies, const Ways& ways, const CoflowLoads& loads, double* memory)
+      : s_(strategies), ways_(ways), loads_(loads) {
+    const int32_t n = s_.servers;
+    for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
+    for (double** times : {&clock_, &update_}) *times = take(memory, n);
+    for (double** times : {&size_, &opened_, &reduced_}) *times = take(memory, s_.choices);
+    bucket_ = take(memory, s_.layers);
+    for (double** times : {&busy_, &free_}) *times = take(memory, s_.links);
+    longest_ = take(memory, ways_.most);
+  }
+
+  // Numbers that one team keeps.
+  HD static int64_t numbers(const Strategies& s, const Ways& ways) {
+    return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + 2 * s.links + ways.most;
+  }
+
+  DEVICE double makespan(const Team& team) const {
+    team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
+    team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = 0; });
+    team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
+    for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
+    for (int32_t layer = s_.layers - 1; layer >= 0; --layer) backward(team, layer);
+    for (int32_t layer = s_.layers - 1; layer >= 0; --layer)
+      if (bucket_[layer] < 0) await(team, layer);
+    return latest(team, s_.servers, [&](int32_t i) { return clock_[i] + update_[i]; });
+  }
+
+ private:
+  HD static double* take(double*& memory, int64_t numbers) {
+    double* const start = memory;
+    memory += numbers;
+    return start;
+  }
+
+  DEVICE double* done(int32_t layer) const { return done_ + int64_t{layer} * s_.servers; }
+  DEVICE double* awaited(int32_t layer) const { return awaited_ + int64_t{layer} * s_.servers; }
+
+  DEVICE void forward(const Team& team, int32_t layer) const {
+    if (loads_.travels(layer)) {
+      const int64_t* load = loads_.load(layer, false);
+      team.for_each(s_.links, [&](int32_t link) { busy_[link] = seconds(load, link); });
+      for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
+        if (loads_.crosses(edge)) move(team, s_.source[edge], done(s_.source[edge]), layer, clock_);
+    }
+    const int64_t first = loads_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
+    const double *seconds = s_.forward + cost, *update = s_.update + cost;
+    double *clock = clock_, *updates = update_, *done = this->done(layer), *awaited = this->awaited(layer);
+    loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
+      done[server] = clock[server] += seconds[i];
+      updates[server] += update[i];
+      awaited[server] = 0;
+    });
+  }
+
+  DEVICE void backward(const Team& team, int32_t layer) const {
+    const double* seconds = s_.backward + s_.kind[layer] * s_.rows + loads_.rows(layer);
+    double *clock = clock_, *awaited = this->awaited(layer);
+    loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
+      clock[server] = later_of(clock[server], awaited[server]) + seconds[i];
+    });
+    if (loads_.travels(layer)) {
+      share(team, layer);
+      for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
+        if (loads_.crosses(edge)) move(team, layer, clock_, s_.source[edge], this->awaited(s_.source[edge]));
+    }
+    if (bucket_[layer] != 0) reduce(team, layer);
+  }
+
+  // s in which a link moves its load.
+  DEVICE double seconds(const int64_t* load, int32_t link) const {
+    return static_cast<double>(load[link]) * s_.link_seconds[link];
+  }
+
+  // The gradients that travel out of the layer meet what is on their links.
+  DEVICE void share(const Team& team, int32_t layer) const {
+    const double began = team.min_of(s_.servers, clock_);
+    const int64_t* load = loads_.load(layer, true);
+    team.for_each(s_.links, [&](int32_t link) {
+      const double alone = seconds(load, link);
+      busy_[link] = free_[link] > began ? 2 * alone : alone;
+      if (alone > 0) free_[link] = later_of(free_[link], began) + alone;
+    });
+  }
+
+  // The samples of each server travel from the hosts of one layer, who had them at `left` [N], to those of another;
+  // `there` [N] becomes the latest arrival.
+  DEVICE void move(const Team& team, int32_t one, const double* left, int32_t other, double* there) const {
+    const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
+    if (loads_.holders(loads_.choice(one)) == 1) {
+      const Climbed way = climb(team, false, from[0]);
+      const double* sent = left + from[0];
+      arrive(team, other, there, [=](int32_t i) { return *sent + way.seconds(to[i]); });
+    } else if (loads_.holders(loads_.choice(other)) == 1) {
+      const Climbed way = climb(team, true, to[0]);
+      arrive(team, other, there, [=](int32_t i) { return left[from[i]] + way.seconds(from[i]); });
+    } else {
+      arrive(team, other, there, [&](int32_t i) { return left[from[i]] + travels(from[i], to[i]); });
+    }
+  }
+
+  template <class F>
+  DEVICE void arrive(const Team& team, int32_t other, double* there, const F& when) const {
+    const int32_t* to = loads_.hosts(other);
+    const int32_t n = s_.servers, holders = loads_.holders(loads_.choice(other));
+    if (holders == 1) {
+      const double last = latest(team, n, when);
+      team.for_each(1, [=](int32_t) { there[to[0]] = later_of(there[to[0]], last); });
+    } else if (holders == n) {
+      team.for_each(n, [=](int32_t i) { there[i] = later_of(there[i], when(i)); });
+    } else {
+      team.for_each(n, [=](int32_t i) { atomic_max(&there[to[i]], when(i)); });
+    }
+  }
+
+  // What the transfers between one server and the others take.
+  struct Climbed {
+    const double *longest, *latency;
+    const int32_t* leaf;
+
+    DEVICE double seconds(int32_t other) const { return longest[leaf[other]] + latency[other]; }
+  };
+
+  // longest_ becomes s of the fullest link between a server and each node of the tree of paths from it, or `to` it.
+  DEVICE Climbed climb(const Team& team, bool to, int32_t server) const {
+    const int64_t* tree = ways_.tree + to * (int64_t{s_.servers} + 1) + server;
+    const int32_t *parent = ways_.parent + tree[0], *link = ways_.link + tree[0];
+    const auto nodes = static_cast<int32_t>(tree[1] - tree[0]);
+    const double* busy = busy_;
+    double* longest = longest_;
+    team.for_each(1, [=](int32_t) {
+      longest[0] = 0;
+      for (int32_t i = 1; i < nodes; ++i) longest[i] = later_of(longest[parent[i]], busy[link[i]]);
+    });
+    const int64_t row = (int64_t{to} * s_.servers + server) * s_.servers;
+    return {longest_, ways_.latency + row, ways_.leaf + row};
+  }
+
+  // s of one transfer.
+  DEVICE double travels(int32_t from, int32_t to) const {
+    if (from == to) return 0;
+    const int64_t pair = int64_t{from} * s_.servers + to;
+    const int32_t path = s_.path[pair];
+    double longest = 0;
+    for (int64_t hop = s_.path_offsets[path]; hop < s_.path_offsets[path + 1]; ++hop)
+      longest = later_of(longest, busy_[s_.path_links[hop]]);
+    return longest + s_.latency[pair];
+  }
+
+  // The bucket that the layer completes.
+  DEVICE void reduce(const Team& team, int32_t layer) const {
+    const int32_t group = loads_.choice(layer);
+    const int32_t* holder = s_.holder + loads_.rows(layer);
+    const double computed = latest(team, loads_.holders(group), [&](int32_t i) { return clock_[holder[i]]; });
+    const bool opens = bucket_[layer] < 0;
+    const double bytes = opens ? -bucket_[layer] : bucket_[layer];
+    const double ready = opens ? computed : later_of(computed, reduced_[group]);
+    const int64_t first = s_.ring_offsets[group];
+    const auto count = static_cast<int32_t>(s_.ring_offsets[group + 1] - first);
+    team.for_each(count, [&](int32_t i) {
+      double& free = free_[s_.ring_link[first + i]];
+      free = later_of(free, ready) + ways_.ring_busy[first + i] * bytes;
+    });
+    const double last = latest(team, count, [&](int32_t i) { return free_[s_.ring_link[first + i]]; });
+    team.for_each(1, [&](int32_t) {
+      reduced_[group] = later_of(last, ready + ways_.ring_latency[group] + ways_.ring_slowness[group] * bytes);
+    });
+  }
+
+  // The optimizer waits for the group's buckets.
+  DEVICE void await(const Team& team, int32_t layer) const {
+    const double reduced = reduced_[loads_.choice(layer)];
+    double* clock = clock_;
+    loads_.on_holders(team, layer, [=](int32_t, int32_t server) { clock[server] = later_of(clock[server], reduced); });
+  }
+
+  Strategies s_;
+  Ways ways_;
+  CoflowLoads loads_;
+  double *done_, *awaited_;            // [Y, N] s, when a server has a layer, and what its backward pass waits for
+  double* clock_;                      // [N] s, when a server has computed all so far
+  double* update_;                     // [N] s of the optimizer
+  double *size_, *opened_, *reduced_;  // [K] B in the open bucket; whether there was one; s, the latest bucket
+  double* bucket_;                     // [Y] B
+  double *busy_, *free_;               // [L] s of a coflow on a link; s, when its all-reduces so far are over
+  double* longest_;                    // [T] s
+};
+
+}  // namespace topoflow::BACKEND

@@ -1,0 +1,84 @@
+"""The estimate that sees contention is that of its twin in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.engine.contention import Contention
+from topoflow.engine.contention_reference import makespan
+from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.fabric.base import Fabric
+from topoflow.strategy.base import Strategy
+from topoflow.workload.base import Layer, Workload
+
+Choices = list[tuple[int, ...]]
+Draw = Callable[..., Choices]
+Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+
+
+def strategy_of(workload: Workload, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
+    placement = {layer.name: choices[choice] for layer, choice in zip(workload.layers, row, strict=True)}
+    return Strategy("some", servers, placement, **buckets)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
+    data: st.DataObject,
+    workloads: st.SearchStrategy[Workload],
+    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
+    some_choices: Draw,
+) -> None:
+    servers = data.draw(st.integers(1, 6))
+    workload, fabric = data.draw(workloads), data.draw(fabrics(servers))
+    choices = some_choices(servers, 4, data.draw(st.integers(0, 99)))
+    rows = [[data.draw(st.integers(0, len(choices) - 1)) for _ in workload.layers] for _ in range(2)]
+    how: dict[str, Any] = {
+        "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
+        "seed": data.draw(st.integers(0, 9)),
+    }
+    buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
+    strategies = [strategy_of(workload, servers, choices, row, **buckets) for row in rows]
+    expected = [makespan(workload, fabric, strategy, **how) for strategy in strategies]
+    found = Contention(workload, fabric, choices, **how, **buckets).makespans(rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ideal_switch", "torus"])
+@pytest.mark.parametrize("workload", ["dlrm", "bert", "candle", "ncf", "moe"])
+@pytest.mark.parametrize("routing", ["ecmp", "spray"])
+def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
+    workload: str, fabric: str, routing: str, job: Job, some_choices: Draw
+) -> None:
+    model, hybrid, network = job(f"workload={workload}", f"fabric={fabric}", "servers=12", "degree=4")
+    choices = sorted({*some_choices(12, 12, seed=0), *hybrid.placement.values()})
+    row = np.random.default_rng(0).integers(0, len(choices), len(model.layers))
+    rows = [[choices.index(holders) for holders in hybrid.placement.values()], row]
+    strategies = [strategy_of(model, 12, choices, row) for row in rows]
+    expected = [makespan(model, network, strategy, routing=routing, seed=3) for strategy in strategies]
+    found = Contention(model, network, choices, routing=routing, seed=3).makespans(rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
+    # The example of csrc/bound/contention.h; the layers are those of csrc/bound/strategy_bound.h.
+    #   forward   A@0 0-3 (three samples), 0>1 and 0>2 3-5 (200 B on the link of 0), B@0 3-4, B@1 and B@2 5-6
+    #   backward  B@0 4-6, B@1 and B@2 6-8, 1>0 and 2>0 8-10, A@0 10-16
+    second = int(2.5e11)
+    model = make_workload(Layer("A", "dense", 0, 0.0, 25, second), Layer("B", "dense", 0, 0.0, 0, second, ("A",)))
+    job = (model, make_switch(3, 100.0), [(0,), (0, 1, 2)])
+    assert Contention(*job).makespans([[0, 1]])[0] == pytest.approx(16, rel=1e-12)
+    assert StrategyBound(*job).makespans([[0, 1]])[0] == pytest.approx(14, rel=1e-12)
+
+
+def test_other_all_reduces_than_the_hierarchical_are_refused(
+    make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+) -> None:
+    with pytest.raises(ValueError, match=r"^all_reduce: must be one of hierarchical, got 'ring'$"):
+        Contention(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(2), [(0, 1)], all_reduce="ring")
