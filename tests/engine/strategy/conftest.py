@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -23,6 +23,18 @@ from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
 NOTHING = Demand(np.zeros((1, 1)), {})
+
+Choices = list[tuple[int, ...]]
+
+
+class Placed(NamedTuple):
+    """Layers on sets of servers."""
+
+    workload: Workload
+    fabric: Fabric
+    choices: Choices
+    rows: list[list[int]]  # placements: of every layer the number of its choice
+    buckets: dict[str, int]
 
 
 @st.composite
@@ -88,13 +100,44 @@ def job() -> Callable[..., tuple[Workload, Strategy, Fabric]]:
 
 
 @pytest.fixture(scope="session")
-def some_choices() -> Callable[..., list[tuple[int, ...]]]:
+def some_choices() -> Callable[..., Choices]:
     """``some_choices(servers, count, seed)``: all servers, each alone, and ``count`` sets of any size."""
 
-    def draw(servers: int, count: int, seed: int) -> list[tuple[int, ...]]:
+    def draw(servers: int, count: int, seed: int) -> Choices:
         random = np.random.default_rng(seed)
         sizes = random.integers(1, servers + 1, count).tolist()
         drawn = {tuple(sorted(random.choice(servers, size, replace=False).tolist())) for size in sizes}
         return sorted({tuple(range(servers)), *((server,) for server in range(servers)), *drawn})
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def strategy_of() -> Callable[..., Strategy]:
+    """``strategy_of(workload, servers, choices, row)``: layer i on the servers ``choices[row[i]]``."""
+
+    def make(workload: Workload, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
+        placement = {layer.name: choices[choice] for layer, choice in zip(workload.layers, row, strict=True)}
+        return Strategy("some", servers, placement, **buckets)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def placed(
+    workloads: st.SearchStrategy[Workload],
+    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
+    some_choices: Callable[..., Choices],
+) -> st.SearchStrategy[Placed]:
+    """Any layers on any fabric, placed twice."""
+
+    @st.composite
+    def draws(draw: st.DrawFn) -> Placed:
+        servers = draw(st.integers(1, 6))
+        workload, fabric = draw(workloads), draw(fabrics(servers))
+        choices = some_choices(servers, 4, draw(st.integers(0, 99)))
+        row = st.lists(st.integers(0, len(choices) - 1), min_size=len(workload.layers), max_size=len(workload.layers))
+        buckets = {"bucket_bytes": draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
+        return Placed(workload, fabric, choices, [draw(row), draw(row)], buckets)
+
+    return draws()

@@ -20,31 +20,20 @@ from topoflow.workload.base import Layer, Workload
 Choices = list[tuple[int, ...]]
 Draw = Callable[..., Choices]
 Job = Callable[..., tuple[Workload, Strategy, Fabric]]
-
-
-def strategy_of(workload: Workload, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
-    placement = {layer.name: choices[choice] for layer, choice in zip(workload.layers, row, strict=True)}
-    return Strategy("some", servers, placement, **buckets)
+Of = Callable[..., Strategy]
 
 
 @settings(max_examples=40)
 @given(data=st.data())
 def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
-    data: st.DataObject,
-    workloads: st.SearchStrategy[Workload],
-    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
-    some_choices: Draw,
+    data: st.DataObject, placed: st.SearchStrategy[Any], strategy_of: Of
 ) -> None:
-    servers = data.draw(st.integers(1, 6))
-    workload, fabric = data.draw(workloads), data.draw(fabrics(servers))
-    choices = some_choices(servers, 4, data.draw(st.integers(0, 99)))
-    rows = [[data.draw(st.integers(0, len(choices) - 1)) for _ in workload.layers] for _ in range(2)]
+    workload, fabric, choices, rows, buckets = data.draw(placed)
     how: dict[str, Any] = {
         "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
         "seed": data.draw(st.integers(0, 9)),
     }
-    buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
-    strategies = [strategy_of(workload, servers, choices, row, **buckets) for row in rows]
+    strategies = [strategy_of(workload, fabric.servers, choices, row, **buckets) for row in rows]
     expected = [makespan(workload, fabric, strategy, **how) for strategy in strategies]
     found = Contention(workload, fabric, choices, **how, **buckets).makespans(rows)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -54,7 +43,7 @@ def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
 @pytest.mark.parametrize("workload", ["dlrm", "bert", "candle", "ncf", "moe"])
 @pytest.mark.parametrize("routing", ["ecmp", "spray"])
 def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
-    workload: str, fabric: str, routing: str, job: Job, some_choices: Draw
+    workload: str, fabric: str, routing: str, job: Job, some_choices: Draw, strategy_of: Of
 ) -> None:
     model, hybrid, network = job(f"workload={workload}", f"fabric={fabric}", "servers=12", "degree=4")
     choices = sorted({*some_choices(12, 12, seed=0), *hybrid.placement.values()})

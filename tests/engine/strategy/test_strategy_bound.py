@@ -26,11 +26,7 @@ from topoflow.workload.base import Layer, Workload
 Choices = list[tuple[int, ...]]
 Draw = Callable[..., Choices]
 Job = Callable[..., tuple[Workload, Strategy, Fabric]]
-
-
-def strategy_of(workload: Workload, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
-    placement = {layer.name: choices[choice] for layer, choice in zip(workload.layers, row, strict=True)}
-    return Strategy("some", servers, placement, **buckets)
+Of = Callable[..., Strategy]
 
 
 def by_tasks(traffic: Traffic, fabric: Fabric, **how: Any) -> float:
@@ -39,7 +35,7 @@ def by_tasks(traffic: Traffic, fabric: Fabric, **how: Any) -> float:
 
 
 def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(
-    make_workload: Callable[..., Workload], some_choices: Draw
+    make_workload: Callable[..., Workload], some_choices: Draw, strategy_of: Of
 ) -> None:
     """What L3 reads of L0 has no bytes: only the all-reduce of L0 is on the links."""
     empty = [Layer(f"L{i}", "dense", 10_000 * (i == 0), 0.0, 0, 0, ("L0",) if i == 3 else ()) for i in range(5)]
@@ -54,23 +50,16 @@ def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(
 @settings(max_examples=40)
 @given(data=st.data())
 def test_it_is_the_bound_of_the_tasks_for_any_layers_any_holders_and_any_fabric(
-    data: st.DataObject,
-    workloads: st.SearchStrategy[Workload],
-    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
-    some_choices: Draw,
+    data: st.DataObject, placed: st.SearchStrategy[Any], strategy_of: Of
 ) -> None:
-    servers = data.draw(st.integers(1, 6))
-    workload, fabric = data.draw(workloads), data.draw(fabrics(servers))
-    choices = some_choices(servers, 4, data.draw(st.integers(0, 99)))
-    rows = [[data.draw(st.integers(0, len(choices) - 1)) for _ in workload.layers] for _ in range(2)]
+    workload, fabric, choices, rows, buckets = data.draw(placed)
     how: dict[str, Any] = {
         "all_reduce": data.draw(st.sampled_from(["ring", "hierarchical"])),
         "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
         "seed": data.draw(st.integers(0, 9)),
     }
-    buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
     expected = [
-        by_tasks(lower(workload, strategy_of(workload, servers, choices, row, **buckets)), fabric, **how)
+        by_tasks(lower(workload, strategy_of(workload, fabric.servers, choices, row, **buckets)), fabric, **how)
         for row in rows
     ]
     found = StrategyBound(workload, fabric, choices, **how, **buckets).makespans(rows)
@@ -99,6 +88,7 @@ def test_it_is_the_bound_of_the_tasks_of_the_jobs_of_the_paper(
     fabric: str,
     job: Job,
     some_choices: Draw,
+    strategy_of: Of,
 ) -> None:
     keys = [f"fabric={fabric}", f"servers={servers}", f"bandwidth_gbps={gbps}", f"degree={4 if servers > 4 else 2}"]
     model, hybrid, network = job(*workload, *keys)
@@ -113,7 +103,7 @@ def test_it_is_the_bound_of_the_tasks_of_the_jobs_of_the_paper(
 
 @pytest.mark.slow
 def test_it_is_the_bound_of_the_tasks_where_servers_and_edges_are_more_than_a_word_has_bits(
-    job: Job, some_choices: Draw
+    job: Job, some_choices: Draw, strategy_of: Of
 ) -> None:
     model, hybrid, network = job("workload=dlrm", "workload.tables=70", "servers=70", "fabric=topoopt", "degree=4")
     choices = sorted({*some_choices(70, 8, seed=0), *hybrid.placement.values()})
