@@ -11,6 +11,7 @@ from hydra.utils import instantiate
 
 from topoflow.engine import fluid, reconfigure
 from topoflow.engine.base import World
+from topoflow.engine.pieces import Pieces
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ocs_reconfig import OcsReconfig
@@ -178,6 +179,33 @@ def test_no_server_has_more_bandwidth_than_its_interfaces(dlrm: Traffic) -> None
     changed = reconfigure.simulate(world, fabric).fabric
     for side in (changed.source, changed.target):
         assert (np.bincount(side, weights=changed.bandwidth) <= 4 * fabric.interface_bandwidth * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("overrides", [("sip_ml", "bandwidth_gbps=5"), CHANGING[0], CHANGING[1]], ids=str)
+def test_looks_that_are_jumped_over_change_nothing(
+    dlrm: Traffic, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, fabric = on(dlrm, *overrides)
+    jumped, times = [], []
+    ran = reconfigure.simulate(world, fabric, look=jumped.append)
+    monkeypatch.setattr(reconfigure, "_is_matching", lambda demand: False)
+    one_by_one = reconfigure.simulate(world, fabric, look=times.append)
+    assert jumped == times
+    assert ran.reconfigurations == one_by_one.reconfigurations
+    assert ran.iterations == pytest.approx(one_by_one.iterations, rel=1e-9)
+    assert ran.timeline.finish == pytest.approx(one_by_one.timeline.finish, rel=1e-9)
+    assert ran.timeline.link_bytes == pytest.approx(one_by_one.timeline.link_bytes, rel=1e-9)
+
+
+def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces, looks = [], []
+    go_on = Pieces.go_on
+    monkeypatch.setattr(Pieces, "go_on", lambda *arguments: pieces.append(1) or go_on(*arguments))
+    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    ran = reconfigure.simulate(world, ring_of_three(), look=looks.append)
+    assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
+    assert len(looks) in (9999, 10000)
+    assert len(pieces) < 5
 
 
 def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:

@@ -61,6 +61,11 @@ class Circuits:
         """[L] B/s of the circuits that there are; 0 for those that were."""
         return self.fabric.interface_bandwidth * self.of_links(self.count)
 
+    def rates(self) -> Floats:
+        """[P] B/s of the circuits between the ends of each path."""
+        rates: Floats = self.fabric.interface_bandwidth * self.count.ravel()[self.pair].astype(np.float64)
+        return rates
+
     def of_links(self, of_pairs: Counts | Floats) -> Floats:
         """[L] what ``of_pairs`` [n, n] says of the servers that each link joins."""
         found: Floats = of_pairs.ravel()[self.source * self.fabric.servers + self.target].astype(np.float64)

@@ -59,9 +59,10 @@ class Pieces:
         self._lives = len(roots)
         self._live[: self._lives] = roots
         self._moved, self._sent = np.zeros(tasks, np.int32), np.zeros(tasks)
+        self._release = graph.release + began
         self._arrays = {
             "delay": graph.delay.astype(np.float64),
-            "release": graph.release + began,
+            "release": self._release,
             "path": graph.path.astype(np.int32),
             "after_offsets": graph.after_offsets.astype(np.int64),
             "after": graph.after.astype(np.int32),
@@ -87,10 +88,20 @@ class Pieces:
         return self._lives == 0
 
     @property
+    def live(self) -> Ints:
+        """Tasks that are not over and wait for no other, ascending."""
+        return self._live[: self._lives]
+
+    @property
+    def ready(self) -> Floats:
+        """s, when each of those has waited, or is released."""
+        waited = self.waited[self.live]
+        return np.where(np.isinf(waited), self._release[self.live], waited)
+
+    @property
     def flowing(self) -> Ints:
         """Tasks that have waited and are not over, ascending: their bytes are on their way, or nothing is."""
-        live = self._live[: self._lives]
-        return live[self.waited[live] <= self.now * (1 + SAME)]
+        return self.live[self.waited[self.live] <= self.now * (1 + SAME)]
 
     def go_on(self, ways: Ways, capacity: Floats, latency: float, until: float) -> Moved:
         """Run until then over these ``ways`` and links of ``capacity`` [L] B/s and ``latency`` s each.

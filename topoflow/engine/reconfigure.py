@@ -70,7 +70,8 @@ def simulate(
     """Run ``world``, placed on ``fabric``, whose circuits change; ``look`` is called with the time of each look.
 
     ``iterations`` None: as many as ``fabric.reconfiguration`` says. ``merge`` is relative to the time since the last
-    look, not since the beginning. A look costs what moves until the next, not what is left of the job.
+    look, not since the beginning. A look costs what moves until the next, not what is left of the job, and looks that
+    must find the circuits that are there cost nothing.
 
     Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits for ever, and where an array
     breaks a law of ``Graph``.
@@ -85,6 +86,9 @@ def simulate(
     return job.told()
 
 
+ROUNDING = 1e-9  # of the time, by which a quiet time is taken to be shorter
+
+
 def _other_circuits(demand: Matrix, there: Counts, degree: int, how: Reconfiguration) -> Counts | None:
     """None: there is no demand, or the circuits that are ``there`` are those for it."""
     if not demand.any():
@@ -92,6 +96,12 @@ def _other_circuits(demand: Matrix, there: Counts, degree: int, how: Reconfigura
     circuits = choose_circuits(demand, degree, how.discount)
     circuits = connect(circuits, demand) if how.forwarding else circuits
     return circuits if (circuits != there).any() else None
+
+
+def _is_matching(demand: Matrix) -> bool:
+    """Whether no server sends to two or receives from two: then circuits do not depend on how much is sent."""
+    wanted = demand > 0
+    return bool(wanted.sum(0).max() <= 1 and wanted.sum(1).max() <= 1)
 
 
 class _Job:
@@ -124,8 +134,16 @@ class _Job:
             looked = until
             if look is not None:
                 look(looked)
-            wanted = _other_circuits(self.demand(), self.circuits.count, self.circuits.fabric.degree, how)
+            demand = self.demand()
+            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, how)
             until = looked + (how.interval if wanted is None else how.pause)
+            if wanted is None and not how.forwarding and _is_matching(demand):
+                quiet = self.quiet_until()
+                while until + how.interval < quiet:  # the look at `until` would find the same circuits
+                    looked = until
+                    if look is not None:
+                        look(looked)
+                    until = looked + how.interval
 
     def go_on(self, until: float, *, dark: bool) -> bool:
         """Up to then, in the ``dark`` without flows; False: only to the end of the iteration, where the next begins."""
@@ -149,6 +167,15 @@ class _Job:
         count = self.circuits.count
         sent = np.bincount(self.circuits.pair[path[flows]], self.pieces.left[flowing[flows]], count.size)
         return sent.astype(np.float64).reshape(count.shape)
+
+    def quiet_until(self) -> float:
+        """s, before which no task begins or ends, and so flows do neither; without forwarding."""
+        pieces, live = self.pieces, self.pieces.live
+        path, left = self.whole.graph.path[live], pieces.left[live]
+        rate = np.append(self.circuits.rates(), np.inf)[path]  # no flow gets more
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sent = self.now + np.where(left > 0, left / rate, 0.0)
+        return float(np.where(pieces.ready > self.now, pieces.ready, sent).min(initial=np.inf)) * (1 - ROUNDING)
 
     def rewire(self, circuits: Counts) -> None:
         self._add_up()
