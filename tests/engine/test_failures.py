@@ -10,8 +10,10 @@ import pytest
 
 from topoflow.engine.base import World
 from topoflow.engine.failures import fail_fibers, fail_servers
+from topoflow.engine.fluid import simulate
 from topoflow.engine.placement import place
 from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.failed import without
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.traffic.base import Collective, Traffic, Transfer
@@ -55,6 +57,16 @@ def test_of_two_ways_to_go_on_the_faster_counts() -> None:
     assert (times["recover"] < times["drop"]).any()
     assert (times["drop"] < times["recover"]).any()
     np.testing.assert_array_equal(times["faster"], np.minimum(times["recover"], times["drop"]))
+
+
+@pytest.mark.parametrize("fabric", [FatTree(10.0, 2, 0.0), TopoOpt(10.0, 4, 0.0, 4)], ids=["fat-tree", "topoopt"])
+def test_a_link_that_keeps_a_fiber_keeps_its_paths(fabric: FatTree | TopoOpt) -> None:
+    """Such worlds are not placed anew; they are the same as if they were."""
+    job = all_reduce(4)
+    network = fabric.build(4, Demand(*job.demand()))
+    assert (network.bandwidth > network.interface_bandwidth).any()
+    anew = [simulate([placed(job, without(network, fibers=[link]))])[0].makespan for link in range(network.links)]
+    np.testing.assert_array_equal(fail_fibers(job, network, placed, rings="recover").failed, anew)
 
 
 def test_who_waits_is_told_how_many_failures_are_done() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -76,7 +76,14 @@ def fail_fibers(
     chosen = range(fabric.links) if links is None else links
     lose = partial(ways_on, fabric, rings=rings)
     networks = [partial(lose, fibers=(link,)) for link in chosen]
-    return _run(place(traffic, fabric), traffic, networks, place, partial(_times, merge, threads), progress)
+    whole = place(traffic, fabric)
+
+    def world(left: Fabric) -> World:
+        """Where no link is gone, and so no path, the same with less capacity."""
+        same = left.route is fabric.route and left.rings == fabric.rings
+        return replace(whole, capacity=left.bandwidth) if same else place(traffic, left)
+
+    return _run(whole, networks, world, partial(_times, merge, threads), progress)
 
 
 def fail_servers(
@@ -97,7 +104,7 @@ def fail_servers(
     chosen = range(traffic.servers) if servers is None else servers
     lose = partial(ways_on, fabric, rings=rings)
     networks = [partial(lose, servers=(server,)) for server in chosen]
-    return _run(place(traffic, fabric), smaller, networks, place, partial(_times, merge, threads), progress)
+    return _run(place(traffic, fabric), networks, partial(place, smaller), partial(_times, merge, threads), progress)
 
 
 def _times(merge: float, threads: int | None, worlds: Sequence[World]) -> list[float]:
@@ -106,13 +113,12 @@ def _times(merge: float, threads: int | None, worlds: Sequence[World]) -> list[f
 
 def _run(
     whole: World,
-    after: Traffic,
     networks: Sequence[Callable[[], list[Fabric]]],
-    place: Place,
+    world: Callable[[Fabric], World],
     times: Callable[[Sequence[World]], list[float]],
     progress: Progress | None,
 ) -> Slowdowns:
-    """The traffic ``after`` a failure on each network that is left, a piece at a time."""
+    """The ``world`` on each network that is left, a piece at a time."""
     failed = np.full(len(networks), np.inf)
     for first in range(0, len(networks), PIECE):
         ways = [
@@ -120,7 +126,7 @@ def _run(
             for number, left in enumerate(networks[first : first + PIECE], start=first)
             for way in _connected(left)
         ]
-        found = times([place(after, way) for _, way in ways])
+        found = times([world(way) for _, way in ways])
         np.minimum.at(failed, [number for number, _ in ways], found)
         if progress is not None:
             progress(min(first + PIECE, len(networks)), len(networks))

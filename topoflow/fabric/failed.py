@@ -72,11 +72,21 @@ def without(
         target=target,
         bandwidth=bandwidth[left],
         latency=fabric.latency[left],
-        route=Rerouted(fabric.route, nodes, {int(link): place for place, link in enumerate(left)}, shortest),
+        route=_route(fabric, nodes, left, shortest),
         rings=_orders(fabric.rings, number),
         trees=_orders(fabric.trees, number),
     )
     return replace(found, rings=_whole(found)) if rings == "drop" else found
+
+
+def _route(fabric: Fabric, nodes: list[int], left: NDArray[np.int64], shortest: ShortestPaths) -> Route:
+    """As before, where all that was there still is."""
+    if len(left) == fabric.links and len(nodes) == len(fabric.nodes):
+        return fabric.route
+    number = np.full(fabric.links, -1)
+    number[left] = np.arange(len(left))
+    gone = frozenset(np.flatnonzero(number < 0).tolist())
+    return Rerouted(fabric.route, nodes, number.tolist(), gone, shortest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +95,16 @@ class Rerouted:
 
     before: Route
     nodes: list[int]  # which node each was
-    number: Mapping[int, int]  # what a link that is left was -> what it is
+    number: list[int]  # what every link has become
+    gone: frozenset[int]  # links that are no more
     shortest: ShortestPaths
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         paths = self.before(self.nodes[source], self.nodes[target], kind)
-        whole = [path for path in paths if all(link in self.number for link in path)]
+        whole = [path for path in paths if self.gone.isdisjoint(path)]
         if not whole:
             return self.shortest(source, target, kind)
-        return tuple(tuple(self.number[link] for link in path) for path in whole)
+        return tuple(tuple(map(self.number.__getitem__, path)) for path in whole)
 
 
 def _orders(orders: Mapping[Group, tuple[Group, ...]], number: NDArray[np.int32]) -> dict[Group, tuple[Group, ...]]:
