@@ -36,6 +36,11 @@ class Contention {
     return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + 2 * s.links + ways.most;
   }
 
+  // s that the all-reduces of a choice take at least if the layer has it, too.
+  DEVICE double reduces(int32_t layer, int32_t choice) const {
+    return loads_.reduced(layer, choice) * ways_.ring_slowness[choice];
+  }
+
   DEVICE double makespan(const Team& team) const {
     team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = 0; });
@@ -116,7 +121,7 @@ class Contention {
       const Climbed way = climb(team, true, to[0]);
       arrive(team, other, there, [=](int32_t i) { return left[from[i]] + way.seconds(from[i]); });
     } else {
-      arrive(team, other, there, [&](int32_t i) { return left[from[i]] + travels(from[i], to[i]); });
+      arrive(team, other, there, [&](int32_t i) { return left[from[i]] + takes(from[i], to[i]); });
     }
   }
 
@@ -158,7 +163,7 @@ class Contention {
   }
 
   // s of one transfer.
-  DEVICE double travels(int32_t from, int32_t to) const {
+  DEVICE double takes(int32_t from, int32_t to) const {
     if (from == to) return 0;
     const int64_t pair = int64_t{from} * s_.servers + to;
     const int32_t path = s_.path[pair];

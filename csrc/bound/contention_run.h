@@ -36,6 +36,8 @@ struct RunContention {
     const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
     if (batch.limit[chain] < 0) return write(team, batch.proposed, chain, 0);
     if (choice == loads.choice(layer)) return write(team, batch.proposed, chain, batch.coflows.makespan[chain]);
+    const double least = contention.reduces(layer, choice);
+    if (least > batch.limit[chain]) return write(team, batch.proposed, chain, least);
     loads.with(team, layer, choice, [&] { write(team, batch.proposed, chain, contention.makespan(team)); });
   }
 

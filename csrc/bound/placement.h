@@ -28,6 +28,15 @@ class Placement {
     return s_.gradient[layer] > 0 && (s_.inside[layer] || holders(choice(layer)) > 1);
   }
 
+  // B that a group of holders reduces if the layer has it, too.
+  DEVICE double reduced(int32_t layer, int32_t choice) const {
+    double bytes = 0;
+    for (int32_t other = 0; other < s_.layers; ++other)
+      if ((other == layer || this->choice(other) == choice) && (s_.inside[other] || holders(choice) > 1))
+        bytes += s_.gradient[other];
+    return bytes;
+  }
+
   // f(i, server) for each holder of the layer; what is on consecutive servers or on one is told to the compiler.
   template <class F>
   DEVICE void on_holders(const Team& team, int32_t layer, const F& f) const {

@@ -39,13 +39,9 @@ class StrategyBound {
 
   // s that the all-reduces of a choice take at least if the layer has it, too.
   DEVICE double reduces(int32_t layer, int32_t choice) const {
-    double bytes = 0;
-    for (int32_t other = 0; other < s_.layers; ++other)
-      if ((other == layer || state_.choice(other) == choice) && (s_.inside[other] || state_.holders(choice) > 1))
-        bytes += s_.gradient[other];
     const int64_t steepest = s_.line_offsets[choice];
     const double line = steepest < s_.line_offsets[choice + 1] ? s_.line_slope[steepest] : 0;
-    return bytes * (s_.before[choice] + line + s_.behind[choice]);
+    return state_.reduced(layer, choice) * (s_.before[choice] + line + s_.behind[choice]);
   }
 
   // One that is above the limit is only known to be that high.

@@ -3,9 +3,9 @@
     placement[c, y]    which choice layer y has in state c
 
 A state has the energy by which chains walk: the larger of its ``bound``, which it cannot beat, and of an estimate that
-sees contention (``topoflow.engine.contention``). A proposal that its bound alone rules out is not estimated. Ruling out
-takes tens of microseconds (``topoflow.engine.strategy_bound``), or less than one where the all-reduces alone do it, an
-estimate some 100. Shapes: C states, Y layers.
+sees contention (``topoflow.engine.contention``). The estimate is nearly always the larger one and so comes first; it
+takes some 50 us, for a DLRM on 128 servers, or less than one where the all-reduces alone are too slow. The bound
+(``topoflow.engine.strategy_bound``) is asked about what the estimate would let pass. Shapes: C states, Y layers.
 """
 
 from __future__ import annotations
@@ -58,11 +58,9 @@ class Chains:
         """
         placement = self.placement.copy()
         placement[np.arange(len(placement)), layer] = choice
-        if self.bounds is None:
-            energy = self.estimates.propose(layer, choice, limit)
-        else:
-            bound = self.bounds.propose(layer, choice, limit)
-            energy = np.maximum(bound, self.estimates.propose(layer, choice, np.where(bound <= limit, limit, -1.0)))
+        energy = self.estimates.propose(layer, choice, limit)
+        if self.bounds is not None:
+            energy = np.maximum(energy, self.bounds.propose(layer, choice, np.where(energy <= limit, limit, -1.0)))
         self.proposed = placement, energy
         return energy
 
