@@ -24,7 +24,7 @@ class Contention {
       : s_(strategies), ways_(ways), loads_(loads) {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
-    for (double** times : {&clock_, &update_}) *times = take(memory, n);
+    for (double** times : {&clock_, &update_, &left_}) *times = take(memory, n);
     for (double** times : {&size_, &opened_, &reduced_}) *times = take(memory, s_.choices);
     bucket_ = take(memory, s_.layers);
     for (double** times : {&busy_, &free_}) *times = take(memory, s_.links);
@@ -33,7 +33,7 @@ class Contention {
 
   // Numbers that one team keeps.
   HD static int64_t numbers(const Strategies& s, const Ways& ways) {
-    return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + 2 * s.links + ways.most;
+    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links + ways.most;
   }
 
   // s that the all-reduces of a choice take at least if the layer has it, too.
@@ -41,11 +41,14 @@ class Contention {
     return loads_.reduced(layer, choice) * ways_.ring_slowness[choice];
   }
 
-  DEVICE double makespan(const Team& team) const {
+  // One that is above the limit is only known to be that high.
+  DEVICE double makespan(const Team& team, double limit) const {
     team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
-    team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = 0; });
+    team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
+    const double least = latest(team, s_.servers, [&](int32_t i) { return clock_[i] + left_[i]; });
+    if (least > limit) return least;
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) backward(team, layer);
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer)
       if (bucket_[layer] < 0) await(team, layer);
@@ -70,11 +73,13 @@ class Contention {
         if (loads_.crosses(edge)) move(team, s_.source[edge], done(s_.source[edge]), layer, clock_);
     }
     const int64_t first = loads_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
-    const double *seconds = s_.forward + cost, *update = s_.update + cost;
-    double *clock = clock_, *updates = update_, *done = this->done(layer), *awaited = this->awaited(layer);
+    const double *seconds = s_.forward + cost, *again = s_.backward + cost, *update = s_.update + cost;
+    double *clock = clock_, *updates = update_, *left = left_, *done = this->done(layer),
+           *awaited = this->awaited(layer);
     loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
       done[server] = clock[server] += seconds[i];
       updates[server] += update[i];
+      left[server] += again[i] + update[i];
       awaited[server] = 0;
     });
   }
@@ -205,7 +210,7 @@ class Contention {
   CoflowLoads loads_;
   double *done_, *awaited_;            // [Y, N] s, when a server has a layer, and what its backward pass waits for
   double* clock_;                      // [N] s, when a server has computed all so far
-  double* update_;                     // [N] s of the optimizer
+  double *update_, *left_;             // [N] s of the optimizer; of all that comes behind the forward passes
   double *size_, *opened_, *reduced_;  // [K] B in the open bucket; whether there was one; s, the latest bucket
   double* bucket_;                     // [Y] B
   double *busy_, *free_;               // [L] s of a coflow on a link; s, when its all-reduces so far are over

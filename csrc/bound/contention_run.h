@@ -18,7 +18,7 @@ struct RunContention {
     const Contention contention(batch.strategies, batch.ways, loads, memory + place * numbers);
     if (batch.step == Step::kBuild) {
       loads.build(team);
-      write(team, batch.coflows.makespan, chain, contention.makespan(team));
+      write(team, batch.coflows.makespan, chain, contention.makespan(team, kInfinity));
     } else if (batch.step == Step::kAccept) {
       if (batch.mask[chain]) accept(team, loads, chain);
     } else {
@@ -36,9 +36,9 @@ struct RunContention {
     const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
     if (batch.limit[chain] < 0) return write(team, batch.proposed, chain, 0);
     if (choice == loads.choice(layer)) return write(team, batch.proposed, chain, batch.coflows.makespan[chain]);
-    const double least = contention.reduces(layer, choice);
-    if (least > batch.limit[chain]) return write(team, batch.proposed, chain, least);
-    loads.with(team, layer, choice, [&] { write(team, batch.proposed, chain, contention.makespan(team)); });
+    const double limit = batch.limit[chain], least = contention.reduces(layer, choice);
+    if (least > limit) return write(team, batch.proposed, chain, least);
+    loads.with(team, layer, choice, [&] { write(team, batch.proposed, chain, contention.makespan(team, limit)); });
   }
 
   DEVICE static void write(const Team& team, double* to, int32_t chain, double value) {
