@@ -142,10 +142,11 @@ Steps<StrategyBatch> strategies(const py::dict& named, int64_t servers, double f
   return {std::move(arrays), batch, kernel};
 }
 
-Ways take_ways(Arrays& arrays, const Strategies& s, int32_t most) {
+Ways take_ways(Arrays& arrays, const Strategies& s, int32_t most, int32_t coflows) {
   Ways ways{};
   const int64_t servers = s.servers, nodes = arrays.size("tree_link");
   ways.most = most;
+  ways.coflows = coflows;
   ways.tree = arrays.take<int64_t>("tree", 2 * (servers + 1));
   ways.parent = arrays.take<int32_t>("tree_parent", nodes);
   ways.link = arrays.take<int32_t>("tree_link", nodes);
@@ -168,11 +169,12 @@ Coflows take_coflows(Arrays& arrays, const Strategies& s) {
 }
 
 Steps<ContentionBatch> contention(const py::dict& named, int64_t servers, double first_bucket_bytes,
-                                  double bucket_bytes, double unit, int64_t budget, int32_t threads, int32_t most) {
+                                  double bucket_bytes, double unit, int64_t budget, int32_t threads, int32_t most,
+                                  int32_t coflows) {
   Arrays arrays(named);
   ContentionBatch batch{};
   take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes}, unit);
-  batch.ways = take_ways(arrays, batch.strategies, most);
+  batch.ways = take_ways(arrays, batch.strategies, most, coflows);
   batch.coflows = take_coflows(arrays, batch.strategies);
   batch.budget = budget;
   batch.threads = threads;
@@ -198,6 +200,7 @@ void bind_strategies(py::module_& module) {
              "choice, as far as it is not above the limit, \"accept\" makes it so where the mask is not 0.");
   module.def("contention", &contention, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"), py::arg("most"),
+             py::arg("coflows"),
              "The same for the estimate that sees contention (csrc/bound/coflows.h names the arrays).");
 }
 

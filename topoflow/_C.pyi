@@ -36,6 +36,7 @@ def contention(
     budget: int,
     threads: int,
     most: int,
+    coflows: int,
 ) -> ContentionSteps: ...
 def go_on(
     arrays: Mapping[str, Any], lives: int, now: float, until: float, latency: float, merge: float

@@ -44,16 +44,38 @@ class CoflowLoads : public Placement {
     load_layer(team, layer, 1);
   }
 
+  // Memory that one team needs to undo a change, if one of a layer changes at most so many coflows.
+  HD static int64_t kept_numbers(const Strategies& s, int32_t coflows) { return int64_t{2} * coflows * s.links; }
+
   // As if it had while f is called.
   template <class F>
-  DEVICE void with(const Team& team, int32_t layer, int32_t choice, const F& f) const {
-    const int32_t before = team.get(&placement_[layer]);
+  DEVICE void with(const Team& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+    const int32_t before = team.get(&placement_[layer]), both = 2 * s_.links;
+    auto* kept = reinterpret_cast<int64_t*>(memory);
+    on_coflows(layer, [&](int32_t consumer) {
+      team.copy(both, load(consumer, false), kept);
+      kept += both;
+    });
     change(team, layer, choice);
     f();
-    change(team, layer, before);
+    kept = reinterpret_cast<int64_t*>(memory);
+    on_coflows(layer, [&](int32_t consumer) {
+      team.copy(both, kept, load(consumer, false));
+      kept += both;
+    });
+    team.set(&placement_[layer], before);
   }
 
  private:
+  // f(consumer) for each layer that has coflows which a change of this one changes.
+  template <class F>
+  DEVICE void on_coflows(int32_t layer, const F& f) const {
+    if (s_.input_offsets[layer] < s_.input_offsets[layer + 1]) f(layer);
+    int32_t last = -1;  // consumers ascend
+    for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)
+      if (const int32_t consumer = s_.consumer[s_.output[i]]; consumer != last) f(last = consumer);
+  }
+
   DEVICE void load_layer(const Team& team, int32_t layer, int64_t sign) const {
     for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) load_edge(team, i, sign);
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)

@@ -14,6 +14,7 @@ namespace topoflow {
 // kind. A node is a link behind its parent, which is an earlier node; node 0 is the server itself.
 struct Ways {
   int32_t most;                 // nodes of a tree
+  int32_t coflows;              // that the change of one layer changes, at most
   const int64_t* tree;          // [2, N+1] nodes of the paths from each server, then of those to each
   const int32_t* parent;        // [T] counted from the first of the tree
   const int32_t* link;          // [T] of node 0, L, which is none

@@ -47,6 +47,7 @@ class Contention(StrategyModel):
 
     algorithms = ("hierarchical",)
     most: int  # nodes of a tree
+    coflows: int  # that the change of one layer changes, at most
 
     def read(self, strategies: StrategyArrays, fabric: Fabric) -> StrategyArrays:
         arrays = strategies.arrays
@@ -56,6 +57,8 @@ class Contention(StrategyModel):
         trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], fabric.servers)
         self.most = int(np.diff(trees["tree"]).max())
         latency = arrays["latency"]
+        consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
+        self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())
         found = {
             "tree_latency": np.concatenate([latency, latency.reshape(fabric.servers, -1).T.ravel()]),
             "link_seconds": slowness / unit,
@@ -71,7 +74,7 @@ class Contention(StrategyModel):
         return {"load": self.where.zeros(loads, dtype="int64")}
 
     def steps(self, arrays: dict[str, Any], **numbers: Any) -> Steps:
-        return _C.contention(arrays, most=self.most, **numbers)
+        return _C.contention(arrays, most=self.most, coflows=self.coflows, **numbers)
 
 
 def _largest(values: Floats, offsets: Offsets) -> Floats:
