@@ -38,7 +38,8 @@ class StrategyModel(ABC):
     """``choices`` [K] are the sets of servers, ascending, of which each layer of ``workload`` has one.
 
     The servers are all of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Raises ``ValueError`` for a
-    captured workload, for choices that are not sets of servers, and for two servers without a path.
+    captured workload, for choices that are not sets of servers, and for two servers without a path. ``beside`` is
+    another model that was given the same job, fabric, choices and way of all-reducing: it has found the paths already.
     """
 
     algorithms: ClassVar[tuple[str, ...]]  # of all-reduces
@@ -56,6 +57,7 @@ class StrategyModel(ABC):
         first_bucket_bytes: int = Strategy.first_bucket_bytes,
         threads: int | None = None,
         device: str = "cpu",
+        beside: StrategyModel | None = None,
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
@@ -69,9 +71,12 @@ class StrategyModel(ABC):
         self.threads = count_threads(threads)
         self.bucket_bytes = float(bucket_bytes)
         self.first_bucket_bytes = float(first_bucket_bytes)
-        self.strategies = self.read(
-            strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed), fabric
+        self.found: StrategyArrays = (
+            strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
+            if beside is None
+            else beside.found
         )
+        self.strategies = self.read(self.found, fabric)
         self.arrays = self.where.put(self.strategies.arrays)
 
     @abstractmethod

@@ -85,5 +85,5 @@ def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Screen:
     estimate = Contention(problem.workload, fabric, choices.holders, **how)
     if problem.all_reduce not in ON_RINGS:
         return Screen(estimate, None)
-    bound = StrategyBound(problem.workload, fabric, choices.holders, all_reduce=problem.all_reduce, **how)
-    return Screen(estimate, bound)
+    how |= {"all_reduce": problem.all_reduce, "beside": estimate if problem.all_reduce == "hierarchical" else None}
+    return Screen(estimate, StrategyBound(problem.workload, fabric, choices.holders, **how))
