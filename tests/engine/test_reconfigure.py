@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from dataclasses import replace
 
 import numpy as np
@@ -206,6 +207,20 @@ def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPat
     assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
     assert len(looks) in (9999, 10000)
     assert len(pieces) < 5
+
+
+def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, looks = [], []
+    monkeypatch.setattr(reconfigure, "run", lambda kernel, cancel: flags.append(cancel) or kernel())
+
+    def stop(at: float) -> None:
+        looks.append(at)
+        flags[0][0] = 1
+
+    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    with pytest.raises(CancelledError):
+        reconfigure.simulate(world, ring_of_three(), look=stop)
+    assert looks == [1.0]
 
 
 def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:

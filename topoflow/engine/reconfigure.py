@@ -139,7 +139,7 @@ class _Job:
             until = looked + (how.interval if wanted is None else how.pause)
             if wanted is None and not how.forwarding and _is_matching(demand):
                 quiet = self.quiet_until()
-                while until + how.interval < quiet:  # the look at `until` would find the same circuits
+                while until + how.interval < quiet and not self.cancel[0]:  # the look at `until` finds the same
                     looked = until
                     if look is not None:
                         look(looked)
