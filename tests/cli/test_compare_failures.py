@@ -75,6 +75,7 @@ def test_what_cuts_a_server_off_has_no_slowdown_and_is_counted(
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
         (["fail.each=fiber", "fidelity=bound"], "fail.each: must be simulated with fidelity=fluid, got bound"),
         (["fail.each=server", "servers=1"], "fail.each: must leave a server to go on with"),
+        (["fail.each=fiber", "servers=1"], "fail.each: must be of a network with a fiber to lose, got topoopt without"),
         (["fail.each=fiber", "fabric=sip_ml"], "fail.each: must be of a network that keeps its circuits, got sip_ml"),
         (
             ["fail.each=server", "workload=bert", "strategy=parallel", "strategy.pipeline=2"],

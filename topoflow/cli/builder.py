@@ -115,6 +115,8 @@ class Builder:
         """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
         if fabric.reconfiguration is not None:
             raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
+        if point.config["fail"]["each"] == "fiber" and fabric.links == 0:
+            raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
         if point.config["fail"]["each"] == "server":
             if job.strategy.servers == 1:
                 raise ValueError("fail.each: must leave a server to go on with, got server of a job on 1 server")
