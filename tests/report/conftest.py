@@ -11,6 +11,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from topoflow.engine.failures import Slowdowns
 from topoflow.engine.placement import place
 from topoflow.engine.reference import simulate
 from topoflow.fabric.base import Fabric, Item
@@ -74,7 +75,8 @@ def failures_of(fabric: Fabric, whole: float) -> Failures:
     """Link i is i + 1 fibers, of which one makes an iteration longer by i tenths; the last one cuts a server off."""
     count = np.arange(1, fabric.links + 1)
     names = tuple(f"{fabric.nodes[a]} to {fabric.nodes[b]}" for a, b in zip(fabric.source, fabric.target, strict=True))
-    return Failures("fiber", names, count, whole, whole * np.array([*(0.9 + 0.1 * count[:-1]), np.inf]))
+    failed = whole * np.array([*(0.9 + 0.1 * count[:-1]), np.inf])
+    return Failures("fiber", names, count, Slowdowns(whole, failed))
 
 
 class Page(HTMLParser):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from topoflow.engine.failures import Slowdowns
 from topoflow.report.base import Report
 from topoflow.report.cdf import draw_failures
 from topoflow.report.failures import HEAD, Failures
@@ -12,7 +13,7 @@ from topoflow.report.failures import HEAD, Failures
 
 def fibers(*seconds: float, count: tuple[int, ...]) -> Failures:
     names = tuple(f"a to {number}" for number in range(len(seconds)))
-    return Failures("fiber", names, np.array(count), 2.0, np.array(seconds))
+    return Failures("fiber", names, np.array(count), Slowdowns(2.0, np.array(seconds)))
 
 
 def test_a_link_counts_as_often_as_it_has_fibers() -> None:

@@ -33,7 +33,7 @@ def _fail(one: Built, builder: Builder, progress: Progress) -> Failures:
         return _of_fibers(fabric, found)
     found = fail_servers(one.job.traffic, builder.job(one.point, fewer=1).traffic, fabric, place, **settings)
     names = fabric.nodes[: fabric.servers]
-    return Failures("server", tuple(names), np.ones(len(names), np.int64), found.whole, found.failed)
+    return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
 
 def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
@@ -41,7 +41,7 @@ def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
     names = tuple(f"{fabric.nodes[source]} to {fabric.nodes[target]}" for source, target in ends)
     count = np.maximum(1, np.rint(fabric.bandwidth / fabric.interface_bandwidth)).astype(np.int64)
-    return Failures("fiber", names, count, found.whole, found.failed)
+    return Failures("fiber", names, count, found)
 
 
 def _place(one: Built, builder: Builder, traffic: Traffic, fabric: Fabric) -> World:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.failures import Slowdowns
+
 HEAD = ("network", "what fails", "single failures", "median", "95th percentile", "worst", "which is", "cut off")
 
 Values = NDArray[np.float64]
@@ -23,36 +25,32 @@ class Failures:
     what: str  # "fiber" or "server"
     names: tuple[str, ...]  # [F] of the server, or "server0 to server3" of the link
     count: NDArray[np.int64]  # [F] fibers that are alike, 1 of a server
-    whole: float  # s, an iteration when nothing has failed
-    failed: Values  # [F] s, an iteration after the failure; inf: some server cannot be reached any more
-
-    @property
-    def slowdown(self) -> Values:
-        """[F] how many times as long an iteration takes."""
-        return self.failed / self.whole if self.whole > 0 else np.maximum(self.failed, 1.0)
+    slowdowns: Slowdowns  # of F failures
 
     @property
     def each(self) -> Values:
         """The slowdown of every failure, those that are alike as often as there are of them."""
-        return np.repeat(self.slowdown, self.count)
+        return np.repeat(self.slowdowns.ratio, self.count)
 
     def records(self) -> Iterator[dict[str, object]]:
         """A row per failure that differs; null where the job cannot go on."""
+        seconds, ratio = self.slowdowns.failed, self.slowdowns.ratio
         for number, name in enumerate(self.names):
-            goes_on = bool(np.isfinite(self.failed[number]))
+            goes_on = bool(np.isfinite(seconds[number]))
             yield {
                 "what": self.what,
                 "number": number,
                 "name": name,
                 "count": int(self.count[number]),
-                "iteration_time": float(self.failed[number]) if goes_on else None,
-                "slowdown": float(self.slowdown[number]) if goes_on else None,
+                "iteration_time": float(seconds[number]) if goes_on else None,
+                "slowdown": float(ratio[number]) if goes_on else None,
             }
 
     def cells(self, network: str) -> tuple[str, ...]:
         """A row of the table that ``HEAD`` is the head of."""
         each = self.each
-        goes_on = np.where(np.isfinite(self.slowdown), self.slowdown, 0.0)
+        cut_off = np.isinf(self.slowdowns.failed)
+        goes_on = np.where(cut_off, 0.0, self.slowdowns.ratio)
         worst = int(goes_on.argmax())
         median, most = (float(np.quantile(each, share, method="inverted_cdf")) for share in (0.5, 0.95))
         return (
@@ -63,7 +61,7 @@ class Failures:
             _times(most),
             _times(float(goes_on[worst])) if goes_on[worst] else "-",
             self._name(worst) if goes_on[worst] else "-",
-            f"{int(self.count[np.isinf(self.failed)].sum()):,}",
+            f"{int(self.count[cut_off].sum()):,}",
         )
 
     def _name(self, number: int) -> str:
