@@ -15,36 +15,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "job.h"
-#include "world.h"
+#include "piece_world.h"
 
 namespace topoflow::BACKEND {
-
-// The world of a piece in memory of its own, laid out as in Batch. D dependencies.
-struct PieceArrays {
-  double *delay, *bytes, *release, *path_weight, *path_limit, *capacity, *latency, *start, *finish, *left;
-  int32_t *path, *after, *followers, *path_links;
-  int64_t *after_offsets, *follower_offsets, *path_offsets;
-
-  PieceArrays(Arena& arena, const Sizes& n, int64_t dependencies)
-      : delay(arena.take<double>(n.tasks)),
-        bytes(arena.take<double>(n.tasks)),
-        release(arena.take<double>(n.tasks)),
-        path_weight(arena.take<double>(n.hops)),
-        path_limit(arena.take<double>(n.paths)),
-        capacity(arena.take<double>(n.links)),
-        latency(arena.take<double>(n.links)),
-        start(arena.take<double>(n.tasks)),
-        finish(arena.take<double>(n.tasks)),
-        left(arena.take<double>(n.tasks)),
-        path(arena.take<int32_t>(n.tasks)),
-        after(arena.take<int32_t>(dependencies)),
-        followers(arena.take<int32_t>(dependencies)),
-        path_links(arena.take<int32_t>(n.hops)),
-        after_offsets(arena.take<int64_t>(n.tasks + 1)),
-        follower_offsets(arena.take<int64_t>(n.tasks + 1)),
-        path_offsets(arena.take<int64_t>(n.paths + 1)) {}
-};
 
 class Piece {
  public:
@@ -62,29 +35,16 @@ class Piece {
     if (Team().poll(job_.cancel)) return kCancelled;
     select();
     if (job_.moving == 0) return kPaused;
-    const Memory memory(bytes());
-    Arena arena(memory.start());
-    const PieceArrays arrays(arena, sizes_, dependencies_);
-    const Status status = simulate(arrays, arena);
-    return status == kDone || status == kPaused ? write_back(arrays, status) : status;
+    const PieceWorld world(job_, now_, zero_);
+    const Status status = world.run(until_);
+    if (status != kDone && status != kPaused) return status;
+    write_back(world, status);
+    return kPaused;
   }
-
-  // Leaves the job's scratch as it was.
-  ~Piece() {
-    for (int64_t k = 0; k < job_.moving; ++k) {
-      const int32_t task = job_.moved[k], p = job_.graph.path[task];
-      job_.number[task] = -1;
-      if (p >= 0) forget(p);
-    }
-  }
-  Piece(const Piece&) = delete;
-  Piece& operator=(const Piece&) = delete;
 
  private:
   static constexpr double kRounding = 1e-9;
 
-  bool begun(int32_t task) const { return job_.start[task] < kInfinity; }
-  bool over(int32_t task) const { return job_.finish[task] < kInfinity; }
   double wait(int32_t task) const {
     const int32_t p = job_.graph.path[task];
     return job_.graph.delay[task] + (p >= 0 ? job_.wait[p] : 0);
@@ -119,15 +79,15 @@ class Piece {
     bool stands = false;
     for (int64_t i = 0; i < job_.lives; ++i) {
       const int32_t task = job_.live[i];
-      const bool begun = this->begun(task);
-      const double first = begun ? std::max(job_.waited[task], now_) : job_.graph.release[task];
+      const bool has_begun = begun(job_, task);
+      const double first = has_begun ? std::max(job_.waited[task], now_) : job_.graph.release[task];
       if (first > horizon_) continue;
       const double flows = this->flows(task);
-      if (begun && flows == kInfinity && job_.waited[task] <= now_) {  // it stands still: one tells when all of them do
+      if (has_begun && flows == kInfinity && job_.waited[task] <= now_) {  // it stands still: one tells that all do
         if (stands) continue;
         stands = true;
       }
-      take(task, first + (begun ? 0 : wait(task)) + flows);
+      take(task, first + (has_begun ? 0 : wait(task)) + flows);
     }
     if (job_.moving == stands) job_.moving = 0;  // all do
     for (int64_t k = 0; k < job_.moving; ++k)
@@ -138,7 +98,6 @@ class Piece {
       });
     for (int64_t k = 0; k < job_.moving; ++k) for_each_follower(job_.moved[k], [&](int32_t f) { job_.seen[f] = 0; });
     std::sort(job_.moved, job_.moved + job_.moving);
-    for (int64_t k = 0; k < job_.moving; ++k) job_.number[job_.moved[k]] = static_cast<int32_t>(k);
   }
 
   // Of a task that can end by the horizon.
@@ -149,156 +108,27 @@ class Piece {
       f(job_.graph.followers[i]);
   }
 
-  // Of the tasks that it waits for, those that are not over: all of them are in the piece.
-  template <class F>
-  void for_each_awaited(int32_t task, const F& f) const {
-    if (begun(task)) return;
-    for (int64_t i = job_.graph.after_offsets[task]; i < job_.graph.after_offsets[task + 1]; ++i)
-      if (!over(job_.graph.after[i])) f(job_.number[job_.graph.after[i]]);
-  }
-
-  int32_t& link_number(int64_t hop) const {
-    const int32_t l = job_.graph.path_links[hop];
-    return job_.link_number[l == Job::kDark ? job_.links : l];
-  }
-
-  // Numbers paths and links, and returns the bytes that the piece needs.
-  int64_t bytes() {
-    sizes_ = {job_.moving, 0, 0, 0};
-    dependencies_ = 0;
+  void write_back(const PieceWorld& world, Status status) {
     for (int64_t k = 0; k < job_.moving; ++k) {
-      for_each_awaited(job_.moved[k], [&](int32_t) { ++dependencies_; });
-      const int32_t p = job_.graph.path[job_.moved[k]];
-      if (p < 0 || job_.path_number[p] >= 0) continue;
-      job_.path_number[p] = static_cast<int32_t>(sizes_.paths++);
-      for (int64_t hop = job_.graph.path_offsets[p]; hop < job_.graph.path_offsets[p + 1]; ++hop, ++sizes_.hops)
-        if (link_number(hop) < 0) link_number(hop) = static_cast<int32_t>(sizes_.links++);
-    }
-    Arena arena(nullptr);
-    PieceArrays(arena, sizes_, dependencies_);
-    const int64_t limits = job_.graph.path_limit ? sizes_.paths : 0;
-    return arena.taken() + State::bytes({sizes_.tasks, sizes_.paths, sizes_.hops + limits, sizes_.links + limits});
-  }
-
-  void forget(int32_t p) const {
-    job_.path_number[p] = -1;
-    for (int64_t hop = job_.graph.path_offsets[p]; hop < job_.graph.path_offsets[p + 1]; ++hop) link_number(hop) = -1;
-  }
-
-  Status simulate(const PieceArrays& to, const Arena& arena) const {
-    const int64_t tasks[2] = {0, sizes_.tasks}, paths[2] = {0, sizes_.paths}, links[2] = {0, sizes_.links};
-    const int32_t first = 0;
-    const double until = until_ - zero_;
-    copy_tasks(to);
-    copy_dependencies(to);
-    copy_paths(to);
-    Batch batch{};
-    batch.graphs = {sizes_.tasks,
-                    dependencies_,
-                    tasks,
-                    paths,
-                    to.delay,
-                    to.bytes,
-                    to.release,
-                    to.path,
-                    to.after_offsets,
-                    to.after,
-                    to.follower_offsets,
-                    to.followers,
-                    to.path_offsets,
-                    to.path_links,
-                    job_.graph.path_weight ? to.path_weight : nullptr,
-                    job_.graph.path_limit ? to.path_limit : nullptr};
-    batch.worlds = 1;
-    batch.order = batch.graph = &first;
-    batch.task_offsets = tasks;
-    batch.link_offsets = links;
-    batch.capacity = to.capacity;
-    batch.latency = to.latency;
-    batch.until = &until;
-    batch.cancel = job_.cancel;
-    batch.start = to.start;
-    batch.finish = to.finish;
-    batch.left = to.left;
-    batch.merge = job_.merge;
-    return World(batch, 0, arena).run(Team());
-  }
-
-  // On a clock that begins with what flows now, so that `merge` is relative to little. What has begun is ready when its
-  // wait ends, but for the latency of its path, which it waits again.
-  void copy_tasks(const PieceArrays& to) const {
-    for (int64_t k = 0; k < sizes_.tasks; ++k) {
-      const int32_t task = job_.moved[k], p = job_.graph.path[task];
-      const double ready =
-          begun(task) ? std::max(job_.waited[task], now_) - (p >= 0 ? job_.wait[p] : 0) : job_.graph.release[task];
-      to.release[k] = std::max(ready - zero_, 0.0);
-      to.delay[k] = begun(task) ? 0 : job_.graph.delay[task];
-      to.bytes[k] = job_.left[task];
-      to.path[k] = p >= 0 ? job_.path_number[p] : -1;
-    }
-  }
-
-  void copy_dependencies(const PieceArrays& to) const {
-    int64_t* const followers = to.follower_offsets;
-    std::fill_n(followers, sizes_.tasks + 1, 0);
-    int64_t n = 0;
-    for (int64_t k = 0; k < sizes_.tasks; ++k) {
-      to.after_offsets[k] = n;
-      for_each_awaited(job_.moved[k], [&](int32_t awaited) {
-        to.after[n++] = awaited;
-        ++followers[awaited];
-      });
-    }
-    to.after_offsets[sizes_.tasks] = n;
-    for (int64_t k = 0, first = 0; k <= sizes_.tasks; ++k) followers[k] = first += followers[k];  // now their ends
-    for (int64_t k = sizes_.tasks - 1; k >= 0; --k)
-      for (int64_t i = to.after_offsets[k]; i < to.after_offsets[k + 1]; ++i)
-        to.followers[--followers[to.after[i]]] = static_cast<int32_t>(k);
-  }
-
-  void copy_paths(const PieceArrays& to) const {
-    const Graphs& graph = job_.graph;
-    int64_t n = 0, paths = 0;
-    to.path_offsets[0] = 0;
-    for (int64_t k = 0; k < sizes_.tasks; ++k) {
-      const int32_t p = graph.path[job_.moved[k]];
-      if (p < 0 || job_.path_number[p] != paths) continue;  // numbered in this order
-      if (graph.path_limit) to.path_limit[paths] = graph.path_limit[p];
-      for (int64_t hop = graph.path_offsets[p]; hop < graph.path_offsets[p + 1]; ++hop, ++n) {
-        const int32_t l = link_number(hop);
-        to.path_links[n] = l;
-        to.path_weight[n] = graph.path_weight ? graph.path_weight[hop] : 1;
-        to.capacity[l] = graph.path_links[hop] == Job::kDark ? 0 : job_.capacity[graph.path_links[hop]];
-        to.latency[l] = job_.latency;
-      }
-      to.path_offsets[++paths] = n;
-    }
-  }
-
-  Status write_back(const PieceArrays& from, Status status) {
-    for (int64_t k = 0; k < sizes_.tasks; ++k) {
       const int32_t task = job_.moved[k];
-      const double left = status == kDone ? 0 : from.left[k];
+      const double left = status == kDone ? 0 : world.left(k);
       job_.sent[k] = job_.left[task] - left;
       job_.left[task] = left;
-      if (!begun(task) && from.start[k] < kInfinity) {
-        job_.start[task] = from.start[k] + zero_;
+      if (!begun(job_, task) && world.start(k) < kInfinity) {
+        job_.start[task] = world.start(k);
         job_.waited[task] = job_.start[task] + wait(task);
       }
-      if (from.finish[k] < kInfinity) end(task, from.finish[k] + zero_);
+      if (world.finish(k) < kInfinity) end(task, world.finish(k));
     }
-    keep_live(from);
-    return kPaused;
+    keep_live(world);
   }
 
-  void keep_live(const PieceArrays& from) const {
+  void keep_live(const PieceWorld& world) const {
     int32_t* const first = job_.live;
-    int32_t* const old = std::remove_if(first, first + job_.lives, [&](int32_t task) { return over(task); });
+    int32_t* const old = std::remove_if(first, first + job_.lives, [&](int32_t task) { return over(job_, task); });
     int32_t* last = old;
-    for (int64_t k = 0; k < sizes_.tasks; ++k) {
-      const bool was_live = from.after_offsets[k] == from.after_offsets[k + 1];
-      if (const int32_t task = job_.moved[k]; !was_live && begun(task) && !over(task)) *last++ = task;
-    }
+    for (int64_t k = 0; k < job_.moving; ++k)
+      if (const int32_t task = job_.moved[k]; world.waits(k) && begun(job_, task) && !over(job_, task)) *last++ = task;
     last = std::copy_n(job_.moved + job_.moving, idle_, last);
     std::sort(old, last);
     std::inplace_merge(first, old, last);
@@ -318,11 +148,9 @@ class Piece {
 
   Job& job_;
   double now_, until_;
-  double zero_;     // s, when the clock of the piece begins
-  double horizon_;  // s, up to which events may have been merged into the last
-  double slack_;    // s, by which they may come before their time
-  Sizes sizes_{};
-  int64_t dependencies_ = 0;
+  double zero_;       // s, when the clock of the piece begins
+  double horizon_;    // s, up to which events may have been merged into the last
+  double slack_;      // s, by which they may come before their time
   int64_t idle_ = 0;  // tasks behind those that moved: they wait for their release only
 };
 
