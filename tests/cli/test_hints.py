@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("search fail.fibers=[1]", "fail.fibers: no such key of topoflow search; topoflow compare has fail"),
         ("search rings=flows", "rings: no such key of topoflow search; topoflow compare has rings"),
         ("compare search.proposals=5", "search.proposals: no such key of topoflow compare; topoflow search has search"),
+        ("compare experiment=topoopt_fig14", "experiment: no such key; must be one of"),
+        ("experiment topoopt_fig11 out=out experiment.basline=x", "experiment.basline: no such key; did you mean exp"),
+        ("experiment topoopt_fig11 out=out search.proposals=a=b", "'search.proposals=a=b': must be KEY=VALUE in Hydra"),
         ("compare +workload.gpu.x=1", "workload.gpu: must be a config with a _target_, got {'x': 1}"),
     ],
 )

@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
-from topoflow.cli.grid import Point, build, check_fields, grid
+from topoflow.cli.grid import Point, build, check_fields, checked_parser, grid, one_line
 from topoflow.cli.keys import check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
@@ -104,17 +104,20 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     """
     if name not in known():
         raise ValueError(f"experiment: must be one of {', '.join(known())}, got {name!r}")
-    own = [argument for argument in arguments if argument.startswith(OWN)]
-    searched = [f"++{GROUP}.{argument}" for argument in arguments if argument.startswith(SEARCH)]
+    given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
+    own = [argument for argument in given if argument.startswith(OWN)]
+    searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
     if searched:
         searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
-        config = OmegaConf.to_container(compose(f"{GROUP}/{name}", overrides=[*own, *searched]), resolve=True)
+    file = f"{GROUP}/{name}"
+    with initialize_config_module("topoflow.configs", version_base="1.3"), one_line(given, file):
+        checked_parser(given)
+        config = OmegaConf.to_container(compose(file, overrides=[*own, *searched]), resolve=True)
     assert isinstance(config, dict)
     if searched:
         if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
-            given = next(argument for argument in arguments if argument.startswith(SEARCH)).partition("=")[0]
-            raise ValueError(f"{given}: must be left out, as {name} searches no strategies")
+            key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]
+            raise ValueError(f"{key}: must be left out, as {name} searches no strategies")
         check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
     experiment: Experiment = build(Point({}, {}, {str(key): value for key, value in config.items()}), GROUP)
     return experiment

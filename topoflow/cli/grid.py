@@ -84,15 +84,8 @@ def expand(
 
     ``own`` are the overrides of Hydra itself. Needs an initialized Hydra.
     """
-    with _one_line(arguments, config):
-        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-        for argument in (*own, *arguments):
-            if not re.match(r"[~+\w]", argument):
-                raise ValueError(f"{argument!r}: must be KEY=VALUE")
-            try:
-                parser.parse_overrides([argument])
-            except HydraException as error:
-                raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
+    with one_line(arguments, config):
+        parser = checked_parser([*own, *arguments])
         defaults = compose(config, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *arguments]), None)[0]
@@ -100,9 +93,22 @@ def expand(
         return points, frozenset(map(str, defaults)) - named
 
 
+def checked_parser(arguments: Sequence[str]) -> OverridesParser:
+    """Hydra's own, once each of the ``arguments`` has its syntax, else ``ValueError``. Needs an initialized Hydra."""
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    for argument in arguments:
+        if not re.match(r"[~+\w]", argument):
+            raise ValueError(f"{argument!r}: must be KEY=VALUE")
+        try:
+            parser.parse_overrides([argument])
+        except HydraException as error:
+            raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
+    return parser
+
+
 def _compose(name: str, overrides: list[str], point: Point, check: Check) -> Point:
     """``point`` with the choices and the configuration of the file ``name``."""
-    with _one_line(overrides, name):
+    with one_line(overrides, name):
         config = _composed(name, overrides)
         choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
         OmegaConf.set_readonly(config, False)
@@ -198,7 +204,7 @@ def _container_name(hint: object) -> str:
 
 
 @contextmanager
-def _one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
+def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
     """Turn what Hydra and OmegaConf raise into a ``ValueError`` of one line: key, law, value."""
     try:
         yield

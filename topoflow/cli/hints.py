@@ -15,8 +15,8 @@ CONFIGS = ("compare", "search")  # one for each verb with keys of its own
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys beside the wrong one, in the configuration of the same groups."""
     loader = GlobalHydra.instance().config_loader()
-    groups = [o for o in overrides if "." not in o.partition("=")[0] and loader.get_group_options(o.partition("=")[0])]
-    config = compose(name, overrides=groups)
+    there, keys = compose(name), {override: override.partition("=")[0] for override in overrides}
+    config = compose(name, overrides=[o for o, at in keys.items() if at in there and loader.get_group_options(at)])
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
