@@ -48,7 +48,6 @@ class Found:
 
 def found(problem: Problem, start: Candidate, best: Candidate, history: History) -> Found:
     """Simulate both exactly; the start is the answer where merged events had hidden that nothing is faster."""
-    exact_start, exact_best = (start, best)
     if best is start:
         exact_start = exact_best = exactly([start])[0]
     else:
