@@ -37,11 +37,13 @@ def test_a_line_that_was_cut_off_does_not_count_and_is_written_anew(tmp_path: Pa
     assert file.read_bytes() == both
 
 
-@pytest.mark.parametrize("line", ["{}", "[]", "not JSON", '{"id": "a"}', '{"rows": []}', '{"id": "a", "rows": 3}'])
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "no JSON", '{"id": "a"}', '{"rows": []}', '{"id": "a", "rows": 3}', "\xff"]
+)
 def test_a_whole_line_that_is_no_point_is_an_error_with_its_place(tmp_path: Path, line: str) -> None:
     file = tmp_path / "points.jsonl"
     Points(file).add("a", {}, [])
-    with file.open("a") as out:
+    with file.open("a", encoding="latin-1") as out:  # where \xff is a byte that UTF-8 has not
         out.write(f"{line}\n")
     with pytest.raises(ValueError, match=r"points\.jsonl:2: must be a point as JSON, got"):
         Points(file)

@@ -30,7 +30,7 @@ class Points:
         self.path = path
         self._rows: dict[str, list[Row]] = {}
         if path.exists():
-            self._read(path.read_text(encoding="utf-8"))
+            self._read(path.read_text(encoding="utf-8", errors="replace"))
 
     def _read(self, text: str) -> None:
         *lines, cut = text.split("\n")
