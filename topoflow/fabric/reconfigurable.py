@@ -22,7 +22,7 @@ def check_reconfiguration(name: str, interval: float, pause: float, start: str, 
     """Raise ``ValueError`` unless the network is up for some time between two reconfigurations."""
     check_not_negative(f"{name}.pause", pause)
     if not pause < interval < float("inf"):
-        raise ValueError(f"{name}.interval: must be finite and longer than the pause of {pause} s, got {interval}")
+        raise ValueError(f"{name}.interval: must be finite and longer than the pause of {pause:g} s, got {interval:g}")
     if start not in STARTS:
         raise ValueError(f"{name}.start: must be one of {', '.join(STARTS)}, got {start!r}")
     check_count(f"{name}.paths", paths)
