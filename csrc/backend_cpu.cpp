@@ -1,5 +1,4 @@
 #include "backend.h"
-#include "bound/contention_run.h"
 #include "bound/run.h"
 #include "bound/strategy_run.h"
 #include "fluid/piece.h"

@@ -63,21 +63,17 @@ Strategies take_strategies(Arrays& arrays, int64_t servers) {
   return s;
 }
 
-Chains take_chains(Arrays& arrays, const Strategies& s) {
-  Chains chains{};
-  const int64_t count = arrays.size("makespan"), times = count * s.edges * s.servers;
-  const int64_t sets = count * s.servers * s.edge_words;
-  chains.chains = static_cast<int32_t>(count);
-  chains.placement = arrays.take<int32_t>("placement", count * s.layers);
-  chains.makespan = arrays.take<double>("makespan", count);
-  chains.forth = arrays.take<double>("forth", times);
-  chains.back = arrays.take<double>("back", times);
-  chains.load = arrays.take<int64_t>("load", count * s.links);
-  chains.outgoing = arrays.take<int64_t>("outgoing", sets);
-  chains.incoming = arrays.take<int64_t>("incoming", sets);
-  chains.crossing = arrays.take<int64_t>("crossing", count * s.edge_words);
-  chains.cursor = arrays.take<int32_t>("cursor", count * s.links);
-  return chains;
+Travels take_travels(Arrays& arrays, const Strategies& s, int64_t chains) {
+  Travels travels{};
+  const int64_t times = chains * s.edges * s.servers, sets = chains * s.servers * s.edge_words;
+  travels.forth = arrays.take<double>("forth", times);
+  travels.back = arrays.take<double>("back", times);
+  travels.load = arrays.take<int64_t>("load", chains * s.links);
+  travels.outgoing = arrays.take<int64_t>("outgoing", sets);
+  travels.incoming = arrays.take<int64_t>("incoming", sets);
+  travels.crossing = arrays.take<int64_t>("crossing", chains * s.edge_words);
+  travels.cursor = arrays.take<int32_t>("cursor", chains * s.links);
+  return travels;
 }
 
 Step to_step(const std::string& step) {
@@ -108,16 +104,23 @@ class Steps {
   Kernel kernel_;
 };
 
-struct Buckets {
-  double first_bytes, bytes;
+struct Settings {
+  double first_bucket_bytes, bucket_bytes, unit;
+  int64_t budget;
+  int32_t threads;
 };
 
-void take_steps(Arrays& arrays, StepBatch& batch, int64_t servers, Buckets buckets, double unit) {
+void take_steps(Arrays& arrays, StepBatch& batch, int64_t servers, const Settings& settings) {
   batch.strategies = take_strategies(arrays, servers);
-  batch.strategies.first_bucket_bytes = buckets.first_bytes;
-  batch.strategies.bucket_bytes = buckets.bytes;
-  batch.strategies.unit = unit;
+  batch.strategies.first_bucket_bytes = settings.first_bucket_bytes;
+  batch.strategies.bucket_bytes = settings.bucket_bytes;
+  batch.strategies.unit = settings.unit;
+  batch.budget = settings.budget;
+  batch.threads = settings.threads;
   const int64_t chains = arrays.size("makespan");
+  batch.chains = static_cast<int32_t>(chains);
+  batch.placement = arrays.take<int32_t>("placement", chains * batch.strategies.layers);
+  batch.makespan = arrays.take<double>("makespan", chains);
   batch.layer = arrays.take<int32_t>("layer", chains);
   batch.choice = arrays.take<int32_t>("choice", chains);
   batch.limit = arrays.take<double>("limit", chains);
@@ -130,10 +133,8 @@ Steps<StrategyBatch> strategies(const py::dict& named, int64_t servers, double f
                                 double unit, int64_t budget, int32_t threads) {
   Arrays arrays(named);
   StrategyBatch batch{};
-  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes}, unit);
-  batch.chains = take_chains(arrays, batch.strategies);
-  batch.budget = budget;
-  batch.threads = threads;
+  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes, unit, budget, threads});
+  batch.travels = take_travels(arrays, batch.strategies, batch.chains);
   Steps<StrategyBatch>::Kernel kernel = cpu::strategies;
   [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
 #ifdef TOPOFLOW_CUDA
@@ -158,26 +159,15 @@ Ways take_ways(Arrays& arrays, const Strategies& s, int32_t most, int32_t coflow
   return ways;
 }
 
-Coflows take_coflows(Arrays& arrays, const Strategies& s) {
-  Coflows coflows{};
-  const int64_t count = arrays.size("makespan");
-  coflows.chains = static_cast<int32_t>(count);
-  coflows.placement = arrays.take<int32_t>("placement", count * s.layers);
-  coflows.makespan = arrays.take<double>("makespan", count);
-  coflows.load = arrays.take<int64_t>("load", count * s.layers * 2 * s.links);
-  return coflows;
-}
-
 Steps<ContentionBatch> contention(const py::dict& named, int64_t servers, double first_bucket_bytes,
                                   double bucket_bytes, double unit, int64_t budget, int32_t threads, int32_t most,
                                   int32_t coflows) {
   Arrays arrays(named);
   ContentionBatch batch{};
-  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes}, unit);
+  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes, unit, budget, threads});
   batch.ways = take_ways(arrays, batch.strategies, most, coflows);
-  batch.coflows = take_coflows(arrays, batch.strategies);
-  batch.budget = budget;
-  batch.threads = threads;
+  const int64_t chains = batch.chains, layers = batch.strategies.layers, links = batch.strategies.links;
+  batch.load = arrays.take<int64_t>("load", chains * layers * 2 * links);
   Steps<ContentionBatch>::Kernel kernel = cpu::contention;
   [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
 #ifdef TOPOFLOW_CUDA

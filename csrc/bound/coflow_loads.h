@@ -15,8 +15,8 @@ namespace topoflow::BACKEND {
 class CoflowLoads : public Placement {
  public:
   HD CoflowLoads(const ContentionBatch& batch, int32_t chain)
-      : Placement(batch.strategies, batch.coflows.placement + int64_t{chain} * batch.strategies.layers),
-        load_(batch.coflows.load + int64_t{chain} * batch.strategies.layers * 2 * batch.strategies.links) {}
+      : Placement(batch, chain),
+        load_(batch.load + int64_t{chain} * batch.strategies.layers * 2 * batch.strategies.links) {}
 
   // [L] of what travels into the layer, or `back`.
   DEVICE int64_t* load(int32_t layer, bool back) const { return load_ + (int64_t{layer} * 2 + back) * s_.links; }
@@ -44,8 +44,10 @@ class CoflowLoads : public Placement {
     load_layer(team, layer, 1);
   }
 
-  // Memory that one team needs to undo a change, if one of a layer changes at most so many coflows.
-  HD static int64_t kept_numbers(const Strategies& s, int32_t coflows) { return int64_t{2} * coflows * s.links; }
+  // Memory that one team needs to undo a change.
+  HD static int64_t kept_numbers(const ContentionBatch& batch) {
+    return int64_t{2} * batch.ways.coflows * batch.strategies.links;
+  }
 
   // As if it had while f is called.
   template <class F>

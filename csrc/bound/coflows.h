@@ -25,16 +25,9 @@ struct Ways {
   const double* ring_busy;      // [J] s/B that it needs of the link
 };
 
-struct Coflows {
-  int32_t chains;
-  int32_t* placement;  // [C, Y] choice of each layer
-  double* makespan;    // [C] s
-  int64_t* load;       // [C, Y, 2, L] 1/unit B that a layer's coflows forth and back put on links
-};
-
 struct ContentionBatch : StepBatch {
   Ways ways;
-  Coflows coflows;
+  int64_t* load;  // [C, Y, 2, L] 1/unit B that a layer's coflows forth and back put on links
 };
 
 namespace cpu {

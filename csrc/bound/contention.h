@@ -20,8 +20,8 @@ namespace topoflow::BACKEND {
 
 class Contention {
  public:
-  HD Contention(const Strategies& strategies, const Ways& ways, const CoflowLoads& loads, double* memory)
-      : s_(strategies), ways_(ways), loads_(loads) {
+  HD Contention(const ContentionBatch& batch, const CoflowLoads& loads, double* memory)
+      : s_(batch.strategies), ways_(batch.ways), loads_(loads) {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
     for (double** times : {&clock_, &update_, &left_}) *times = take(memory, n);
@@ -32,8 +32,9 @@ class Contention {
   }
 
   // Numbers that one team keeps.
-  HD static int64_t numbers(const Strategies& s, const Ways& ways) {
-    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links + ways.most;
+  HD static int64_t numbers(const ContentionBatch& batch) {
+    const Strategies& s = batch.strategies;
+    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links + batch.ways.most;
   }
 
   // s that the all-reduces of a choice take at least if the layer has it, too.

@@ -65,26 +65,14 @@ struct Strategies {
   double unit;  // loads are counted in 1/unit B
 };
 
-// One strategy, and what is kept of it so that a change of one layer is little work. All of it but `cursor`, which only
-// says where to look first, follows from `placement`.
-struct Chains {
+enum class Step : int32_t { kBuild, kPropose, kAccept };
+
+// One step of all chains, each of which has one strategy.
+struct StepBatch {
+  Strategies strategies;
   int32_t chains;
   int32_t* placement;  // [C, Y] choice of each layer
   double* makespan;    // [C] s
-  double* forth;       // [C, E, N] s that the activations of a server's samples travel
-  double* back;        // [C, E, N] s that their gradients travel
-  int64_t* load;       // [C, L] 1/unit B
-  int64_t* outgoing;   // [C, N, V] edges whose input the server holds
-  int64_t* incoming;   // [C, N, V] edges whose layer the server holds
-  int64_t* crossing;   // [C, V] edges between layers of different choices
-  int32_t* cursor;     // [C, L] crossing that was early before
-};
-
-enum class Step : int32_t { kBuild, kPropose, kAccept };
-
-// One step of all chains.
-struct StepBatch {
-  Strategies strategies;
   Step step;
   const int32_t* layer;   // [C] what a step changes; not read by kBuild
   const int32_t* choice;  // [C]
@@ -97,8 +85,20 @@ struct StepBatch {
   int64_t stream;
 };
 
+// What is kept of a strategy so that a change of one layer is little work. All of it but `cursor`, which only says
+// where to look first, follows from the placement.
+struct Travels {
+  double* forth;      // [C, E, N] s that the activations of a server's samples travel
+  double* back;       // [C, E, N] s that their gradients travel
+  int64_t* load;      // [C, L] 1/unit B
+  int64_t* outgoing;  // [C, N, V] edges whose input the server holds
+  int64_t* incoming;  // [C, N, V] edges whose layer the server holds
+  int64_t* crossing;  // [C, V] edges between layers of different choices
+  int32_t* cursor;    // [C, L] crossing that was early before
+};
+
 struct StrategyBatch : StepBatch {
-  Chains chains;
+  Travels travels;
 };
 
 namespace cpu {

@@ -22,8 +22,8 @@ namespace topoflow::BACKEND {
 
 class StrategyBound {
  public:
-  HD StrategyBound(const Strategies& strategies, const StrategyState& state, double* memory)
-      : s_(strategies), state_(state) {
+  HD StrategyBound(const StrategyBatch& batch, const StrategyState& state, double* memory)
+      : s_(batch.strategies), state_(state) {
     const int32_t n = s_.servers;
     for (double** times : {&forward_, &backward_}) *times = take(memory, int64_t{s_.layers} * n);
     for (double** times : {&clock_, &update_}) *times = take(memory, n);
@@ -33,7 +33,8 @@ class StrategyBound {
   }
 
   // Numbers that one team keeps.
-  HD static int64_t numbers(const Strategies& s) {
+  HD static int64_t numbers(const StrategyBatch& batch) {
+    const Strategies& s = batch.strategies;
     return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + s.links;
   }
 

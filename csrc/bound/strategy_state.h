@@ -16,17 +16,16 @@ namespace topoflow::BACKEND {
 
 class StrategyState : public Placement {
  public:
-  HD StrategyState(const StrategyBatch& batch, int32_t chain)
-      : Placement(batch.strategies, batch.chains.placement + int64_t{chain} * batch.strategies.layers) {
-    const Chains& c = batch.chains;
+  HD StrategyState(const StrategyBatch& batch, int32_t chain) : Placement(batch, chain) {
+    const Travels& kept = batch.travels;
     const int64_t i = chain, times = i * s_.edges * s_.servers, sets = i * s_.servers * s_.edge_words;
-    forth_ = c.forth + times;
-    back_ = c.back + times;
-    load_ = c.load + i * s_.links;
-    outgoing_ = c.outgoing + sets;
-    incoming_ = c.incoming + sets;
-    crossing_ = c.crossing + i * s_.edge_words;
-    cursor_ = c.cursor + i * s_.links;
+    forth_ = kept.forth + times;
+    back_ = kept.back + times;
+    load_ = kept.load + i * s_.links;
+    outgoing_ = kept.outgoing + sets;
+    incoming_ = kept.incoming + sets;
+    crossing_ = kept.crossing + i * s_.edge_words;
+    cursor_ = kept.cursor + i * s_.links;
   }
 
   DEVICE const double* forth(int64_t edge) const { return forth_ + edge * s_.servers; }
@@ -70,7 +69,10 @@ class StrategyState : public Placement {
   }
 
   // Memory that one team needs to undo a change.
-  HD static int64_t kept_numbers(const Strategies& s) { return s.links + s.edges + int64_t{2} * s.edges * s.servers; }
+  HD static int64_t kept_numbers(const StrategyBatch& batch) {
+    const Strategies& s = batch.strategies;
+    return s.links + s.edges + int64_t{2} * s.edges * s.servers;
+  }
 
   // As if the layer had another choice while f is called.
   template <class F>
