@@ -148,12 +148,16 @@ class Chains:
         """The makespans [C] s if ``layer`` [C] of each chain had ``choice`` [C].
 
         Above ``limit`` (s, for all or [C]), one is only known to be that high, and below 0, nothing is worked out.
+        A proposal that is refused with a ``ValueError`` leaves the last one as it is.
         """
-        chains = len(self.first)
-        self._put("layer", _integers("layer", layer, (chains,), self.model.strategies.layers))
-        self._put("choice", _integers("choice", choice, (chains,), self.model.strategies.choices))
-        self.limit = np.array(np.broadcast_to(np.asarray(limit, np.float64), chains))
-        self._put("limit", self.limit)
+        chains, highest = len(self.first), np.asarray(limit, np.float64)
+        if highest.shape not in ((), (chains,)):
+            raise ValueError(f"limit: expected one or [{chains}], got {list(highest.shape)}")
+        layers = _integers("layer", layer, (chains,), self.model.strategies.layers)
+        choices = _integers("choice", choice, (chains,), self.model.strategies.choices)
+        self.limit = np.array(np.broadcast_to(highest, chains))
+        for name, values in (("layer", layers), ("choice", choices), ("limit", self.limit)):
+            self._put(name, values)
         self._run("propose")
         return self._numbers("proposed")
 

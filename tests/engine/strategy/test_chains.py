@@ -108,6 +108,19 @@ def test_a_proposal_above_its_limit_is_known_to_be_above_it(model: StrategyModel
     assert chains.propose(*step, -1.0).tolist() == [0.0] * 6
 
 
+def test_a_proposal_that_is_refused_leaves_the_last_one_as_it_is(model: StrategyModel) -> None:
+    chains = begin(model, 2)
+    expected = chains.placement
+    expected[:, 4] = 7
+    proposed = chains.propose([4, 4], [7, 7])
+    for layer, choice, limit in (([5, 5], [-1, 8], np.inf), ([5, 5], [8, 8], [1.0, 1.0, 1.0])):
+        with pytest.raises(ValueError, match=r"^(choice|limit): "):
+            chains.propose(layer, choice, limit)
+    chains.accept([True, True])
+    assert chains.placement.tolist() == expected.tolist()
+    assert chains.makespan.tolist() == proposed.tolist() == model.makespans(expected).tolist()
+
+
 def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., StrategyModel]) -> None:
     found = []
     for threads in (1, 2):
@@ -156,6 +169,8 @@ def test_placements_and_proposals_outside_of_what_there_is_are_refused(model: St
         chains.propose([0, layers], [0, 0])
     with pytest.raises(ValueError, match=r"^choice: must be integers, got float64$"):
         chains.propose([0, 1], [0.5, 1.0])
+    with pytest.raises(ValueError, match=r"^limit: expected one or \[2\], got \[3\]$"):
+        chains.propose([0, 1], [0, 1], [1.0, 1.0, 1.0])
     chains.propose([0, 0], [1, 1], [-np.inf, np.inf])
     with pytest.raises(ValueError, match=r"^accept: must be proposals within their limits, got \[0\]$"):
         chains.accept([True, False])
