@@ -1,7 +1,7 @@
 """Path trees: paths from one server share their beginnings, paths to one server their ends.
 
     paths 0 > 1: a b    0 > 2: a c    0 > 3: a c d        tree of 0    (0) - a - b
-                                                                                      `- c - d
+                                                                               `- c - d
 
 So the fullest link of all paths from a server is found in as many steps as the tree has nodes: on 128 servers 266 with
 TopoOpt and 330 with a fat-tree, where the paths have 574 and 726 hops.
