@@ -28,7 +28,6 @@ Shapes: C chains, Y layers, K choices, N servers, L links.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +36,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Floats, Offsets
 from topoflow.engine.path_trees import path_trees
-from topoflow.engine.strategy_arrays import LARGEST, StrategyArrays
+from topoflow.engine.strategy_arrays import StrategyArrays, unit_for
 from topoflow.engine.strategy_chains import Steps, StrategyModel
 from topoflow.fabric.base import Fabric
 
@@ -53,7 +52,7 @@ class Contention(StrategyModel):
         arrays = strategies.arrays
         slowness = 1 / fabric.bandwidth  # [L] s/B
         busy = arrays["ring_share"] * slowness[arrays["ring_link"]]
-        unit = _unit(arrays["edge_bytes"], fabric.servers)
+        unit = unit_for(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
         trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], fabric.servers)
         self.most = int(np.diff(trees["tree"]).max())
         latency = arrays["latency"]
@@ -81,9 +80,3 @@ def _largest(values: Floats, offsets: Offsets) -> Floats:
     """The largest of each row, 0 where there is none."""
     rows = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
     return np.array([values[first:end].max(initial=0.0) for first, end in rows])
-
-
-def _unit(edge_bytes: Floats, servers: int) -> float:
-    """The largest power of two with which no load that a placement can have overflows."""
-    most = servers * float(edge_bytes.sum())
-    return 2.0 ** (LARGEST - math.ceil(math.log2(max(most, 1.0))))

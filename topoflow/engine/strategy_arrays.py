@@ -69,7 +69,7 @@ def strategy_arrays(
     table = _Table.of(paths)
     arrays |= _network(table, path, fabric.links)
     arrays |= _groups(groups, table, workload.gpu.local_bandwidth)
-    unit = _unit(arrays, fabric.servers)
+    unit = unit_for(_most(arrays, fabric.servers))
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
     return StrategyArrays(arrays, fabric.servers, unit)
 
@@ -241,10 +241,14 @@ def _on_links(table: _Table, path: Ints, share: Floats, waits: Floats) -> tuple[
     return link.astype(np.int64), np.bincount(at, weights=crossing, minlength=len(link)).astype(np.float64), wait
 
 
-def _unit(arrays: Mapping[str, Array], servers: int) -> float:
-    """The largest power of two with which no load that a placement can have overflows."""
+def _most(arrays: Mapping[str, Array], servers: int) -> float:
+    """B that all layers of a placement put on a link, at most."""
     transfers = 2 * servers * arrays["edge_bytes"].sum()
-    most = transfers + arrays["gradient"].sum() * arrays["ring_share"].max(initial=0.0)
+    return float(transfers + arrays["gradient"].sum() * arrays["ring_share"].max(initial=0.0))
+
+
+def unit_for(most: float) -> float:
+    """The largest power of two with which no load of up to ``most`` B overflows."""
     return 2.0 ** (LARGEST - math.ceil(math.log2(max(most, 1.0))))
 
 

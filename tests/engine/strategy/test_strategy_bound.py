@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
+from topoflow.engine.contention import Contention
+from topoflow.engine.contention_reference import makespan
 from topoflow.engine.placement import place
 from topoflow.engine.strategy_bound import StrategyBound
 from topoflow.fabric.base import Demand, Fabric
@@ -23,6 +25,7 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, Workload
 
+ROWS = [[0, 1], [1, 0], [1, 1]]
 Choices = list[tuple[int, ...]]
 Draw = Callable[..., Choices]
 Job = Callable[..., tuple[Workload, Strategy, Fabric]]
@@ -127,6 +130,22 @@ def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch:
     # A slower network, 10 s each way: 0>1 2-12, B@1 12-15, 1>0 15-25, A@0 25-29. Both held by both: 2 * (1 + 2) s.
     slow = StrategyBound(model, make_switch(2, 10.0), [(0,), (0, 1)])
     assert slow.makespans([[0, 1], [1, 1]]).tolist() == pytest.approx([29, 6])
+
+
+@pytest.mark.parametrize(("parameters", "outputs"), [(0, 10**15), (10**18, 10**18)])
+def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
+    parameters: int, outputs: int, make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+) -> None:
+    """Petabytes over links of 1 B/s."""
+    size: dict[str, Any] = {"parameters": parameters, "forward_flops": 0.0, "memory_elements": 0}
+    first = Layer("A", "dense", output_elements=outputs, **size)
+    model = make_workload(first, Layer("B", "dense", output_elements=0, after=("A",), **size))
+    fabric, choices = make_switch(8, 1.0), [(0,), tuple(range(8))]
+    strategies = [Strategy("some", 8, {"A": choices[one], "B": choices[other]}) for one, other in ROWS]
+    expected = [by_tasks(lower(model, strategy), fabric, all_reduce="hierarchical") for strategy in strategies]
+    np.testing.assert_allclose(StrategyBound(model, fabric, choices).makespans(ROWS), expected, rtol=1e-9)
+    expected = [makespan(model, fabric, strategy) for strategy in strategies]
+    np.testing.assert_allclose(Contention(model, fabric, choices).makespans(ROWS), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
