@@ -12,7 +12,7 @@ from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem
-from topoflow.search.screen import Screen, screen
+from topoflow.search.screen import screen
 from topoflow.search.tempering import Tempering, begin, draw, fastest, ladder
 
 Make = Callable[..., Problem]
@@ -22,8 +22,8 @@ TINY = ("servers=2", "workload.tables=1", "workload.dense_layers=2", "workload.f
 def tempering(asked: Problem, temperature: list[float], seed: int = 0) -> Tempering:
     found = choices(asked.servers)
     built = Judge(asked, 0.0).fabric(Wiring(asked.start, 1.0))
-    unit = float(screen(asked, built, found).chains(start_of(asked)[None]).energy[0])
-    states: Screen = screen(asked, built, found)
+    states = screen(asked, built, found)
+    unit = float(states.chains(start_of(asked)[None]).energy[0])
     return Tempering(states, budget(asked.workload, found), unit * np.array(temperature), seed, 0)
 
 

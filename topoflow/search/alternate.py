@@ -143,9 +143,9 @@ class _Search:
 
     def _rewire(self, fastest: Candidate, others: list[Candidate], present: Candidate) -> list[Candidate]:
         """Candidates on networks of their own: the fastest on one for every emphasis, the others on the first."""
-        first, *more = self.settings.emphasis
-        wirings = [Wiring(fastest.strategy, first), *(Wiring(fastest.strategy, factor) for factor in more)]
-        wirings += [Wiring(other.strategy, first) for other in others if other is not fastest]
+        emphasis = self.settings.emphasis
+        wirings = [Wiring(fastest.strategy, factor) for factor in emphasis]
+        wirings += [Wiring(other.strategy, emphasis[0]) for other in others if other is not fastest]
         asked = [(wiring.strategy, wiring, self.judge.fabric(wiring)) for wiring in wirings]
         return self.judge.judge([each for each in asked if not same_wires(each[2], present.fabric)])
 
