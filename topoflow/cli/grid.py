@@ -27,9 +27,10 @@ from hydra.errors import (
     MissingConfigException,
 )
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from topoflow.cli.composer import Composer
 from topoflow.cli.hints import suggest, suggest_key
 from topoflow.units import register_resolvers
 
@@ -68,11 +69,12 @@ def grid(
                 values.setdefault(key, set()).add(value)
         varying = {key for key, seen in values.items() if len(seen) > 1}
         composed = []
+        composer = Composer(config)
         for done, overrides in enumerate(points):
             progress(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose(config, [*own, *overrides], Point(swept, {}, {}, by_default), check))
+            composed.append(_compose(composer, [*own, *overrides], Point(swept, {}, {}, by_default), check))
         progress(len(points), len(points))
         return composed
 
@@ -106,27 +108,14 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
     return parser
 
 
-def _compose(name: str, overrides: list[str], point: Point, check: Check) -> Point:
-    """``point`` with the choices and the configuration of the file ``name``."""
-    with one_line(overrides, name):
-        config = _composed(name, overrides)
-        choices = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
-        OmegaConf.set_readonly(config, False)
-        OmegaConf.set_struct(config, False)
-        config.pop("hydra")
+def _compose(composer: Composer, overrides: list[str], point: Point, check: Check) -> Point:
+    """``point`` with its choices and its configuration."""
+    with one_line(overrides, composer.name):
+        config, choices = composer.compose(overrides)
         check({str(key): config[key] for key in config})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         return dataclasses.replace(point, choices=choices, config=typing.cast("dict[str, typing.Any]", resolved))
-
-
-def _composed(name: str, overrides: list[str]) -> DictConfig:
-    try:
-        return compose(name, overrides=overrides, return_hydra_config=True)
-    except ValueError as error:
-        if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
-            raise ValueError(f"{' '.join(overrides)}: {error}") from error
-        raise
 
 
 def build(point: Point, group: str) -> typing.Any:

@@ -1,0 +1,45 @@
+"""What is kept between points changes none of them."""
+
+from __future__ import annotations
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from topoflow.cli.composer import Composer
+from topoflow.units import register_resolvers
+
+POINTS = [
+    ["fabric=ring"],
+    ["fabric=ring", "bandwidth_gbps=25", "fabric.degree=2"],
+    ["fabric=fat_tree", "fabric.oversubscription=2", "workload=bert", "gpu=a100"],
+    ["fabric=ring", "+fabric.note={a: 1}"],
+    ["fabric=fat_tree", "fabric={radix: 8}", "workload=dlrm", "~seed"],
+    ["workload.tables=3", "fabric=ring", "hydra.job.name=other"],
+    ["fabric=ring"],
+]
+
+
+def test_a_point_is_what_hydra_composes_whatever_was_composed_before() -> None:
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        composer = Composer("compare")
+        for overrides in POINTS:
+            config, choices = composer.compose(overrides)
+            whole = compose("compare", overrides=overrides, return_hydra_config=True)
+            assert choices == {group: str(option) for group, option in whole.hydra.runtime.choices.items()}
+            OmegaConf.set_struct(whole, False)
+            whole.pop("hydra")
+            assert OmegaConf.to_container(config) == OmegaConf.to_container(whole)
+            assert list(config) == list(whole)
+
+
+@pytest.mark.parametrize("wrong", [["fabric=none_such"], ["no_such_key=1"], ["fabric.no_such_key=1"], ["~no_such_key"]])
+def test_what_hydra_refuses_is_refused(wrong: list[str]) -> None:
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        with pytest.raises(Exception) as ours:  # noqa: PT011
+            Composer("compare").compose(wrong)
+        with pytest.raises(Exception) as theirs:  # noqa: PT011
+            compose("compare", overrides=wrong)
+        assert (ours.type, str(ours.value)) == (theirs.type, str(theirs.value))
