@@ -67,6 +67,16 @@ def test_circuits_that_serve_the_demand_are_left_alone() -> None:
     assert ran.reconfigurations == 0
 
 
+def test_rounding_does_not_choose_between_demands_that_are_alike() -> None:
+    how = ring_of_three().reconfiguration
+    assert how is not None
+    even, none = np.full((16, 16), 1e9), np.zeros((16, 16), np.int64)
+    noise = 1 + np.random.default_rng(0).uniform(-1e-15, 1e-15, even.shape)
+    expected = reconfigure._other_circuits(even, none, 2, how)
+    np.testing.assert_array_equal(reconfigure._other_circuits(even * noise, none, 2, how), expected)
+    assert (reconfigure._other_circuits(even * (1 + 1e6 * (noise - 1)), none, 2, how) != expected).any()
+
+
 def test_what_begins_between_two_looks_waits_for_the_next() -> None:
     # 0 -> 2 is ready at 1.2 s, after the look at 1 s that found nothing to do: look at 2 s, circuit from 2.5 s.
     ran = run(ring_of_three(), Compute(1.2, 0), Transfer(100, 0, 2, (0,)))

@@ -93,9 +93,17 @@ def _other_circuits(demand: Matrix, there: Counts, degree: int, how: Reconfigura
     """None: there is no demand, or the circuits that are ``there`` are those for it."""
     if not demand.any():
         return None
+    demand = _rounded(demand)
     circuits = choose_circuits(demand, degree, how.discount)
     circuits = connect(circuits, demand) if how.forwarding else circuits
     return circuits if (circuits != there).any() else None
+
+
+def _rounded(demand: Matrix) -> Matrix:
+    """To 30 bits: what flows alike have left differs by rounding, which is not to choose between them."""
+    share, exponent = np.frexp(demand)
+    rounded: Matrix = np.ldexp(np.rint(np.ldexp(share, 30)), exponent - 30)
+    return rounded
 
 
 def _is_matching(demand: Matrix) -> bool:
