@@ -4,10 +4,10 @@
     python benchmarks/search_walk.py chains=16 steps=250
 
 Prints ``path.metric value`` lines. The walk is that of ``topoflow search`` with its defaults, from the hybrid strategy:
-every step proposes one layer and one set of holders for each chain, rules out what it can by ``StrategyBound``, and
-estimates the rest by ``Contention``; time is wall time of all that is done for a step. On a machine that others use,
-CPU time and the fastest 20 steps are nearer to what a core does. ``estimate`` is one proposal of each chain, moving one
-table, to the estimate alone; its peer is the twin in plain Python.
+every step proposes one layer and one set of holders for each chain, estimates it by ``Contention``, and asks
+``StrategyBound`` about what the estimate would let pass; time is wall time of all that is done for a step. On a machine
+that others use, CPU time and the fastest 20 steps are nearer to what a core does. ``estimate`` is one proposal of each
+chain, moving one table, to the estimate alone; its peer is the twin in plain Python.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ takes as long as the fullest of its links needs for all bytes of the coflow on i
     alone       latency + bytes / bandwidth
     here        latency + max over its links of (bytes of the layer's transfers on the link / its capacity)
 
-An all-reduce is a coflow too, and waits on every link for the all-reduces that other groups began there before it; a
-transfer of gradients that meets all-reduces on a link gets half of it. What is computed when is as in ``lower``: layers
-in order on every server, backward in reverse, buckets of a group one after another, then the optimizer.
+An all-reduce is a coflow too, and waits on every link for what other groups, or gradients of activations, began there
+before it; gradients of activations that meet earlier ones on a link get half of it. What is computed when is as in
+``lower``: layers in order on every server, backward in reverse, buckets of a group one after another, then the
+optimizer.
 
 Every all-reduce is estimated as ``hierarchical``: a ring between the servers. For the other algorithms this is
 a worse guide, and they have no bound but ``ring`` (rank correlation with ``fluid``, a DLRM on 8 servers: hierarchical
