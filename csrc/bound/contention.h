@@ -57,12 +57,6 @@ class Contention {
   }
 
  private:
-  HD static double* take(double*& memory, int64_t numbers) {
-    double* const start = memory;
-    memory += numbers;
-    return start;
-  }
-
   DEVICE double* done(int32_t layer) const { return done_ + int64_t{layer} * s_.servers; }
   DEVICE double* awaited(int32_t layer) const { return awaited_ + int64_t{layer} * s_.servers; }
 
@@ -214,8 +208,8 @@ class Contention {
   double *update_, *left_;             // [N] s of the optimizer; of all that comes behind the forward passes
   double *size_, *opened_, *reduced_;  // [K] B in the open bucket; whether there was one; s, the latest bucket
   double* bucket_;                     // [Y] B
-  double *busy_, *free_;               // [L] s of a coflow on a link; s, when its all-reduces so far are over
-  double* longest_;                    // [T] s
+  double *busy_, *free_;               // [L] s of a coflow on a link; s, when it has moved all gradients so far
+  double* longest_;                    // [most] s
 };
 
 }  // namespace topoflow::BACKEND

@@ -80,6 +80,13 @@ class Placement {
   int32_t* placement_;
 };
 
+// The first so many numbers of a team's memory, which then begins behind them.
+HD double* take(double*& memory, int64_t numbers) {
+  double* const start = memory;
+  memory += numbers;
+  return start;
+}
+
 // The largest of n numbers, none of them negative; 0 if there is none.
 template <class F>
 DEVICE double latest(const Team& team, int32_t n, const F& f) {

@@ -61,12 +61,6 @@ class StrategyBound {
   }
 
  private:
-  HD static double* take(double*& memory, int64_t numbers) {
-    double* const start = memory;
-    memory += numbers;
-    return start;
-  }
-
   DEVICE void forward(const Team& team, int32_t layer) const {
     for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
       if (state_.crosses(edge))
