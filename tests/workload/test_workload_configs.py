@@ -11,7 +11,7 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
 from topoflow.units import register_resolvers
-from topoflow.workload.base import Workload
+from topoflow.workload.base import Layer, Workload
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 RECORDED = ("captured", "taskgraph")
@@ -70,3 +70,8 @@ def test_a_batch_and_a_server_are_what_was_asked(model: str) -> None:
     workload = build(model, batch_per_gpu=3, gpus_per_server=2)
     assert workload.batch_per_server == 6
     assert workload.parameters == build(model).parameters
+
+
+def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
+    with pytest.raises(ValueError, match=r"^layer E\.memory_elements: must be at least the 9 output_elements .* got 8$"):
+        Layer("E", "table", 10, 1.0, 9, 8, sparse=True)

@@ -49,6 +49,9 @@ class Layer:
     def __post_init__(self) -> None:
         for field in ("parameters", "forward_flops", "output_elements", "memory_elements"):
             check_not_negative(f"layer {self.name}.{field}", getattr(self, field))
+        if self.sparse and self.memory_elements < self.output_elements:  # it writes those, and reads rows for them
+            law = f"must be at least the {self.output_elements} output_elements of a sparse layer"
+            raise ValueError(f"layer {self.name}.memory_elements: {law}, got {self.memory_elements}")
 
 
 @dataclass(frozen=True)
