@@ -73,5 +73,5 @@ def test_a_batch_and_a_server_are_what_was_asked(model: str) -> None:
 
 
 def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
-    with pytest.raises(ValueError, match=r"^layer E\.memory_elements: must be at least the 9 output_elements .* got 8$"):
+    with pytest.raises(ValueError, match=r"^layer E\.memory_elements: must be at least the 9 output_elements"):
         Layer("E", "table", 10, 1.0, 9, 8, sparse=True)
