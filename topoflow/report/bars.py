@@ -1,4 +1,4 @@
-"""Iteration time of every world, and what of it is not hidden by computation."""
+"""Iteration time of every world, and for how much of it the busiest server does not compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Group = tuple[Outcome, ...]  # one job at one bandwidth, fastest first
 
 
 def draw(report: Report) -> Figure:
-    """Horizontal bars, one panel per job: computing time, then the time that only the network takes."""
+    """Horizontal bars, one panel per job: the busiest server's computing time, then what it does not compute."""
     jobs = report.jobs[:JOBS]
     shown = [_groups(job, MOST // len(jobs)) for job in jobs]
     bars = [sum(map(len, groups)) for groups in shown]
@@ -34,7 +34,7 @@ def draw(report: Report) -> Figure:
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),
-            Patch(color=EXPOSED, label="added by the network"),
+            Patch(color=EXPOSED, label="not computing (transfers, pipeline bubbles)"),
         ],
         loc="outside lower center",
         ncols=2,

@@ -58,7 +58,8 @@ COLUMNS = {
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
     "compute_time": "seconds that the busiest server computes in one step",
-    "network_time": "seconds of the step that computation does not hide: iteration_time - compute_time",
+    "network_time": "seconds that this server does not compute: iteration_time - compute_time; transfers that are not "
+    "hidden and, in a pipeline, waiting for other stages",
     "bandwidth_tax": "bytes sent by servers, relayed ones included, over bytes asked for; 1 if no server relays",
     "path_length_mean": "links between two servers, mean over all ordered pairs",
     "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",

@@ -39,7 +39,7 @@ def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1),
         Cell("computing", lambda outcome, _: human(outcome.row.compute_time, "s"), spare=2),
-        Cell("network adds", lambda outcome, _: human(outcome.row.network_time, "s")),
+        Cell("not computing", lambda outcome, _: human(outcome.row.network_time, "s")),
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
