@@ -50,6 +50,14 @@ def test_hosts_are_the_given_ones_else_the_files_else_all_in_order(tmp_path: Pat
     assert build(write(tmp_path / "bare.json", {"links": PAIR}), 3).nodes == ("switch", "a", "b")
 
 
+def test_nodes_that_may_be_switches_are_not_taken_for_servers(tmp_path: Path) -> None:
+    file = write(tmp_path / "bare.json", {"links": PAIR})
+    law = f"fabric.hosts: must say which of the 3 nodes of {file} are the 2 servers"
+    for hosts in (None, []):
+        with pytest.raises(ValueError, match=re.escape(law)):
+            build(file, 2, hosts)
+
+
 def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
     lines = ["dst,src,latency,bandwidth", *(f"{r['dst']}, {r['src']},{r['latency']},{r['bandwidth']}" for r in PAIR)]
     one = build(write(tmp_path / "n.csv", "\n".join(lines)), 2, ["a", "b"])

@@ -50,9 +50,10 @@ class Links:
         a,b,12.5e9,1e-6
 
     A link is one direction; both directions are two rows. Bandwidth is B/s, latency s. The endpoints of the
-    traffic are ``hosts``, else the file's "servers", else all nodes in order of appearance; server i is the
-    i-th of them. Every node forwards; flows are hashed over all shortest paths. The bill counts, at
-    every node and speed, as many ports (with a transceiver each) as it has links in or out, whichever is more.
+    traffic are ``hosts``, else the file's "servers", else all nodes in order of appearance, if they are as many as
+    the servers; server i is the i-th of them. Every node forwards; flows are hashed over all shortest
+    paths. The bill counts, at every node and speed, as many ports (with a transceiver each) as it has links in or out,
+    whichever is more.
     """
 
     file: str
@@ -64,6 +65,9 @@ class Links:
         hosts = self._hosts(links)
         if len(hosts) < servers:
             raise ValueError(f"{self.file}: must have a host for each of {servers} servers, got {len(hosts)}")
+        if len(hosts) > servers and not (self.hosts or links.servers):  # the first may as well be switches
+            which = f"which of the {len(hosts)} nodes of {self.file} are the {servers} servers"
+            raise ValueError(f"fabric.hosts: must say {which}, as in fabric.hosts=[a,b], got none")
         order = list(dict.fromkeys([*hosts[:servers], *links.nodes]))
         place = {name: node for node, name in enumerate(order)}
         renumber = np.array([place[name] for name in links.nodes], dtype=np.int32)
