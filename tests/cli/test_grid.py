@@ -64,6 +64,19 @@ def test_points_know_what_was_swept() -> None:
     assert seen[-1] == (2, 2)
 
 
+@pytest.mark.parametrize("config", ["compare", "search"])
+def test_circuits_are_built_for_what_the_all_reduce_runs_on(config: str) -> None:
+    swept = "all_reduce=ring,hierarchical,halving_doubling,double_binary_tree,hierarchical_tree"
+    built = [
+        [
+            point.config["fabric"]["collective"]
+            for point in grid(["fabric=topoopt", swept, *given], lambda _: None, lambda *_: None, config)
+        ]
+        for given in ([], ["fabric.collective=ring"])
+    ]
+    assert built == [["ring"] * 3 + ["double_binary_tree"] * 2, ["ring"] * 5]
+
+
 def test_equal_points_have_different_names() -> None:
     point = Point({}, {"fabric": "ring"}, {})
     assert unique_names([point, point]) == ["ring", "ring (2)"]
