@@ -127,7 +127,7 @@ class IterationTime:
             self.title,
             parts,
             Axis(self.x_label, log=self.x_log),
-            Axis("time of one iteration [s]" if self.y_log else "time of one iteration", "s", log=self.y_log),
+            Axis("time of one iteration", "s", log=self.y_log),
         )
         caption = f"Time of one training iteration; lower is better. After {self.source}."
         return [Picture("iteration_time.png", caption, png(figure))]
