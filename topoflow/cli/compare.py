@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Compose, build, simulate, print; then write, if there is an ``out``."""
     with Stages() as stages:
         points = grid(arguments.overrides, check, stages.stage("composing"))
-        out = output(points)
+        out = output(points, "compare")
         builder = Builder()
         built = builder.build(points, stages.stage("placing"))
         ran = simulate(built, stages.stage("simulating"))
@@ -128,8 +128,8 @@ def _tell(progress: Callable[[int, int], None], earlier: int, total: int, done: 
     progress(earlier + done, total)
 
 
-def output(points: Sequence[Point]) -> Path | None:
-    """The one folder to write to. Raises ``ValueError`` when there are several or it cannot be one."""
+def output(points: Sequence[Point], verb: str) -> Path | None:
+    """The one folder for ``verb`` to write to. Raises ``ValueError`` when there are several or it cannot be one."""
     outs = {str(point.config["out"]): point.config["out"] for point in points}
     if len(outs) > 1:
         raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
@@ -138,7 +138,7 @@ def output(points: Sequence[Point]) -> Path | None:
         return None
     if not name or isinstance(out, list | dict):
         raise ValueError(f"out: must be the name of a folder, got {out!r}")
-    check_folder(Path(name))
+    check_folder(Path(name), verb)
     return Path(name)
 
 

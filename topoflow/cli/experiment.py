@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Compose, measure what is not stored yet, write, print."""
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
-    check_folder(out)
+    check_folder(out, "experiment")
     stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with Stages() as stages:

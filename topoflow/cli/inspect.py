@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> None:
     """Load, count, print, draw."""
     if arguments.out is not None:
-        check_folder(arguments.out)
+        check_folder(arguments.out, "inspect")
     trace = load(arguments.trace)
     summary = summarize(trace)
     text = json.dumps(summary.as_json(), indent=2, allow_nan=False)

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     command = shlex.join(["topoflow", "search", *arguments.overrides])
     with Stages() as stages:
         points = grid(arguments.overrides, check, stages.stage("composing"), CONFIG)
-    out = compare.output(points)
+    out = compare.output(points, "search")
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)
     for each in searches:

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     settings = parse(arguments.settings)
     if "out" in settings:
-        check_folder(Path(settings["out"]))
+        check_folder(Path(settings["out"]), "simulate")
     with named(settings):
         file = read(Path(settings["world"]))
     merge = float(settings.get("fluid.merge", 0))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+WRITTEN_BY = {  # files of a folder without a result.json, and the verb that leaves them
+    "plan.json": "search",
+    "checkpoint.npz": "search",
+    "checkpoint.jsonl": "experiment",
+    "flows.csv": "simulate",
+    "inspect.json": "inspect",
+}
 
-def check_folder(out: Path) -> None:
-    """Raise ``ValueError`` when ``out`` cannot become a folder; called before long work."""
+
+def check_folder(out: Path, verb: str | None = None) -> None:
+    """Raise ``ValueError`` when ``out`` cannot become a folder; called before long work.
+
+    With the ``verb`` that is to write there, also when the folder has the files of another, as some would be replaced
+    and the rest stay.
+    """
     absolute = Path(os.path.abspath(out))
     there = next(path for path in (absolute, *absolute.parents) if path.exists())
     if not there.is_dir():
@@ -20,6 +33,21 @@ def check_folder(out: Path) -> None:
             pass
     except OSError as error:
         raise ValueError(f"out: must be a folder that can be written, got {out} ({error.strerror})") from error
+    other = _written_by(out)
+    if verb is not None and other not in (None, verb):
+        law = f"must be a new folder or one of an earlier `topoflow {verb}`"
+        raise ValueError(f"out: {law}, got {out} with the result of `topoflow {other}`")
+
+
+def _written_by(out: Path) -> str | None:
+    """The verb whose result a folder has."""
+    try:
+        words = str(json.loads((out / "result.json").read_text(encoding="utf-8"))["command"]).split()
+    except (OSError, ValueError, KeyError, TypeError):  # no result, or one that is not ours
+        words = []
+    if len(words) > 1 and words[0] == "topoflow":
+        return words[1]
+    return next((verb for name, verb in WRITTEN_BY.items() if (out / name).exists()), None)
 
 
 @contextmanager

@@ -1,0 +1,62 @@
+"""A folder is of one verb: what another would leave beside its files, or replace, is refused before it is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = ("servers=2", "workload.tables=2", "workload.rows=1000")
+WRITERS = {
+    "compare": ("fabric=ring", *SMALL),
+    "search": ("search.proposals=0", "search.rounds=1", *SMALL),
+    "experiment": ("topoopt_fig14", "servers=4", "workload.tables=4"),
+    "simulate": (f"world={EXAMPLES / 'two_flows.json'}",),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One that each verb has written."""
+    made = {verb: tmp_path_factory.mktemp("out") / verb for verb in WRITERS}
+    for verb, out in made.items():
+        assert main([verb, *WRITERS[verb], f"out={out}"]) == 0
+    return made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_the_result_of_another_verb_is_left_alone(
+    verb: str, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for other, out in folders.items():
+        if other == verb:
+            continue
+        before = contents(out)
+        assert main([verb, *WRITERS[verb], f"out={out}"]) == 2
+        law = f"out: must be a new folder or one of an earlier `topoflow {verb}`"
+        assert capsys.readouterr().err == f"topoflow {verb}: {law}, got {out} with the result of `topoflow {other}`\n"
+        assert contents(out) == before
+
+
+def test_a_search_that_was_stopped_keeps_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "checkpoint.npz").write_bytes(b"")
+    assert main(["compare", *WRITERS["compare"], f"out={tmp_path}"]) == 2
+    assert "with the result of `topoflow search`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_the_result_of_the_same_verb_is_replaced(verb: str, folders: dict[str, Path]) -> None:
+    assert main([verb, *WRITERS[verb], f"out={folders[verb]}"]) == 0
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"command": 3}', "mine"])
+def test_a_result_that_is_not_of_topoflow_is_no_verbs(content: str, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(content)
+    assert main(["simulate", *WRITERS["simulate"], f"out={tmp_path}"]) == 0
