@@ -14,8 +14,11 @@ from topoflow.search.alternate import search
 
 
 def reported(*arguments: str) -> SearchReport:
-    sizes = ["workload.tables=6", "workload.rows=1000", "search.proposals=0"]
-    (point,) = grid([*sizes, *arguments], check, lambda done, total: None, CONFIG)
+    return searched("workload.tables=6", "workload.rows=1000", "search.proposals=0", *arguments)
+
+
+def searched(*arguments: str) -> SearchReport:
+    (point,) = grid(list(arguments), check, lambda done, total: None, CONFIG)
     one = _search("search", point, None)
     return report(one.problem, search(one.problem, one.settings), "")
 
@@ -28,20 +31,32 @@ def test_what_is_sent_is_the_same_on_every_network(how: str) -> None:
     assert np.all(np.diag(found.after.demand) == 0)
 
 
-def test_a_ring_in_its_own_order_sends_to_the_next_and_rings_of_the_network_to_each_of_theirs() -> None:
+def test_all_reduces_go_over_the_rings_of_the_network_before_and_after() -> None:
+    """What was simulated is shown: where nothing faster was found, the same twice."""
     found = reported("servers=6", "search.rounds=1", "strategy=data_parallel")
     number = np.arange(6)
     steps = (number[None] - number[:, None]) % 6
-    assert found.sends == ("one ring for each all-reduce", "all-reduces over the rings of the network")
-    assert set(steps[found.before.demand > 0]) == {1}
-    assert set(steps[found.after.demand > 0]) == {1, 5}
+    assert found.sends == ("all-reduces over the rings of the network",) * 2
+    assert set(steps[found.before.demand > 0]) == {1, 5}
+    assert np.array_equal(found.before.demand, found.after.demand)
+    assert found.wired_otherwise == ""
     assert found.orders == [("0-5", "4 rings: +1 (2 times), +5 (2 times)")]
 
 
 def test_trees_send_along_their_edges_and_are_called_trees() -> None:
     found = reported("servers=6", "search.rounds=1", "strategy=data_parallel", "all_reduce=hierarchical_tree")
-    assert found.sends == ("one pair of trees for each all-reduce", "all-reduces over the trees of the network")
+    assert found.sends == ("all-reduces over the trees of the network",) * 2
     (orders,) = found.after.fabric.trees.values()
     edges = {edge for order in orders for up in tree_edges(order, 1) for edge in (up, up[::-1])}
     assert set(zip(*map(np.ndarray.tolist, np.nonzero(found.after.demand)), strict=True)) == edges
     assert all("tree" in text and "ring" not in text for _, text in found.orders)
+
+
+@pytest.mark.parametrize(("how", "form"), [("double_binary_tree", "trees"), ("halving_doubling", "halving doubling")])
+def test_rings_that_are_wired_but_not_run_are_not_shown_as_the_all_reduces(how: str, form: str) -> None:
+    given = ("servers=4", "search.rounds=1", "strategy=data_parallel", f"all_reduce={how}", "fabric.collective=ring")
+    found = reported(*given)
+    ((_, orders),) = found.orders
+    assert orders == f"circuits wired as 4 rings: +1 (2 times), +3 (2 times); all-reduces go by {form}"
+    assert found.wired_otherwise == f"circuits wired as rings; all-reduces go by {form}"
+    assert not any("rings of the network" in sent for sent in found.sends)

@@ -41,7 +41,7 @@ def job(table: float, dense: float) -> Traffic:
 
 def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
     world = place(traffic, fabric, name="world")
-    return State(strategy, fabric, simulate(world), flow_matrix(world.graph, fabric))
+    return State(strategy, fabric, simulate(world), flow_matrix(world.graph, fabric), frozenset(traffic.demand()[1]))
 
 
 def strategy(**placement: tuple[int, ...]) -> Strategy:
@@ -181,6 +181,16 @@ def test_a_circuit_must_be_a_link_of_the_network(found: SearchReport) -> None:
 def test_demand_must_be_of_all_servers(found: SearchReport) -> None:
     with pytest.raises(ValueError, match=r"state.demand: expected \[n, n\] = \[8, 8\], got \[2, 2\]"):
         replace(found.after, demand=np.zeros((2, 2)))
+
+
+def test_rings_of_servers_that_do_not_all_reduce_are_not_shown_as_all_reduces(found: SearchReport) -> None:
+    """The circuits still are what they are: a network has a ring so that all of its servers are joined."""
+    assert [group for group, _ in found.orders] == ["0-7"]
+    silent = replace(found, after=replace(found.after, all_reduces=frozenset()))
+    assert silent.orders == []
+    assert silent.sends == (found.sends[0], "no all-reduces")
+    assert silent.wired_otherwise == "circuits wired as rings; nothing all-reduces"
+    assert "Nothing: no servers all-reduce with each other." in page(silent, {})
 
 
 def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched: SearchReport) -> None:

@@ -17,7 +17,7 @@ from topoflow.report.search import write_search
 from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.report.searches import write_searches
 from topoflow.search.found import Found
-from topoflow.search.judge import ideal_for
+from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem
 from topoflow.strategy.memory import memory_per_gpu
 
@@ -29,15 +29,12 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
     plan, start, best = found.plan, found.start, found.best
     memory = partial(memory_per_gpu, problem.workload)
     needed, has = memory(problem.start), problem.workload.gpu.memory
-    plain = ideal_for(start.fabric)  # without orders of its own: every all-reduce goes in the order of its group
-    before = flow_matrix(problem.place(start.traffic, plain, "before").graph, plain)
-    after = flow_matrix(best.world.graph, best.fabric)
     return SearchReport(
         workload=plan.workload,
         command=command,
         all_reduce=problem.all_reduce,
-        before=State(start.strategy, start.fabric, start.timeline, before, memory(start.strategy)),
-        after=State(best.strategy, best.fabric, best.timeline, after, memory(best.strategy)),
+        before=_state(start, memory(start.strategy)),
+        after=_state(best, memory(best.strategy)),
         bound=plan.bound,
         cost=plan.cost,
         power=plan.power,
@@ -45,6 +42,13 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
         history=_history(found),
         too_large=None if needed is None or needed <= has else TooLarge(problem.start, needed, has),
     )
+
+
+def _state(judged: Candidate, memory: float | None) -> State:
+    """What was simulated of a strategy, on the network that it was simulated on."""
+    sent = flow_matrix(judged.world.graph, judged.fabric)
+    groups = frozenset(group for group, bytes_ in judged.traffic.demand()[1].items() if bytes_ > 0)
+    return State(judged.strategy, judged.fabric, judged.timeline, sent, groups, memory)
 
 
 def _history(found: Found) -> history.History:

@@ -36,12 +36,16 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         answer=paragraphs([report.answer], "answer") + paragraphs(report.notes),
         numbers=table(("", "before", "found"), report.numbers),
         strategy=table(("layers", "where"), report.strategy, "text"),
-        orders=table(("servers", "orders"), report.orders, "text") if report.orders else paragraphs(["Nothing."]),
+        orders=table(("servers", "orders"), report.orders, "text") if report.orders else paragraphs([_nothing(report)]),
         pictures=gallery(PICTURES, images),
         went=paragraphs([report.went]),
         circuits=circuits or "This network has no optical switches.",
         command=escape(report.command),
     )
+
+
+def _nothing(report: SearchReport) -> str:
+    return "Nothing." if report.after.all_reduces else "Nothing: no servers all-reduce with each other."
 
 
 def _line(number: int, switch: Switch) -> str:

@@ -15,15 +15,18 @@ from topoflow.report.topology import Drawn, draw_networks
 def draw_found(report: SearchReport) -> Figure:
     """The network that was found."""
     found = report.after
-    network = Drawn(f"{found.fabric.name}, {found.fabric.servers} servers", found.fabric, found.timeline.link_bytes)
+    name = f"{found.fabric.name}, {found.fabric.servers} servers"
+    if report.wired_otherwise:
+        name += f"\n{report.wired_otherwise}"
+    network = Drawn(name, found.fabric, found.timeline.link_bytes)
     return draw_networks("The network that was found", [network])
 
 
 def draw_traffic(report: SearchReport) -> Figure:
     """Who sends to whom, before and after, on one colour scale."""
     before, after = report.before, report.after
-    plain, built = report.sends
-    names = (f"before: {before.strategy.name}\n{plain}", f"found: {after.strategy.name}\n{built}")
+    began, ends = report.sends
+    names = (f"before: {before.strategy.name}\n{began}", f"found: {after.strategy.name}\n{ends}")
     return draw_heat_maps("Traffic between servers", dict(zip(names, (before.demand, after.demand), strict=True)))
 
 
@@ -40,7 +43,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "topology.png",
         "The network",
         "Servers that are wired to each other stand on a circle; a line is one link, bent to the right of the way it "
-        "leads. Its colour says what it is: a circuit of a ring or of a pair of double binary trees (+p: in the order "
+        "leads. Its colour says what it is wired for: a ring or a pair of double binary trees (+p: in the order "
         "in which every p-th server is next), one of a pair that leads both ways, or a cable between two tiers of "
         "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",
         draw_found,
@@ -49,9 +52,9 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "traffic.png",
         "Who sends how much to whom, before and after",
         "Each cell is what the server of that row sends to the server of that column in one step, whichever way it "
-        "travels (as Figures 8 and 9 of TopoOpt, NSDI 2023). Before, every all-reduce goes in the order of its "
-        "servers; after, it is spread over the rings or trees that the network has for it. Full rows and columns are "
-        "servers that hold a part of the model that all others need.",
+        "travels (as Figure 9 of TopoOpt, NSDI 2023). Before is the strategy that the search began with on the network "
+        "that is built for it, as it was simulated. All-reduces are spread over the rings or trees that a network has "
+        "for them. Full rows and columns are servers that hold a part of the model that all others need.",
         draw_traffic,
         needs=lambda report: bool(report.before.demand.any() or report.after.demand.any()),
     ),

@@ -6,7 +6,7 @@ Shapes: n servers, L links.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ class State:
     fabric: Fabric
     timeline: Timeline
     demand: NDArray[np.float64]
+    all_reduces: frozenset[Group]  # servers that all-reduce with each other
     memory: float | None = None  # B that the strategy needs on the fullest GPU; None of a recorded job
 
     def __post_init__(self) -> None:
@@ -156,26 +157,64 @@ class SearchReport:
 
     @property
     def orders(self) -> list[tuple[str, str]]:
-        """(servers of an all-reduce group, the strides of its rings and pairs of trees), the largest groups first."""
+        """(servers of an all-reduce, the strides of what was built for it), the largest groups first.
+
+        A network has rings for groups that do not all-reduce, too: so that all of its servers are joined.
+        """
         fabric = self.after.fabric
         built = [("ring", *item) for item in fabric.rings.items()] + [
             ("pair of trees", *item) for item in fabric.trees.items()
         ]
+        used = [each for each in built if each[1] in self.after.all_reduces]
         rows = [
-            (servers(group), _built(what, group, of)) for what, group, of in sorted(built, key=lambda b: -len(b[1]))
+            (servers(group), self._built(what, group, of))
+            for what, group, of in sorted(used, key=lambda each: -len(each[1]))
         ]
         more = len(rows) - ROWS
         return rows if more <= 0 else [*rows[:ROWS], (f"{more} more groups", "in plan.json")]
 
+    def _built(self, what: str, group: Group, orders: Sequence[Group]) -> str:
+        """``3 rings: +1 (2 times), +5``; where all-reduces go another way, that the circuits alone are these."""
+        found = _orders(what, group, orders)
+        return (
+            found
+            if _plural(what).endswith(self._form)
+            else f"circuits wired as {found}; all-reduces go by {self._form}"
+        )
+
+    @property
+    def wired_otherwise(self) -> str:
+        """What circuits are wired as where that is for other all-reduces than the job's; "" where it is for them."""
+        fabric = self.after.fabric
+        built = {"rings": fabric.rings, "trees": fabric.trees}
+        wired = [what for what, orders in built.items() if orders]
+        if not wired or (self.after.all_reduces and self._form in wired):
+            return ""
+        runs = f"all-reduces go by {self._form}" if self.after.all_reduces else "nothing all-reduces"
+        return f"circuits wired as {' and '.join(wired)}; {runs}"
+
     @property
     def sends(self) -> tuple[str, str]:
-        """What an all-reduce is between servers where nothing was built for it, and on the network that was found."""
+        """How all-reduces go between servers, before and after."""
+        return self._sent(self.before), self._sent(self.after)
+
+    def _sent(self, state: State) -> str:
+        if not state.all_reduces:
+            return "no all-reduces"
+        orders = {"rings": state.fabric.rings, "trees": state.fabric.trees}.get(self._form)
+        if orders is None:
+            return f"all-reduces by {self._form}"
+        built = any(group in orders for group in state.all_reduces)
+        return (
+            f"all-reduces over the {self._form} of the network" if built else f"{self._form} in the order of each group"
+        )
+
+    @property
+    def _form(self) -> str:
+        """What the job's all-reduces are between servers: ``rings``, ``trees``, ``halving doubling``."""
         if self.all_reduce in ON_RINGS:
-            return "one ring for each all-reduce", _over("rings", self.after.fabric.rings)
-        if self.all_reduce in ON_TREES:
-            return "one pair of trees for each all-reduce", _over("trees", self.after.fabric.trees)
-        name = self.all_reduce.replace("_", " ")
-        return f"{name} for each all-reduce", f"{name} for each all-reduce"
+            return "rings"
+        return "trees" if self.all_reduce in ON_TREES else self.all_reduce.replace("_", " ")
 
     @property
     def went(self) -> str:
@@ -200,16 +239,15 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _over(what: str, orders: Mapping[Group, tuple[Group, ...]]) -> str:
-    return f"all-reduces over the {what} of the network" if orders else f"{what} in the order of each group"
-
-
-def _built(what: str, group: Group, orders: Sequence[Group]) -> str:
+def _orders(what: str, group: Group, orders: Sequence[Group]) -> str:
     """``3 rings: +1 (2 times), +5``"""
     times = Counter(_stride(group, order) for order in orders)
     strides = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in times.items())
-    plural = what.replace("pair", "pairs") if what.startswith("pair") else f"{what}s"
-    return f"{len(orders)} {what if len(orders) == 1 else plural}: {strides}"
+    return f"{len(orders)} {what if len(orders) == 1 else _plural(what)}: {strides}"
+
+
+def _plural(what: str) -> str:
+    return what.replace("pair", "pairs") if what.startswith("pair") else f"{what}s"
 
 
 def _stride(group: Group, order: Group) -> str:
