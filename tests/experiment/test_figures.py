@@ -209,6 +209,8 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig11", "fidelity=bound", "out=X"], "fidelity: must be left out, as figures are of whole networks"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
+        (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
+        (["topoopt_fig11", "foo=1", "out=X"], "rings, fluid, seed, out, series, search, experiment\n"),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
         (

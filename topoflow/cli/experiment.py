@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,8 @@ from rich.table import Table
 
 from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
 from topoflow.cli.grid import Point, build, check_fields, checked_parser, grid, one_line
-from topoflow.cli.keys import check
+from topoflow.cli.hints import suggest
+from topoflow.cli.keys import GROUPS, KEYS, check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.experiment.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
@@ -32,6 +33,7 @@ CHECKPOINT = "checkpoint.jsonl"
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fidelity", "fail")  # keys of a comparison
+OF_FIGURES = (*(key for key in (*GROUPS, *KEYS) if key not in NOT_OF_FIGURES), "series", "search", "experiment")
 Progress = Callable[[int, int], None]
 
 EPILOG = """\
@@ -55,7 +57,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
     parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="out=DIR, and keys of configs/compare.yaml, search.KEY"
+        "overrides",
+        nargs="*",
+        default=[],  # else argparse calls them required where there is no figure
+        metavar="KEY=VALUE",
+        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
     )
     parser.set_defaults(run=run)
 
@@ -126,19 +132,26 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:
     """Where to write, which series, and what is left for the grid. Raises ``ValueError`` where one is wrong."""
     own = {key: value for key, _, value in (argument.partition("=") for argument in arguments)}
+    _check_keys(own, experiment)
     if not own.get("out"):
         raise ValueError("out: must be given, the folder for points and figure, e.g. out=runs/figure")
     chosen = own["series"].split(",") if "series" in own else list(experiment.series)
     for series in chosen:
         if series not in experiment.series:
             raise ValueError(f"series: must be of {', '.join(experiment.series)}, got {series!r}")
-    for key in own:
-        if key.lstrip("+~").partition(".")[0] in NOT_OF_FIGURES:
-            raise ValueError(f"{key}: must be left out, as figures are of whole networks, simulated in fluid")
-        if all(key in series for series in experiment.series.values()):
-            raise ValueError(f"{key}: differs between the series of the figure; choose among them with series=NAME")
     taken = ("out=", "series=", OWN, SEARCH)
     return Path(own["out"]), chosen, [argument for argument in arguments if not argument.startswith(taken)]
+
+
+def _check_keys(keys: Iterable[str], experiment: Experiment) -> None:
+    for key in keys:
+        group = key.lstrip("+~").partition(".")[0]
+        if group in NOT_OF_FIGURES:
+            raise ValueError(f"{key}: must be left out, as figures are of whole networks, simulated in fluid")
+        if group not in OF_FIGURES:
+            raise ValueError(f"{key}: no such key{suggest(group, OF_FIGURES, '')}")
+        if all(key in series for series in experiment.series.values()):
+            raise ValueError(f"{key}: differs between the series of the figure; choose among them with series=NAME")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from topoflow.engine.blocks import RINGS
@@ -55,10 +56,12 @@ def check_job(config: Mapping[str, Any]) -> None:
     _whole("seed", config["seed"], least=0)
     for key in ("bandwidth_gbps", "latency_us"):
         value = config[key]
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        law = "not be negative" if key == "latency_us" else "be positive"
-        if not number or not value < float("inf") or not (value >= 0 if key == "latency_us" else value > 0):
-            raise ValueError(f"{key}: must {law}, got {value!r}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            raise ValueError(f"{key}: must be a finite number, got {value!r}")
+        if value < 0 or (value == 0 and key != "latency_us"):
+            raise ValueError(
+                f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
+            )
     check_among("all_reduce", config["all_reduce"], ALGORITHMS["all_reduce"])
     check_among("routing", config["routing"], ROUTINGS)
 
