@@ -199,6 +199,7 @@ def make_history() -> Callable[..., History]:
             current=best + 0.01,
             acceptance=np.full(steps * rounds, 0.25),
             rate=np.full(steps * rounds, 1000.0),
+            start=0.9,
             rounds=tuple(ends),
         )
 

@@ -25,7 +25,23 @@ def test_history_shows_every_step_and_simulation(make_history: Make) -> None:
     points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
     assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
     assert len(lines(history)["simulated candidates"]) == 4
-    assert lines(history)["best so far (simulated)"].tolist() == [[160.0, 180.0], [320.0, 180.0]]
+    best = lines(history)["start, and best so far (simulated)"]
+    assert best.tolist() == [[0.0, 900.0], [160.0, 180.0], [320.0, 180.0]]
+
+
+def test_a_start_that_is_far_slower_is_in_the_picture(make_history: Make) -> None:
+    axes = histories.draw(replace(make_history(), start=5.0)).axes[0]
+    low, high = axes.get_ylim()
+    assert low < 5 < high  # in s: the unit is of the longest
+    assert axes.get_yscale() == "log"
+
+
+def test_a_search_that_tried_nothing_has_no_history_to_draw(make_history: Make) -> None:
+    """A recorded job that every emphasis builds the same network for."""
+    nothing = {name: np.zeros(0) for name in ("proposals", "round", "best", "current", "acceptance", "rate")}
+    quiet = replace(make_history(), **nothing)
+    assert quiet.searched, "candidates were simulated"
+    assert not replace(quiet, rounds=tuple(replace(each, simulated=()) for each in quiet.rounds)).searched
 
 
 def test_rounds_with_another_topology_are_marked(make_history: Make) -> None:

@@ -76,7 +76,7 @@ def switched(found: SearchReport) -> SearchReport:
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, Demand(*traffic.demand()))
     only = state(traffic, fabric, found.after.strategy)
-    nothing = History(*(np.zeros(0) for _ in range(6)))
+    nothing = History(*(np.zeros(0) for _ in range(6)), start=only.time)
     return replace(found, before=only, after=only, circuits=(), cost=None, power=None, history=nothing)
 
 

@@ -60,6 +60,7 @@ def _history(found: Found) -> history.History:
         current=steps.current,
         acceptance=steps.acceptance,
         rate=steps.rate,
+        start=found.start.time,
         rounds=tuple(
             history.Round(each.strategies + each.topologies, each.time, each.new_strategy, each.new_topology)
             for each in steps.rounds

@@ -42,6 +42,7 @@ class History:
     current: Floats  # [H] s, of the chain at the lowest temperature, as screened
     acceptance: Floats  # [H] share of the step's proposals that were accepted
     rate: Floats  # [H] evaluations per second
+    start: float  # s, of what the search began with, as simulated
     rounds: tuple[Round, ...] = ()
 
     def __post_init__(self) -> None:
@@ -60,12 +61,17 @@ class History:
         last = [self.proposals[self.round <= number] for number in range(len(self.rounds))]
         return np.array([float(of[-1]) if len(of) else 0.0 for of in last])
 
+    @property
+    def searched(self) -> bool:
+        """Whether anything was proposed or simulated beside the start."""
+        return len(self.proposals) > 0 or any(each.simulated for each in self.rounds)
+
 
 def draw(history: History) -> Figure:
     """Above the times, below the share of proposals that were accepted."""
     figure = Figure(figsize=(9, 6.4 if len(history.proposals) else 4.6), layout="constrained")
     simulated = [time for each in history.rounds for time in (*each.simulated, each.time)]
-    times = [*history.best, *history.current, *simulated]
+    times = [history.start, *history.best, *history.current, *simulated]
     factor, unit = scale((time for time in times if np.isfinite(time)), "s")
     if len(history.proposals):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -74,7 +80,7 @@ def draw(history: History) -> Figure:
     else:
         above = below = figure.subplots()
         above.xaxis.set_major_locator(MaxNLocator(integer=True))
-        above.set_xlim(0.5, len(history.rounds) + 0.5)
+        above.set_xlim(-0.5, len(history.rounds) + 0.5)
     _draw_rounds(above, history, factor)
     above.set_ylabel(f"time of one training step [{unit}]")
     below.set_xlabel("proposals of all chains" if len(history.proposals) else "rounds")
@@ -103,14 +109,16 @@ def _draw_steps(axes: Axes, history: History, factor: float) -> None:
 
 
 def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
-    """What was simulated at the end of each round, and the best of all so far."""
+    """What was simulated at the end of each round, and the best of all so far, from the start on."""
     ends, rounds = history.ends, history.rounds
     at = [end for end, each in zip(ends, rounds, strict=True) for _ in each.simulated]
     simulated = [time / factor for each in rounds for time in each.simulated]
     axes.plot(at, simulated, linestyle="", marker="_", markersize=9, color=SIMULATED, zorder=4,
               label="simulated candidates")  # fmt: skip
-    axes.plot(ends, [each.time / factor for each in rounds], linestyle="--", linewidth=1, marker="D", markersize=6,
-              color=SIMULATED, markeredgecolor="white", zorder=5, label="best so far (simulated)")  # fmt: skip
+    best = np.array([history.start, *(each.time for each in rounds)]) / factor
+    axes.plot([0.0, *ends], best, linestyle="--", linewidth=1, marker="D", markersize=6,
+              color=SIMULATED, markeredgecolor="white", zorder=5,
+              label="start, and best so far (simulated)")  # fmt: skip
     for number, end in enumerate(ends[:NAMED] if len(ends) <= NAMED else [], start=1):
         axes.annotate(f"round {number}" if number == 1 else str(number), (end, 1), (0, 2), ha="center", va="bottom",
                       xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8)  # fmt: skip

@@ -62,11 +62,12 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "history.png",
         "How the search went",
         "Each proposal changes where one layer is held and is screened by an estimate of the time that a step takes "
-        "then, which is quick to have. At the end of a round (vertical lines) the best are simulated, and networks are "
-        "built for them. Every second round of a network without switches may be screened on an ideal switch, where "
-        "steps are quicker than those simulated. A green line is a round that ended with another topology.",
+        "then, which is quick to have. The first diamond is what the search began with, simulated. At the end of a "
+        "round (vertical lines) the best are simulated, and networks are built for them. Every second round of a "
+        "network without switches may be screened on an ideal switch, where steps are quicker than those simulated. A "
+        "green line is a round that ended with another topology.",
         lambda report: history.draw(report.history),
-        needs=lambda report: len(report.history.rounds) > 1 or len(report.history.proposals) > 0,
+        needs=lambda report: report.history.searched,
     ),
     Picture(
         "link_load.png",
