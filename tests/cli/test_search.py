@@ -83,10 +83,25 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     monkeypatch.setattr(alternate, "save", save_and_interrupt)
     capsys.readouterr()
     assert main(["search", *broken]) == 130
-    assert capsys.readouterr().err == "topoflow search: interrupted\n"
+    kept = tmp_path / "broken" / "checkpoint.npz"
+    told = f"topoflow search: interrupted; the search is kept in {kept}, the same command goes on from there\n"
+    assert capsys.readouterr().err == told
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
+    assert f"Going on from round 1, 32 proposals, in {kept}." in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
+
+
+def test_what_is_interrupted_without_a_folder_says_that_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("topoflow.cli.search.search", interrupted)
+    assert main(["search", *SMALL]) == 130
+    assert capsys.readouterr().err == "topoflow search: interrupted; nothing is kept without out=DIR\n"
+
+
+def interrupted(*arguments: Any, **named: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -43,8 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"topoflow {arguments.verb}: {one_line(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"topoflow {arguments.verb}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
+        print(f"topoflow {arguments.verb}: interrupted{stop}", file=sys.stderr)
         return 130
     return 0
 

@@ -29,6 +29,8 @@ from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show as show_search
 from topoflow.report.searches import quickest
 from topoflow.search.alternate import Tell, search
+from topoflow.search.checkpoint import key as key_of
+from topoflow.search.checkpoint import load
 from topoflow.search.found import Found
 from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
@@ -166,10 +168,28 @@ def _sends(traffic: Traffic) -> bool:
 
 
 def _find(each: Search, tell: Tell) -> Found:
-    """With ``resume=false`` a checkpoint that is there does not count."""
-    if each.checkpoint is not None and not each.point.config["resume"]:
-        each.checkpoint.unlink(missing_ok=True)
-    return search(each.problem, each.settings, progress=tell, checkpoint=each.checkpoint)
+    """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
+    path = each.checkpoint
+    if path is not None and not each.point.config["resume"]:
+        path.unlink(missing_ok=True)
+    if path is not None and path.exists():
+        there = load(path, key_of(each.problem, each.settings))
+        where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
+        print(f"Going on from {where}, {there.history.made:,} proposals, in {path}.", flush=True)
+    try:
+        return search(each.problem, each.settings, progress=tell, checkpoint=path)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(_kept(each)) from stop
+
+
+def _kept(each: Search) -> str:
+    """What goes on after Ctrl-C, and how."""
+    if each.checkpoint is None:
+        return "; nothing is kept without out=DIR"
+    if not each.checkpoint.exists():
+        return " before there was anything to keep"
+    again = "the same command" if each.point.config["resume"] else "the same command without resume=false"
+    return f"; the search is kept in {each.checkpoint}, {again} goes on from there"
 
 
 def write(

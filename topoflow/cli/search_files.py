@@ -85,7 +85,7 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "cost_usd": plan.cost,
         "power_w": plan.power,
         "chosen": chosen,
-        "proposals": int(steps.proposals[-1]) if walked else 0,
+        "proposals": steps.made,
         "acceptance": float(steps.acceptance.mean()) if walked else None,
         "evaluations_per_second": float(steps.rate[-1]) if walked else None,
         "rounds": [asdict(each) for each in steps.rounds],

@@ -43,6 +43,11 @@ class History:
         return self.steps[:, 1]
 
     @property
+    def made(self) -> int:
+        """Proposals, of all rounds."""
+        return int(self.proposals[-1]) if len(self.steps) else 0
+
+    @property
     def best(self) -> Floats:
         """[H] s, the least in the round so far, as screened."""
         return self.steps[:, 2]
