@@ -128,7 +128,7 @@ def test_a_default_fabric_that_cannot_be_built_is_left_out_and_named(
     assert result["left_out"] == [reason]
     assert "expander" not in {row["fabric"] for row in result["rows"]}
     assert main(["compare", *SMALL, "fabric=expander,ring"]) == 2
-    assert capsys.readouterr().err == f"topoflow compare: {reason.partition(': ')[2]}\n"
+    assert capsys.readouterr().err == f"topoflow compare: {reason.partition(': ')[2]} (at fabric=expander)\n"
 
 
 def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
@@ -198,6 +198,26 @@ def test_a_wrong_key_or_value_is_one_line_and_exit_code_2(
     assert message in printed.err
     assert printed.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        ("compare fabric=fat_tree,torus degree=1,2 servers=4", " (at fabric=torus,degree=1)"),
+        ("compare workload=transformer strategy=parallel strategy.tensor=1,5", " (at strategy.tensor=5)"),
+        ("compare fabric=torus degree=1 servers=4", ""),
+        ("search fabric=fat_tree,torus degree=1,2 servers=4", " (at fabric=torus,degree=1)"),
+        ("search strategy.placement={},{E0:99}", " (at strategy.placement={E0:99})"),
+    ],
+)
+def test_of_several_points_the_impossible_one_is_named(
+    command: str, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    law, at, point = line.partition(" (at ")
+    assert ": must " in law
+    assert at + point == where
 
 
 def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

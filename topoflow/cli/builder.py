@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from topoflow.cli.grid import Point, build, unique_names
+from topoflow.cli.grid import Point, at, build, unique_names
 from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
@@ -66,15 +66,16 @@ class Builder:
         built = []
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             progress(done, len(points))
-            job = self.job(point)
-            try:
-                fabric = self._fabric(point, job)
-            except ValueError as error:
-                if "fabric" not in point.by_default:
-                    raise
-                self.left_out.append(f"{name}: {error}")
-                continue
-            built.append(self._built(point, name, *self._after_failure(point, job, fabric)))
+            with at(point):
+                job = self.job(point)
+                try:
+                    fabric = self._fabric(point, job)
+                except ValueError as error:
+                    if "fabric" not in point.by_default:
+                        raise
+                    self.left_out.append(f"{name}: {error}")
+                    continue
+                built.append(self._built(point, name, *self._after_failure(point, job, fabric)))
         progress(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])

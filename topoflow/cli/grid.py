@@ -224,6 +224,18 @@ def _reason(error: BaseException) -> str:
     return "; ".join(line for line in useful if not line.startswith("Error parsing override")) or type(error).__name__
 
 
+@contextmanager
+def at(point: Point) -> Iterator[None]:
+    """Of a ``ValueError``, which of several points it is about: what was swept, as far as it was asked for."""
+    try:
+        yield
+    except ValueError as error:
+        swept = ",".join(f"{key}={value}" for key, value in point.swept.items() if key not in point.by_default)
+        if not swept:
+            raise
+        raise ValueError(f"{error} (at {swept})") from error
+
+
 def unique_names(points: Sequence[Point]) -> list[str]:
     """A name for every point: what was swept, ``fabric=fat_tree,bandwidth_gbps=25``; numbered where it repeats."""
     names = [

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from topoflow.cli import compare
 from topoflow.cli.builder import servers_of, workload_of
-from topoflow.cli.grid import Point, build, grid, numbered, unique_names
+from topoflow.cli.grid import Point, at, build, grid, numbered, unique_names
 from topoflow.cli.keys import GROUPS, check_job
 from topoflow.cli.os_errors import named, of_group
 from topoflow.cli.output import Output
@@ -91,7 +91,8 @@ def run(arguments: argparse.Namespace) -> None:
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)
     for each in searches:
-        check_possible(each, objective)
+        with at(each.point):
+            check_possible(each, objective)
     with Searches() as progress:
         answers = {each.name: _find(each, progress.search(each.name)) for each in searches}
     winners = [searches[number].name for number in chosen([one.plan for one in answers.values()], objective)]
@@ -122,15 +123,16 @@ def names(points: Sequence[Point]) -> list[str]:
 
 def _search(name: str, point: Point, out: Path | None) -> Search:
     """Objects of a point. Several searches have a folder each."""
-    settings = build(point, "search")
-    workload = workload_of(point)
-    problem = Problem(
-        workload=workload,
-        start=build(point, "strategy").place(workload, servers_of(point, workload)),
-        design=build(point, "fabric"),
-        prices=build(point, "prices"),
-        **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
-    )
+    with at(point):
+        settings = build(point, "search")
+        workload = workload_of(point)
+        problem = Problem(
+            workload=workload,
+            start=build(point, "strategy").place(workload, servers_of(point, workload)),
+            design=build(point, "fabric"),
+            prices=build(point, "prices"),
+            **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
+        )
     folder = out / name if out is not None and point.swept else out
     return Search(name, point, problem, settings, folder)
 
