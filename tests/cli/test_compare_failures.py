@@ -51,7 +51,10 @@ def test_a_table_and_a_picture_say_what_single_failures_do(tmp_path: Path, capsy
     printed = capsys.readouterr().out
     assert "When one fiber or server fails" in printed
     assert "95th percentile" in printed
-    assert "When one fiber or server fails" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "When one fiber or server fails" in page
+    assert "trains on the samples of the others" in printed.replace("\n", " ")
+    assert "trains on the samples of the others" in page
     assert (tmp_path / "failures.png").exists()
     failures = rows(tmp_path, "failures")
     assert [row["name"] for row in failures if row["what"] == "server"] == [f"server {n}" for n in range(4)]

@@ -15,6 +15,8 @@ from topoflow.engine.failures import Slowdowns
 
 HEAD = ("network", "what fails", "single failures", "median", "95th percentile", "worst", "which is", "cut off")
 
+FEWER = "After a server has failed, a step trains on the samples of the others: fewer, so that it may even be quicker."
+
 Values = NDArray[np.float64]
 
 

@@ -88,5 +88,7 @@ def _tables(report: Report) -> str:
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures.items()]
+        fewer = any(one.what == "server" for one in report.failures.values())
         parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows, 'plain')}")
+        parts.append(paragraphs([failures.FEWER] if fewer else []))
     return "".join(parts)

@@ -100,8 +100,8 @@ PICTURES: tuple[Picture[Report], ...] = (
         "failures.png",
         "What a single failure does",
         "Every fiber, or every server, fails by itself; what it carried takes another way, and a job that lost a "
-        "server goes on with the others. A curve says how many failures make a step at most so much longer: far left "
-        "is better. Where it ends below 100 %, the other failures cut a server off.",
+        "server goes on with the others, on fewer samples a step. A curve says how many failures make a step at most "
+        "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
         cdf.draw_failures,
         needs=lambda report: bool(report.failures),
     ),

@@ -113,6 +113,8 @@ def _show_failures(report: Report, console: Console) -> None:
         if _width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
+    if any(one.what == "server" for one in report.failures.values()):
+        console.print(Text(failures.FEWER))
 
 
 def show(report: Report, console: Console) -> None:
