@@ -46,7 +46,7 @@ EPILOG = """\
 A comma makes several searches; search.objective then chooses. What is stopped (Ctrl-C) goes on with the same command
 and out=DIR, and finds what it would have found. Examples:
 
-  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/plan
+  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/dlrm8
   topoflow search workload=bert servers=4 fabric=topoopt,fat_tree search.proposals=200 out=runs/bert
   topoflow search workload=transformer strategy=parallel servers=8
   topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
