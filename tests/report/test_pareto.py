@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoflow.fabric.prices import front
 from topoflow.report import pareto
-from topoflow.report.pareto import Point, front
+from topoflow.report.pareto import Point
 
 
 def test_nothing_on_the_front_is_beaten_and_everything_else_is() -> None:
     philox = np.random.Generator(np.random.Philox(key=3))
     points = [Point(str(number), *philox.integers(1, 20, 2).tolist()) for number in range(100)]
-    best = front(points)
+    best = [points[number] for number in front([point.price for point in points], [point.time for point in points])]
 
     def beats(one: Point, other: Point) -> bool:
         less = one.time <= other.time and one.price <= other.price

@@ -52,6 +52,18 @@ def _total(field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> f
     return total
 
 
+def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
+    """The numbers of those that no other beats in price or time and equals in the other, cheapest first.
+
+    Of equals the first. ``front([10, 20, 20, 30], [3, 2, 2, 2]) == [0, 1]``
+    """
+    best: list[int] = []
+    for number in sorted(range(len(prices)), key=lambda number: (prices[number], times[number])):
+        if not best or times[number] < times[best[-1]]:
+            best.append(number)
+    return best
+
+
 def _unit(tariff: Tariff, gbps: float) -> float:
     """What one component for a link of ``gbps`` costs or draws."""
     ((kind, value),) = tariff.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from topoflow.fabric.prices import front
 from topoflow.report.price import scales
 from topoflow.report.style import COLOURS, plain, scale
 from topoflow.units import check_not_negative
@@ -29,18 +30,9 @@ class Point:
         check_not_negative(f"{self.name}.price", self.price)
 
 
-def front(points: Sequence[Point]) -> list[Point]:
-    """The points that no other beats in one and equals in the other, by their price; of equals the first."""
-    best: list[Point] = []
-    for point in sorted(points, key=lambda point: (point.price, point.time)):
-        if not best or point.time < best[-1].time:
-            best.append(point)
-    return best
-
-
 def draw(points: Sequence[Point]) -> Figure:
     """The front as a staircase, its points named by numbers in the order of their price; the others in grey."""
-    best = front(points)
+    best = [points[number] for number in front([point.price for point in points], [point.time for point in points])]
     factor, seconds = scale([point.time for point in points], "s")
     each, dollars = scale([point.price for point in points], "$")
     figure = Figure(figsize=(8, 4.8 + 0.17 * min(len(best), NAMED)), layout="constrained")

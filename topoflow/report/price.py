@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from topoflow.fabric.prices import front
 from topoflow.report.base import Outcome, Report
 from topoflow.report.style import COLOURS, MARKERS, panels, plain, scale
 
@@ -16,12 +17,9 @@ MOST = 6  # jobs, one panel each
 
 def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
     """Worlds that fit in memory and that no other such world beats in both time and price, cheapest first."""
-    best: list[Outcome] = []
-    priced = [outcome for outcome in outcomes if outcome.cost is not None and outcome.fits]
-    for outcome in sorted(priced, key=lambda o: (o.cost or 0.0, o.row.iteration_time)):
-        if not best or outcome.row.iteration_time < best[-1].row.iteration_time:
-            best.append(outcome)
-    return best
+    priced = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
+    best = front([cost for cost, _ in priced], [outcome.row.iteration_time for _, outcome in priced])
+    return [priced[number][1] for number in best]
 
 
 def draw(report: Report) -> Figure:

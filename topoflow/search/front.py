@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from topoflow.fabric.prices import front
 from topoflow.search.base import Plan
 
 
@@ -19,20 +20,12 @@ def chosen(plans: Sequence[Plan], objective: str) -> list[int]:
     Raises ``ValueError`` where a plan has no price and the objective needs it.
     """
     if objective == "pareto":
-        return _front(plans)
+        return front([_priced(plan, "cost") for plan in plans], [plan.fluid for plan in plans])
     if objective == "time":
         keys = [(plan.fluid, plan.cost if plan.cost is not None else float("inf")) for plan in plans]
     else:
         keys = [(_priced(plan, objective) * plan.fluid, plan.fluid) for plan in plans]
     return [min(range(len(plans)), key=lambda number: keys[number])]
-
-
-def _front(plans: Sequence[Plan]) -> list[int]:
-    front: list[int] = []
-    for number in sorted(range(len(plans)), key=lambda number: (_priced(plans[number], "cost"), plans[number].fluid)):
-        if not front or plans[number].fluid < plans[front[-1]].fluid:
-            front.append(number)
-    return front
 
 
 def _priced(plan: Plan, name: str) -> float:
