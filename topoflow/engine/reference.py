@@ -90,44 +90,48 @@ def pause(world: World, until: float, merge: float = 0.0) -> Pause:
     return Pause(until, numbers(start, never), numbers(finish, never), numbers(begun, world.graph.bytes.tolist()))
 
 
+class _Tasks:
+    """Which tasks have begun, wait and are over; those that wait for none begin at once. Times in s."""
+
+    def __init__(self, world: World) -> None:
+        graph = world.graph
+        self.graph, self.latency = graph, world.latency.tolist()
+        self.paths, self.weights, self.limits = _paths(graph)
+        self.after = _rows(graph.after_offsets, graph.after)
+        self.followers = _followers(self.after)
+        self.pending = [len(awaited) for awaited in self.after]
+        self.start: dict[int, float] = {}
+        self.finish: dict[int, float] = {}
+        self.waiting: dict[int, float] = {}  # task -> when its wait ends
+        for task in [task for task, count in enumerate(self.pending) if count == 0]:
+            self.begin(task)
+
+    def begin(self, task: int) -> None:
+        self.start[task] = max([float(self.graph.release[task])] + [self.finish[t] for t in self.after[task]])
+        hops = zip(self.paths[task], self.weights[task], strict=True)
+        travel = sum(weight * self.latency[link] for link, weight in hops)
+        self.waiting[task] = self.start[task] + float(self.graph.delay[task]) + travel
+
+    def end(self, task: int, at: float) -> None:
+        self.finish[task] = at
+        for follower in self.followers[task]:
+            self.pending[follower] -= 1
+            if self.pending[follower] == 0:
+                self.begin(follower)
+
+
 def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
     """Start and finish (s) of the tasks that have any by ``until``, and the bytes that flows have left then."""
     check_merge("merge", merge)
     check_graph(world.name, world.graph)
     check_links(world)
-    graph = world.graph
-    paths, weights, limits = _paths(graph)
-    after = _rows(graph.after_offsets, graph.after)
-    followers = _followers(after)
-    capacity, latency = world.capacity.tolist(), world.latency.tolist()
-
-    pending = [len(awaited) for awaited in after]
-    start: dict[int, float] = {}
-    finish: dict[int, float] = {}
-    waiting: dict[int, float] = {}  # task -> when its wait ends
+    tasks, bytes_, capacity = _Tasks(world), world.graph.bytes, world.capacity.tolist()
+    waiting = tasks.waiting
     flowing: dict[int, float] = {}  # task -> bytes that are left
     begun: dict[int, float] = {}  # flows of the last event -> when their wait ended
     now = 0.0
-
-    def begin(task: int) -> None:
-        start[task] = max([float(graph.release[task])] + [finish[t] for t in after[task]])
-        travel = sum(weight * latency[link] for link, weight in zip(paths[task], weights[task], strict=True))
-        waiting[task] = start[task] + float(graph.delay[task]) + travel
-
-    def end(task: int, at: float) -> None:
-        finish[task] = at
-        for follower in followers[task]:
-            pending[follower] -= 1
-            if pending[follower] == 0:
-                begin(follower)
-
-    for task in [task for task, count in enumerate(pending) if count == 0]:
-        begin(task)
-
     while waiting or flowing:
-        flows = list(flowing)
-        shares = max_min([paths[t] for t in flows], capacity, [weights[t] for t in flows], [limits[t] for t in flows])
-        rates = dict(zip(flows, shares, strict=True))
+        rates = _rates(tasks, list(flowing), capacity)
         for task, at in begun.items():  # it flows from the event on: what it gets before its own time, it has to send
             flowing[task] += rates[task] * (at - now)
         begun.clear()
@@ -135,24 +139,29 @@ def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], di
         earlier, now = now, min([*waiting.values(), *ends.values()])
         if now > until:
             unsent = {task: max(0.0, left - rates[task] * (until - earlier)) for task, left in flowing.items()}
-            return start, finish, {task: min(left, float(graph.bytes[task])) for task, left in unsent.items()}
+            return tasks.start, tasks.finish, {task: min(left, float(bytes_[task])) for task, left in unsent.items()}
         if math.isinf(now):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
         horizon = now * (1 + max(SAME, merge))
-        for task in flows:
+        for task in list(flowing):
             flowing[task] = max(0.0, flowing[task] - rates[task] * (now - earlier))
             if ends[task] <= horizon:
                 del flowing[task]
-                end(task, max(ends[task], start[task]))
+                tasks.end(task, max(ends[task], tasks.start[task]))
         while over := [t for t, waited in waiting.items() if waited <= horizon]:
             for task in over:
                 waited = waiting.pop(task)
-                if graph.bytes[task] > 0 and paths[task]:
-                    flowing[task], begun[task] = float(graph.bytes[task]), waited
+                if bytes_[task] > 0 and tasks.paths[task]:
+                    flowing[task], begun[task] = float(bytes_[task]), waited
                 else:
-                    end(task, waited)
+                    tasks.end(task, waited)
+    return tasks.start, tasks.finish, {}
 
-    return start, finish, {}
+
+def _rates(tasks: _Tasks, flows: list[int], capacity: list[float]) -> dict[int, float]:
+    """B/s of each flow."""
+    paths, weights = [tasks.paths[t] for t in flows], [tasks.weights[t] for t in flows]
+    return dict(zip(flows, max_min(paths, capacity, weights, [tasks.limits[t] for t in flows]), strict=True))
 
 
 def _followers(after: list[list[int]]) -> list[list[int]]:
