@@ -9,7 +9,7 @@ import pytest
 
 from topoflow.engine import fluid, reference
 from topoflow.engine.base import Graph, World
-from topoflow.engine.resume import resume
+from topoflow.engine.pieces_reference import resume
 
 
 def random_world(seed: int) -> World:

@@ -12,7 +12,7 @@ import pytest
 from topoflow.engine import fluid, reference
 from topoflow.engine.base import Graph, World
 from topoflow.engine.pieces import DARK, Pieces, Ways
-from topoflow.engine.resume import resume
+from topoflow.engine.pieces_reference import resume
 
 LATENCY = 1e-3  # s of each link
 INTERVAL = 0.0973  # s of a piece

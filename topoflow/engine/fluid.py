@@ -60,8 +60,8 @@ def simulate(
 def pause(world: World, until: float, *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Pause:
     """Where ``world`` is at ``until`` (s): all events up to then have happened, none behind it.
 
-    ``engine.resume`` makes the world of what is left. A flow without bandwidth is no error, it waits for another
-    world; all else is as in ``simulate``.
+    ``engine.pieces_reference`` makes the world of what is left. A flow without bandwidth is no error, it waits for
+    another world; all else is as in ``simulate``.
     """
     if not 0 <= until < np.inf:
         raise ValueError(f"{world.name}.until: must be finite and not negative, got {until}")
