@@ -11,8 +11,8 @@ from measure import Kernel, in_turn, on_gpu, say
 from simgrid_peer import SimGrid
 
 from topoflow import _C
-from topoflow.engine.arrays import home
-from topoflow.engine.batch import pack
+from topoflow.engine.device import home
+from topoflow.engine.fluid.batch import pack
 from topoflow.engine.launch import MEMORY
 
 BATCH, GPU_BATCH = 256, 4096

@@ -11,7 +11,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Floats, World
-from topoflow.engine.batch import Batch, pack
+from topoflow.engine.fluid.batch import Batch, pack
 from topoflow.engine.launch import MEMORY
 
 SHORT = 0.05  # s: what is shorter is repeated until that much is measured

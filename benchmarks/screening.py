@@ -9,9 +9,9 @@ import numpy as np
 from cases import CASES
 from measure import in_turn, on_gpu, repeated, say
 
-from topoflow.engine.arrays import home
 from topoflow.engine.base import Floats
 from topoflow.engine.bound import fold, makespans
+from topoflow.engine.device import home
 
 WORLDS, GPU_WORLDS = 20_000, 1_000_000
 

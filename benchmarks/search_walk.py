@@ -18,9 +18,9 @@ import numpy as np
 from measure import say
 from placements import SERVERS, Job, on_each
 
-from topoflow.engine.contention import Contention
-from topoflow.engine.contention_reference import makespan
-from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.engine.screen.contention import Contention
+from topoflow.engine.screen.contention_reference import makespan
+from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Settings

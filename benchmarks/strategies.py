@@ -21,8 +21,8 @@ from measure import say
 from placements import Job, choices, on_each
 
 from topoflow.engine import bound
-from topoflow.engine.placement import place
-from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.traffic.lower import lower
 
 SETTINGS = {"chains": 32, "steps": 200}

@@ -28,8 +28,8 @@ from placements import SERVERS, Job, choices, on_each
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
-from topoflow.engine.placement import place
-from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import lower
 

@@ -24,11 +24,12 @@ MAY_IMPORT = {
     "traffic": {"strategy", "workload", "capture", "units"},
     "fabric": {"units"},
     "engine": BEFORE_ENGINE - {"capture"},
+    "worldfile": {"engine"} | BEFORE_ENGINE,
     "search": {"engine"} | BEFORE_ENGINE,
     "apply": {"engine"} | BEFORE_ENGINE,
     "report": {"engine"} | BEFORE_ENGINE,
-    "experiment": {"search", "report", "engine"} | BEFORE_ENGINE,
-    "cli": {"experiment", "search", "apply", "report", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "engine"} | BEFORE_ENGINE,
+    "cli": {"study", "search", "apply", "report", "worldfile", "engine"} | BEFORE_ENGINE,
 }
 STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
@@ -101,13 +102,13 @@ def test_a_config_is_the_module_of_its_name(config: Path) -> None:
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs" / "experiment").glob("*.yaml")), ids=lambda p: p.stem)
 def test_a_figure_is_of_a_kind_and_names_its_source(config: Path) -> None:
-    """Several figures of a paper are one kind: a module of experiment/ with the class of its name."""
+    """Several figures of a paper are one kind: a module of study/figures/ with the class of its name."""
     figure = yaml.safe_load(config.read_text())
     if "_target_" not in figure:  # another figure with other numbers
         (base, _) = figure["defaults"]
         figure = yaml.safe_load(config.with_stem(base).read_text()) | figure
     module, _, target = figure["_target_"].rpartition(".")
-    assert module.rpartition(".")[0] == "topoflow.experiment"
+    assert module.rpartition(".")[0] == "topoflow.study.figures"
     assert target.lower() == module.rpartition(".")[2].replace("_", "")
     assert hasattr(importlib.import_module(module), target)
     assert "Source:" in config.read_text(), f"{config.name}: every figure needs a source"

@@ -5,7 +5,7 @@
 // D dependencies, U users (a node that sends over a path), X crossings (a path that sends over a link), S sinks (nodes
 // that no other waits for).
 //
-// Source: topoflow/engine/outline.py makes it of a graph; the model is stated in topoflow/engine/base.py.
+// Source: topoflow/engine/bound/condensed.py makes it of a graph; the model is stated in topoflow/engine/base.py.
 #pragma once
 
 #include <cstdint>

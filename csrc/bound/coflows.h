@@ -3,7 +3,7 @@
 //
 // Shapes: as in strategies.h; T nodes of trees.
 //
-// Source: topoflow/engine/contention.py makes them.
+// Source: topoflow/engine/screen/contention.py makes them.
 #pragma once
 
 #include "strategies.h"

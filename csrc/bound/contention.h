@@ -11,7 +11,7 @@
 //    before it. Gradients of activations that meet earlier ones on a link get half of it.
 //
 // Source: Chowdhury, Zhong and Stoica, "Efficient coflow scheduling with Varys", SIGCOMM 2014, 5.1 (the bottleneck of a
-// coflow); topoflow/traffic/lower.py for 1; topoflow/engine/contention.py says what the estimate is for.
+// coflow); topoflow/traffic/lower.py for 1; topoflow/engine/screen/contention.py says what the estimate is for.
 #pragma once
 
 #include "coflow_loads.h"

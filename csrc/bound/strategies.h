@@ -8,7 +8,7 @@
 // G kinds of layers (which take the same time), P paths, H hops, L links, X crossings (a pair that sends over a link),
 // I lines, J ring links (a link and a choice whose rings cross it), C chains.
 //
-// Source: topoflow/engine/strategy_arrays.py makes them; the model is that of topoflow/traffic/lower.py.
+// Source: topoflow/engine/screen/strategy_arrays.py makes them; the model is that of topoflow/traffic/lower.py.
 #pragma once
 
 #include <cstdint>

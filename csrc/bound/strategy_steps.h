@@ -2,7 +2,7 @@
 //   StrategyState, StrategyBound    the least time (strategy_bound.h)
 //   CoflowLoads, Contention         an estimate (contention.h)
 //
-// Source: topoflow/engine/strategy_chains.py asks for the steps.
+// Source: topoflow/engine/screen/strategy_chains.py asks for the steps.
 #pragma once
 
 #include "strategies.h"

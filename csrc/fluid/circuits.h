@@ -5,7 +5,7 @@
 // Every source knows the target to which it sends most, and looks again when what it sends there counts less or the
 // target has no interface left: so a circuit costs some rows of the demand, and not all of it.
 //
-// Source: TopoOpt (Wang et al., NSDI 2023), Algorithm 5; topoflow/fabric/circuit_heuristic.py is its plain twin and
+// Source: TopoOpt (Wang et al., NSDI 2023), Algorithm 5; topoflow/fabric/circuits/heuristic.py is its plain twin and
 // says what the paper leaves open.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Shapes: T tasks, P paths, H hops, L links.
 //
-// Source: topoflow/engine/reconfigure.py says whose job it is, world.h how it runs.
+// Source: topoflow/engine/dynamic/reconfigure.py says whose job it is, world.h how it runs.
 #pragma once
 
 #include "batch.h"

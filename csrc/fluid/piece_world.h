@@ -5,7 +5,7 @@
 //
 // Shapes: T tasks, D dependencies, P paths, H hops, L links, all of the piece.
 //
-// Source: topoflow/engine/reconfigure.py says whose job it is, world.h how it runs.
+// Source: topoflow/engine/dynamic/reconfigure.py says whose job it is, world.h how it runs.
 #pragma once
 
 #include <algorithm>

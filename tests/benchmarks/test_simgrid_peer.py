@@ -15,7 +15,8 @@ from measure import difference
 from random_worlds import random_world
 from simgrid_peer import EXACT, SimGrid, content
 
-from topoflow.engine import fluid, world_file
+from topoflow.engine import fluid
+from topoflow.worldfile import world_file
 
 WORLDS: dict[str, Callable[[], Case]] = {
     "all_to_all.even": lambda: all_to_all("even", 4, ecmp=True, uneven=False),

@@ -19,7 +19,7 @@ from topoflow.capture import files
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.jsonl import write
 from topoflow.capture.load import known_formats, load
-from topoflow.capture.parts import Source
+from topoflow.capture.merge.parts import Source
 
 # The deadline is what "never a hang" means here; an import of these shrunk traces takes a few milliseconds.
 damage = settings(

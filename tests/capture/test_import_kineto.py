@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.kineto_spans import union
+from topoflow.capture.formats.kineto.spans import union
 from topoflow.capture.load import load
 
 RANKS = list(range(40))  # more than the 30 that a row lists

@@ -8,7 +8,7 @@ import pytest
 
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.merge import merge
-from topoflow.capture.parts import Operation, Part
+from topoflow.capture.merge.parts import Operation, Part
 
 ALL_REDUCE = Operation("f: e", "all_reduce", (0, 1), "dp", "float32", 64, 64, (), ())
 

@@ -11,9 +11,9 @@ import pytest
 from topoflow.capture import jsonl
 from topoflow.capture.__main__ import main
 from topoflow.capture.base import Communication, Trace
-from topoflow.capture.clock import now
-from topoflow.capture.job import Job
 from topoflow.capture.load import load
+from topoflow.capture.record.clock import now
+from topoflow.capture.record.job import Job
 
 
 def job(out: Path, rank: int, ranks: int = 2, patience: float = 20.0) -> Job:
@@ -66,7 +66,7 @@ def test_times_count_from_the_rank_that_started_first(tmp_path) -> None:
 def test_a_rank_that_never_arrives_is_waited_for_aloud_and_named(tmp_path, monkeypatch, capsys) -> None:
     first = job(tmp_path, 0, patience=0.1)
     first.start()
-    monkeypatch.setattr("topoflow.capture.job.QUIET", 0.0)
+    monkeypatch.setattr("topoflow.capture.record.job.QUIET", 0.0)
     with pytest.raises(ValueError, match=r"^rank 1: has not started after 0.1 s, so there is no trace$"):
         first.finish(lambda origin: record(0, origin))
     assert capsys.readouterr().err == "topoflow.capture: rank 1 has not started, waiting up to 0.1 s for it\n"

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from topoflow.capture.base import Communication, Compute
-from topoflow.capture.clock import now
-from topoflow.capture.recording import UNKNOWN_PEER, Recording
-from topoflow.capture.training_steps import iteration_numbers
+from topoflow.capture.record.clock import now
+from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
+from topoflow.capture.record.training_steps import iteration_numbers
 
 REDUCE = Communication("all_reduce", (0, 1), "float32", 4, 4, group_name="0")
 OTHER = Communication("all_reduce", (0,), "float32", 4, 4, group_name="1")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Timeline, World
+from topoflow.engine.fluid import reference
 
 Task = dict[str, Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoflow.engine import fluid
-from topoflow.engine.batch import pieces
+from topoflow.engine.fluid.batch import pieces
 
 LARGE = 2**31  # the first number that 32 bits with a sign do not have
 

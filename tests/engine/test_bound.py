@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from topoflow.engine import bound
 from topoflow.engine.base import World
-from topoflow.engine.bound_reference import bound as twin
-from topoflow.engine.collectives import ALGORITHMS
-from topoflow.engine.placement import place
+from topoflow.engine.bound.reference import bound as twin
+from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic

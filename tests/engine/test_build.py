@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from topoflow import _C
-from topoflow.engine.batch import pack
+from topoflow.engine.fluid.batch import pack
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.circuits import choose_circuits
-from topoflow.fabric import circuit_heuristic
+from topoflow.engine.dynamic.circuits import choose_circuits
+from topoflow.fabric.circuits import heuristic as circuit_heuristic
 
 EVEN, WIDE, STEPS, NONE = range(4)
 

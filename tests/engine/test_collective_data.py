@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from topoflow.engine.collectives.direct import all_to_all, gather, scatter
-from topoflow.engine.collectives.halving_doubling import halving_doubling
-from topoflow.engine.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring
-from topoflow.engine.collectives.schedule import Schedule
-from topoflow.engine.collectives.tree import broadcast, double_binary_trees, reduce
+from topoflow.engine.lowering.collectives.direct import all_to_all, gather, scatter
+from topoflow.engine.lowering.collectives.halving_doubling import halving_doubling
+from topoflow.engine.lowering.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring
+from topoflow.engine.lowering.collectives.schedule import Schedule
+from topoflow.engine.lowering.collectives.tree import broadcast, double_binary_trees, reduce
 from topoflow.fabric.double_binary_tree import NO_PARENT, binary_tree
 
 RANKS = st.integers(1, 17)

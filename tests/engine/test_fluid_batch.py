@@ -14,7 +14,7 @@ import pytest
 from topoflow import _C
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, World
-from topoflow.engine.batch import pack, pieces
+from topoflow.engine.fluid.batch import pack, pieces
 
 
 def random_world(seed: int) -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine import reference
+from topoflow.engine.fluid import reference
 
 
 def test_flows_on_one_link_share_it_evenly(run, make_world):

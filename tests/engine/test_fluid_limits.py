@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
+from topoflow.engine.fluid import reference
 
 
 def test_a_limit_is_kept_by_a_flow_that_is_alone(run, make_world):

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
 from topoflow.engine.base import Graph, World
-from topoflow.engine.pieces_reference import resume
+from topoflow.engine.dynamic.reference import resume
+from topoflow.engine.fluid import reference
 
 
 def random_world(seed: int) -> World:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
+from topoflow.engine.fluid import reference
 
 LAW = settings(max_examples=60)
 

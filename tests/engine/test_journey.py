@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine import journey
 from topoflow.engine.base import Graph
-from topoflow.engine.journey import Journey
-from topoflow.engine.pieces import Moved, Ways
+from topoflow.engine.dynamic import segments as journey
+from topoflow.engine.dynamic.pieces import Moved, Ways
+from topoflow.engine.dynamic.segments import Journey
 
 TASKS, LINKS, PIECES = 5, 4, 40
 

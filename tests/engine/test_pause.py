@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
+from topoflow.engine.fluid import reference
 
 
 @pytest.mark.parametrize("pause", [fluid.pause, reference.pause])

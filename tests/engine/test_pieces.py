@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid, reference
+from topoflow.engine import fluid
 from topoflow.engine.base import Graph, World
-from topoflow.engine.pieces import DARK, Pieces, Ways
-from topoflow.engine.pieces_reference import resume
+from topoflow.engine.dynamic.pieces import DARK, Pieces, Ways
+from topoflow.engine.dynamic.reference import resume
+from topoflow.engine.fluid import reference
 
 LATENCY = 1e-3  # s of each link
 INTERVAL = 0.0973  # s of a piece

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import collectives
 from topoflow.engine.base import Timeline
-from topoflow.engine.placement import place
-from topoflow.engine.reference import simulate
+from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ring import Ring
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Traffic, Transfer

@@ -10,10 +10,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
-from topoflow.engine import fluid, reconfigure
+from topoflow.engine import fluid
 from topoflow.engine.base import World
-from topoflow.engine.pieces import Pieces
-from topoflow.engine.placement import place
+from topoflow.engine.dynamic import reconfigure
+from topoflow.engine.dynamic.pieces import Pieces
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ocs_reconfig import OcsReconfig
 from topoflow.traffic.base import Compute, Traffic, Transfer

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring, ring_streams
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring, ring_streams
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.paths import Hops, union
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.paths import Hops, union
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid, reference
-from topoflow.engine.world_file import read
+from topoflow.engine import fluid
+from topoflow.engine.fluid import reference
+from topoflow.worldfile.world_file import read
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parent.parent / "examples" / "two_flows.json"

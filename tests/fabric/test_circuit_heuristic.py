@@ -6,7 +6,7 @@ import networkx
 import numpy as np
 import pytest
 
-from topoflow.fabric.circuit_heuristic import choose_circuits, connect
+from topoflow.fabric.circuits.heuristic import choose_circuits, connect
 
 CASES = [
     (n, d, discount, seed) for n in (2, 3, 5, 8, 16) for d in (1, 2, 4) for discount in (0.5, 1.0) for seed in (0, 1)

@@ -14,7 +14,7 @@ from topoflow.fabric.base import Demand, Fabric, FabricDesign
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.ring import Ring
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Torus, most_square
 
 B = 12.5e9  # B/s: 100 Gb/s

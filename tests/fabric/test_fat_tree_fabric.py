@@ -13,7 +13,7 @@ from topoflow.fabric.base import Demand, Fabric, FabricDesign
 from topoflow.fabric.fat_tree import FatTree, Tree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.leaf_spine import LeafSpine
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 
 B = 12.5e9  # B/s: 100 Gb/s
 

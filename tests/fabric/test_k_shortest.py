@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.fabric.k_shortest import KShortestPaths
+from topoflow.fabric.routing.k_shortest import KShortestPaths
 
 Ends = list[tuple[int, int]]
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Demand
-from topoflow.fabric.joining import join
-from topoflow.fabric.matching import Matcher, maximum_weight_matching
-from topoflow.fabric.port_shares import PortShares, add_rings, parts, share_ports
-from topoflow.fabric.topology_finder import find_topology
+from topoflow.fabric.topoopt.joining import join
+from topoflow.fabric.topoopt.matching import Matcher, maximum_weight_matching
+from topoflow.fabric.topoopt.port_shares import PortShares, add_rings, parts, share_ports
+from topoflow.fabric.topoopt.topology_finder import find_topology
 
 
 def random_mp(servers: int, seed: int, density: float) -> NDArray[np.float64]:

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.fabric.base import Demand
-from topoflow.fabric.coin_change import coin_change
-from topoflow.fabric.select_permutations import select_permutations
-from topoflow.fabric.topology_finder import find_topology
-from topoflow.fabric.totient_perms import ring, totient_perms
+from topoflow.fabric.topoopt.coin_change import coin_change
+from topoflow.fabric.topoopt.select_permutations import select_permutations
+from topoflow.fabric.topoopt.topology_finder import find_topology
+from topoflow.fabric.topoopt.totient_perms import ring, totient_perms
 
 
 def diameter(size: int, strides: tuple[int, ...]) -> int:

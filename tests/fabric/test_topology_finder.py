@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Demand
-from topoflow.fabric.matching import Matcher, maximum_weight_matching
-from topoflow.fabric.topology_finder import find_topology
+from topoflow.fabric.topoopt.matching import Matcher, maximum_weight_matching
+from topoflow.fabric.topoopt.topology_finder import find_topology
 
 Demands = st.SearchStrategy[tuple[int, int, Demand]]
 

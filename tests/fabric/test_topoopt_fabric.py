@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Demand, Fabric
-from topoflow.fabric.k_shortest import KShortestPaths
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.k_shortest import KShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt import TopoOpt
 
 B = 12.5e9  # B/s: 100 Gb/s

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.double_binary_tree import NO_PARENT, PORTS, double_binary_tree, tree_edges
-from topoflow.fabric.topology_finder import find_topology
 from topoflow.fabric.topoopt import TopoOpt
-from topoflow.fabric.totient_perms import totient_perms
+from topoflow.fabric.topoopt.topology_finder import find_topology
+from topoflow.fabric.topoopt.totient_perms import totient_perms
 from topoflow.traffic.base import Collective, Traffic
 
 B, A, S = 12.5e9, 1e-6, 64 * 2**20

@@ -11,13 +11,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from topoflow.engine.failures import Slowdowns
-from topoflow.engine.placement import place
-from topoflow.engine.reference import simulate
+from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.report.base import Outcome, Report, Settings
-from topoflow.report.failures import Failures
-from topoflow.report.history import History, Round
+from topoflow.report.draw.history import History, Round
+from topoflow.report.failures import Failures, Slowdowns
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.failures import Slowdowns
 from topoflow.report.base import Report
-from topoflow.report.cdf import draw_failures
-from topoflow.report.failures import HEAD, Failures
+from topoflow.report.draw.cdf import draw_failures
+from topoflow.report.failures import HEAD, Failures, Slowdowns
 
 
 def fibers(*seconds: float, count: tuple[int, ...]) -> Failures:

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from topoflow.report.axis import Axis
-from topoflow.report.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
-from topoflow.report.style import png
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
+from topoflow.report.draw.style import png
 
 SECONDS = Axis("time", "s")
 PARTS = {

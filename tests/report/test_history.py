@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.report import history as histories
-from topoflow.report.history import History
+from topoflow.report.draw import history as histories
+from topoflow.report.draw.history import History
 
 Make = Callable[..., History]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from topoflow.report.answer import answers, memory_notes
 from topoflow.report.base import Report
-from topoflow.report.price import frontier
+from topoflow.report.draw.price import frontier
 
 
 def test_the_fastest_that_does_not_fit_is_ranked_behind_all_that_do(report: Report) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from topoflow.fabric.prices import front
-from topoflow.report import pareto
-from topoflow.report.pareto import Point
+from topoflow.report.draw import pareto
+from topoflow.report.draw.pareto import Point
 
 
 def test_nothing_on_the_front_is_beaten_and_everything_else_is() -> None:

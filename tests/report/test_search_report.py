@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from topoflow.engine.placement import place
-from topoflow.engine.reference import simulate
+from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
-from topoflow.report.history import History
-from topoflow.report.page import Picture
+from topoflow.report.draw.history import History
+from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
+from topoflow.report.page.search import SearchReport, State, page, write_search
+from topoflow.report.page.searches import points, write_searches
+from topoflow.report.page.template import Picture
 from topoflow.report.rows import flow_matrix
-from topoflow.report.search import SearchReport, State, page, write_search
-from topoflow.report.search_pictures import PICTURES, draw_traffic
 from topoflow.report.search_terminal import show
-from topoflow.report.searches import points, write_searches
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.report.summary import exact, rank_share, summarize, traffic_matrix
+from topoflow.capture.summary import exact, rank_share, summarize, traffic_matrix
 
 
 def all_reduce(

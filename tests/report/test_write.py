@@ -11,9 +11,9 @@ import pytest
 
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.files import whole_folder
-from topoflow.report.page import page
-from topoflow.report.pictures import PICTURES, Picture
+from topoflow.report.page.template import page
 from topoflow.report.tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from topoflow.engine.contention import Contention
+from topoflow.engine.screen.contention import Contention
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.load import load
-from topoflow.engine.placement import place
-from topoflow.engine.reference import simulate
+from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoflow.engine import fluid
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.parallel import Parallel

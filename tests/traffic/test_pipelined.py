@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.base import Strategy

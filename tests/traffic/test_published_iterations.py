@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from topoflow.engine import fluid
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.memory import bytes_per_gpu

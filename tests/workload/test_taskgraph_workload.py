@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.capture.flatbuffer import root
 from topoflow.engine import fluid
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from topoflow.capture.base import Trace
-from topoflow.capture.job import TRACE, Job
+from topoflow.capture.record.job import TRACE, Job
 
 if TYPE_CHECKING:
-    from topoflow.capture.recorder import Recorder  # needs torch
+    from topoflow.capture.record.recorder import Recorder  # needs torch
 
 EXAMPLE = """\
 example, from the project's folder (4 processes on this machine, gloo, no GPU needed):
@@ -127,7 +127,7 @@ def _recorder_class() -> type[Recorder]:
         import torch.distributed  # noqa: F401
     except ModuleNotFoundError as error:
         raise ValueError(f"capture: needs PyTorch, pip install 'topoflow[torch]' ({error})") from error
-    from topoflow.capture.recorder import Recorder
+    from topoflow.capture.record.recorder import Recorder
 
     return Recorder
 

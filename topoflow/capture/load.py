@@ -15,7 +15,7 @@ from topoflow.capture import formats
 from topoflow.capture.base import Trace
 from topoflow.capture.files import read_bytes
 from topoflow.capture.merge import merge
-from topoflow.capture.parts import Part, Source
+from topoflow.capture.merge.parts import Part, Source
 
 
 class Format(Protocol):

@@ -12,11 +12,11 @@ from topoflow.cli.grid import Point, at, build, unique_names
 from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
-from topoflow.engine.failures import ways_on
-from topoflow.engine.placement import place
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.memory import memory_per_gpu
+from topoflow.study.failures import ways_on
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload

@@ -15,8 +15,9 @@ from topoflow.cli.grid import Point, grid
 from topoflow.cli.keys import check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
-from topoflow.engine import bound, fluid, reconfigure
+from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline
+from topoflow.engine.dynamic import reconfigure
 from topoflow.report.base import Outcome, Report, Settings
 from topoflow.report.failures import Failures
 from topoflow.report.files import check_folder

@@ -22,11 +22,11 @@ from topoflow.cli.hints import suggest
 from topoflow.cli.keys import GROUPS, KEYS, check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
-from topoflow.experiment.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
-from topoflow.experiment.points import Points, identity
-from topoflow.experiment.write import columns, headed, write
 from topoflow.report.files import check_folder
 from topoflow.search.problem import Settings
+from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
+from topoflow.study.figures.points import Points, identity
+from topoflow.study.figures.write import columns, headed, write
 
 GROUP = "experiment"
 CHECKPOINT = "checkpoint.jsonl"

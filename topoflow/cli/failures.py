@@ -10,9 +10,9 @@ import numpy as np
 from topoflow.cli.builder import Builder, Built
 from topoflow.cli.stages import Stages
 from topoflow.engine.base import World
-from topoflow.engine.failures import Slowdowns, fail_fibers, fail_servers
 from topoflow.fabric.base import Fabric
-from topoflow.report.failures import Failures
+from topoflow.report.failures import Failures, Slowdowns
+from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
 Progress = Callable[[int, int], None]

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from topoflow.engine.blocks import RINGS
 from topoflow.engine.checks import check_merge
-from topoflow.engine.collectives import ALGORITHMS
-from topoflow.engine.failures import RINGS as LOST_RINGS
-from topoflow.engine.paths import ROUTINGS
+from topoflow.engine.lowering.blocks import RINGS
+from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.fabric.base import Fabric
+from topoflow.study.failures import RINGS as LOST_RINGS
 
 FIDELITIES = ("fluid", "bound")
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")

@@ -24,10 +24,9 @@ from topoflow.cli.output import Output
 from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.cli.search_progress import Searches
 from topoflow.cli.stages import Stages
-from topoflow.experiment.similar_cost import unwired
+from topoflow.report.page.searches import quickest
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show as show_search
-from topoflow.report.searches import quickest
 from topoflow.search.alternate import Tell, search
 from topoflow.search.checkpoint import key as key_of
 from topoflow.search.checkpoint import load
@@ -36,6 +35,7 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
+from topoflow.study.figures.similar_cost import unwired
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.units import human

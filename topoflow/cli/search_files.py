@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.cli.grid import Point
-from topoflow.report import history
+from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
+from topoflow.report.page.search import write_search
+from topoflow.report.page.searches import write_searches
 from topoflow.report.rows import flow_matrix
-from topoflow.report.search import write_search
 from topoflow.report.search_report import SearchReport, State, TooLarge
-from topoflow.report.searches import write_searches
 from topoflow.search.found import Found
 from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem

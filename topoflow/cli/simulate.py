@@ -17,9 +17,9 @@ from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
 from topoflow.engine.checks import check_merge
 from topoflow.engine.fluid import simulate
-from topoflow.engine.world_file import WorldFile, read
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.units import human
+from topoflow.worldfile.world_file import WorldFile, read
 
 KEYS = ("world", "out", "device", "fluid.merge")
 DEVICES = ("cpu", "cuda")

@@ -31,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Reconfiguration:
-    """How circuits follow the demand while a job runs (TopoOpt E.4; ``engine.reconfigure``).
+    """How circuits follow the demand while a job runs (TopoOpt E.4; ``engine.dynamic.reconfigure``).
 
     Circuits are chosen by ``circuit_heuristic``, every ``interval``; changing any stops all flows for ``pause``.
     """

@@ -8,7 +8,7 @@ import networkx
 import numpy as np
 
 from topoflow.fabric.base import Demand, Fabric
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
 
 # A random d-regular graph with d >= 3 is connected almost surely, so one or two tries do; with d = 2 (a union of

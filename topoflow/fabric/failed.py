@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric, Path, Route
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 
 RINGS = ("recover", "drop")
 Group = tuple[int, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.fat_tree import Tree
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex, server_names
 
 

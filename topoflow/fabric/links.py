@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Demand, Fabric, Item
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.units import check_not_negative, check_positive
 
 COLUMNS = ("src", "dst", "bandwidth", "latency")

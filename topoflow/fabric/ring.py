@@ -8,7 +8,7 @@ import numpy as np
 
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.hamiltonian import both_ways
-from topoflow.fabric.routing import ShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Grid, grid_fabric
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.fabric.base import Demand, Fabric, Item, Reconfiguration
-from topoflow.fabric.reconfigurable import check_reconfiguration, reconfigurable
+from topoflow.fabric.circuits.reconfigurable import check_reconfiguration, reconfigurable
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 
 

@@ -11,13 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.failures import Slowdowns
-
 HEAD = ("network", "what fails", "single failures", "median", "95th percentile", "worst", "which is", "cut off")
 
 FEWER = "After a server has failed, a step trains on the samples of the others: fewer, so that it may even be quicker."
 
 Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Slowdowns:
+    """Iteration times before and after each failure."""
+
+    whole: float  # s, nothing has failed
+    failed: Values  # [F] s, inf: some server cannot be reached any more
+
+    @property
+    def ratio(self) -> Values:
+        """[F] how many times as long an iteration takes; 1 of an iteration that takes no time."""
+        return np.divide(self.failed, self.whole, out=np.maximum(self.failed, 1.0), where=self.whole > 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Timeline
-from topoflow.engine.collectives import ON_RINGS, ON_TREES
+from topoflow.engine.lowering.collectives import ON_RINGS, ON_TREES
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.totient_perms import stride
-from topoflow.report.history import History
+from topoflow.fabric.topoopt.totient_perms import stride
+from topoflow.report.draw.history import History
 from topoflow.report.strategy_rows import degrees, servers, strategy_rows
 from topoflow.strategy.base import Strategy
 from topoflow.units import human

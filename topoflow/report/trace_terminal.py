@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topoflow.capture.base import Trace
-from topoflow.report.summary import Number, Summary, traffic_matrix
+from topoflow.capture.summary import Number, Summary, traffic_matrix
 from topoflow.units import human
 
 MOST = 16  # groups or ranks in a table

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from topoflow.report.base import Report
+from topoflow.report.draw.pictures import PICTURES, draw_all
 from topoflow.report.files import whole_folder
-from topoflow.report.page import page
-from topoflow.report.pictures import PICTURES, draw_all
+from topoflow.report.page.template import page
 from topoflow.report.tables import write_failures, write_links, write_result, write_tasks
 
 STEPS = len(PICTURES) + 1

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from topoflow.fabric.totient_perms import stride
+from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.strategies import strategy_from_json, tuples
 from topoflow.strategy.base import Strategy
 from topoflow.units import check_not_negative, check_positive

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.strategy_tasks import StrategyTasks
-from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.strategy_tasks import StrategyTasks
+from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from topoflow.engine.base import World
 from topoflow.engine.checks import check_merge
-from topoflow.engine.collectives import ALGORITHMS
-from topoflow.engine.paths import ROUTINGS
-from topoflow.engine.placement import place
-from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.paths import ROUTINGS
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoflow.engine.collectives import ON_RINGS, ON_TREES
+from topoflow.engine.lowering.collectives import ON_RINGS, ON_TREES
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.totient_perms import stride
+from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.base import Circuits, Ring, Routes, Trees
 from topoflow.search.circuits import circuits, cross_connects
 from topoflow.traffic.base import Traffic

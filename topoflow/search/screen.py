@@ -3,9 +3,10 @@
     placement[c, y]    which choice layer y has in state c
 
 A state has the energy by which chains walk: the larger of its ``bound``, which it cannot beat, and of an estimate that
-sees contention (``topoflow.engine.contention``). The estimate is nearly always the larger one and so comes first; it
-takes some 50 us, for a DLRM on 128 servers, or less than one where the all-reduces alone are too slow. The bound
-(``topoflow.engine.strategy_bound``) is asked about what the estimate would let pass. Shapes: C states, Y layers.
+sees contention (``topoflow.engine.screen.contention``). The estimate is nearly always the larger one and so comes
+first; it takes some 50 us, for a DLRM on 128 servers, or less than one where the all-reduces alone are too slow. The
+bound (``topoflow.engine.screen.strategy_bound``) is asked about what the estimate would let pass. Shapes: C states, Y
+layers.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.collectives import ON_RINGS
-from topoflow.engine.contention import Contention
-from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.engine.lowering.collectives import ON_RINGS
+from topoflow.engine.screen.contention import Contention
+from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.search.placements import Choices
 from topoflow.search.problem import Problem

@@ -8,7 +8,7 @@ from pathlib import Path
 from topoflow.capture.files import read_bytes
 from topoflow.capture.formats import taskgraph
 from topoflow.capture.load import load
-from topoflow.capture.parts import Source
+from topoflow.capture.merge.parts import Source
 from topoflow.workload.base import Workload
 from topoflow.workload.gpu import Gpu
 

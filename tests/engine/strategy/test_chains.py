@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.engine.contention import Contention
-from topoflow.engine.strategy_bound import StrategyBound
-from topoflow.engine.strategy_chains import Chains, StrategyModel
+from topoflow.engine.screen.contention import Contention
+from topoflow.engine.screen.strategy_bound import StrategyBound
+from topoflow.engine.screen.strategy_chains import Chains, StrategyModel
 
 Draw = Callable[..., list[tuple[int, ...]]]
 DLRM = ("workload=dlrm", "workload.tables=20", "servers=16")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine.contention import Contention
-from topoflow.engine.contention_reference import makespan
-from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.engine.screen.contention import Contention
+from topoflow.engine.screen.contention_reference import makespan
+from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.workload.base import Layer, Workload

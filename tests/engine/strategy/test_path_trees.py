@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.path_trees import path_trees
-from topoflow.engine.paths import Paths
+from topoflow.engine.lowering.paths import Paths
+from topoflow.engine.screen.path_trees import path_trees
 from topoflow.fabric.base import Demand, FabricDesign
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree

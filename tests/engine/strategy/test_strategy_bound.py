@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
-from topoflow.engine.contention import Contention
-from topoflow.engine.contention_reference import makespan
-from topoflow.engine.placement import place
-from topoflow.engine.strategy_bound import StrategyBound
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.screen.contention import Contention
+from topoflow.engine.screen.contention_reference import makespan
+from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.strategy.base import Strategy

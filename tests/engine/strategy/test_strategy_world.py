@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
-from topoflow.engine.placement import place
-from topoflow.engine.strategy_tasks import StrategyTasks
-from topoflow.engine.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.strategy_tasks import StrategyTasks
+from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid

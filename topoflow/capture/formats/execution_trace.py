@@ -20,7 +20,7 @@ from typing import Any
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.capture.iterations import between_marks, by_repetition
-from topoflow.capture.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import (
     COLLECTIVE_NAMES,
     DTYPES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoflow.capture import jsonl
 from topoflow.capture.base import Communication, Compute
-from topoflow.capture.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import Operation, Part, Source
 
 
 def matches(source: Source) -> bool:

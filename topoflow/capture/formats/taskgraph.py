@@ -22,7 +22,7 @@ from math import isfinite
 
 from topoflow.capture.base import Compute
 from topoflow.capture.flatbuffer import Record, root
-from topoflow.capture.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import Operation, Part, Source
 
 FORWARD, BACKWARD, TRANSFER, UPDATE, BARRIER, NOMINAL_TRANSFER, ALL_REDUCE = range(7)
 COMPUTE = {FORWARD: "forward", BACKWARD: "backward", UPDATE: "update"}

@@ -1,0 +1,235 @@
+"""Every figure, small: it runs, it goes on where it was stopped, and its numbers keep their laws."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topoflow.cli import main
+from topoflow.cli.experiment import known, load
+from topoflow.study.figures.base import SIMILAR_COST
+
+SMALL = {  # a figure in a second or two
+    "topoopt_fig1": ("workload.batch_per_gpu=4",),
+    "topoopt_fig10": ("servers=16", "degree=4"),
+    "topoopt_fig11": (
+        "servers=6",
+        "workload=bert",
+        "workload.layers=1",
+        "strategy=hybrid",
+        "seed=0",
+        "bandwidth_gbps=25",
+    ),
+    "topoopt_fig12": ("servers=8", "workload.tables=8", "workload.batch_per_gpu=64", "degree=2", "seed=0,1"),
+    "topoopt_fig13": ("servers=8", "workload.tables=8", "workload.batch_per_gpu=32,2048"),
+    "topoopt_fig14": ("servers=16", "workload.tables=16"),
+    "topoopt_fig15": ("servers=16", "workload.tables=16"),
+    "topoopt_fig16": (
+        "servers=16",
+        "degree=4",
+        "seed=0",
+        "experiment.servers_per_job=4",
+        "experiment.jobs=[2,4]",
+        "experiment.kinds.candle.feature_layers=1",
+        "experiment.kinds.candle.feature_size=512",
+        "experiment.rounds=5",
+    ),
+    "topoopt_fig17": ("servers=8", "workload=bert", "workload.layers=1", "strategy=hybrid", "fabric.pause=1e-5,1e-2"),
+    "topoopt_fig27": (
+        "servers=10",
+        "workload=bert",
+        "workload.layers=1",
+        "strategy=hybrid",
+        "seed=0",
+        "bandwidth_gbps=25",
+    ),
+    "topoopt_fig28": ("servers=4", "workload=dlrm", "workload.tables=4", "degree=2", "seed=0"),
+}
+
+
+def test_every_figure_is_tried_here() -> None:
+    assert sorted(SMALL) == known()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", known())
+def test_a_figure_is_made_and_goes_on_where_it_was_stopped(name: str, tmp_path: Path) -> None:
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert main(["experiment", name, *SMALL[name], f"out={whole}"]) == 0
+    result = json.loads((whole / "result.json").read_text())
+    assert result["rows"]
+    assert result["summary"]
+    assert not {"{servers}", "128 servers", "432 servers"} & set(re.findall(r"\S+ servers|{servers}", result["title"]))
+    assert {row["series"] for row in result["rows"]} == set(load(name).series)
+    assert list(whole.glob("*.png"))
+    assert "http" not in (whole / "report.html").read_text().replace("http-equiv", "")
+    with (whole / "rows.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(result["rows"])
+
+    stored = (whole / "checkpoint.jsonl").read_bytes()
+    resumed.mkdir()
+    (resumed / "checkpoint.jsonl").write_bytes(stored[: 2 * len(stored) // 3])  # stopped in the middle of a line
+    assert main(["experiment", name, *SMALL[name], f"out={resumed}"]) == 0
+    assert (resumed / "checkpoint.jsonl").read_bytes() == stored
+    assert (resumed / "rows.csv").read_bytes() == (whole / "rows.csv").read_bytes()
+
+
+def test_a_stored_point_is_not_computed_again(tmp_path: Path) -> None:
+    arguments = ["experiment", "topoopt_fig13", *SMALL["topoopt_fig13"], f"out={tmp_path}"]
+    assert main(arguments) == 0
+    points = tmp_path / "checkpoint.jsonl"
+    points.write_text(points.read_text().replace('"bandwidth_tax": 1.', '"bandwidth_tax": 7.'))
+    assert main(arguments) == 0
+    taxes = [row["bandwidth_tax"] for row in json.loads((tmp_path / "result.json").read_text())["rows"]]
+    assert all(7 <= tax < 8 for tax in taxes)  # what was on disk, though it is wrong
+
+
+def test_figure_1_sends_what_its_text_says(figure: Any) -> None:
+    data_parallel, hybrid = figure("topoopt_fig1")["summary"]
+    # MLPs: 7 layers of 2048; one from 4 * 512 + 2048 to 4096, 14 of 4096, one to 1; weights and biases of 8 B
+    tables = 8 * 4 * 512 * 1_250_000
+    dense = 8 * (7 * (2048**2 + 2048) + (4 * 512 + 2048 + 1) * 4096 + 14 * (4096**2 + 4096) + 4097)
+    assert data_parallel["largest"] == pytest.approx(2 * 15 / 16 * (tables + dense))
+    assert hybrid["largest_all_reduce"] == pytest.approx(2 * 15 / 16 * dense)
+    assert hybrid["largest_mp"] == 2 * 8192 * 512 * 8  # between two owners: activations one way, gradients the other
+    assert data_parallel["largest_mp"] == 0
+
+
+def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: Any) -> None:
+    sizes = ("servers=16", "workload.tables=16", "workload.batch_per_gpu=128,2048")
+    taxes = {(row["series"], row["workload.batch_per_gpu"]): row for row in figure("topoopt_fig13", *sizes)["rows"]}
+    links = figure("topoopt_fig15", *sizes)["rows"]
+    for (series, batch), row in taxes.items():
+        same = [one for one in links if (one["series"], one["workload.batch_per_gpu"]) == (series, batch)]
+        for kind, tax in (("bytes", "bandwidth_tax"), ("mp_bytes", "bandwidth_tax_mp")):
+            asked = row["mp_bytes"] + (row["all_reduce_bytes"] if kind == "bytes" else 0)
+            carried = sum(one[kind] * one["circuits"] for one in same)
+            assert carried == pytest.approx(row[tax] * asked, rel=1e-9)
+
+
+def test_all_pairs_have_a_length_and_a_larger_degree_brings_them_closer(figure: Any) -> None:
+    result = figure("topoopt_fig14", "servers=16", "workload.tables=16")
+    for series in ("d = 4", "d = 8"):
+        rows = [row for row in result["rows"] if row["series"] == series]
+        assert sum(row["pairs"] for row in rows) == 16 * 15
+        assert min(row["links"] for row in rows) == 1
+    four, eight = (row["mean"] for row in result["summary"])
+    assert eight < four
+
+
+def test_a_fat_tree_costs_what_topoopt_costs_and_an_ideal_switch_more(figure: Any) -> None:
+    ratio = {row["series"]: row["ratio_mean"] for row in figure("topoopt_fig10", *SMALL["topoopt_fig10"])["summary"]}
+    assert ratio["Fat-tree"] == pytest.approx(1)
+    assert ratio["Ideal Switch"] > ratio["Oversub. Fat-tree"] > 1 > ratio["Expander"]
+
+
+def test_nothing_is_faster_than_its_computation_and_the_rival_pays_no_more(figure: Any) -> None:
+    for row in figure("topoopt_fig11", *SMALL["topoopt_fig11"])["rows"]:
+        assert row["iteration_time"] >= row["compute_time"] > 0
+        assert row["bandwidth_tax"] >= 1
+    rows = figure("topoopt_fig12", *SMALL["topoopt_fig12"])["rows"]
+    cost = {series: {row["cost_usd"] for row in rows if row["series"] == series} for series in ("TopoOpt", "Fat-tree")}
+    assert max(cost["Fat-tree"]) <= min(cost["TopoOpt"]) * (1 + 1e-9)
+
+
+def test_the_fastest_strategy_counts_and_seeds_are_averaged() -> None:
+    fig11 = load("topoopt_fig11")
+    assert SIMILAR_COST in fig11.series["Fat-tree"]
+    times = {  # (series, seed, strategy) -> s
+        ("TopoOpt", 0, "hybrid"): 1.0,
+        ("TopoOpt", 0, "data_parallel"): 2.0,
+        ("TopoOpt", 1, "hybrid"): 4.0,
+        ("TopoOpt", 1, "data_parallel"): 3.0,
+        ("Expander", 0, "hybrid"): 10.0,
+        ("Expander", 1, "hybrid"): 6.0,
+    }
+    rows = [
+        {
+            "series": series,
+            "seed": seed,
+            "strategy": strategy,
+            "workload": "dlrm",
+            "bandwidth_gbps": 25,
+            "iteration_time": time,
+        }
+        for (series, seed, strategy), time in times.items()
+    ]
+    (summary,) = fig11.summary(rows)
+    assert summary["series"] == "Expander"
+    assert summary["ratio_mean"] == ((10 + 6) / 2) / ((1 + 3) / 2)
+
+
+def test_a_series_without_the_key_of_x_takes_as_long_at_every_x(figure: Any) -> None:
+    result = figure("topoopt_fig17", *SMALL["topoopt_fig17"])
+    (still,) = (row for row in result["rows"] if row["series"] == "TopoOpt")
+    assert "fabric.pause" not in still
+    lines = load("topoopt_fig17").lines(result["rows"])["bert"]
+    assert lines["TopoOpt"] == dict.fromkeys((1e-5, 1e-2), still["iteration_time"])
+    assert set(lines["OCS-reconfig-FW"]) == {1e-5, 1e-2}
+
+
+def test_jobs_on_shards_do_not_see_each_other_and_on_an_ideal_switch_hardly(figure: Any) -> None:
+    rows = figure("topoopt_fig16", *SMALL["topoopt_fig16"])["rows"]
+    times = {(row["series"], row["jobs"], row["kind"]): row["mean"] for row in rows}
+    for kind in ("dlrm", "bert"):
+        assert times["TopoOpt", 2, kind] == times["TopoOpt", 4, kind]  # as if it were alone
+        assert times["Ideal Switch", 2, kind] == pytest.approx(times["Ideal Switch", 4, kind], rel=1e-6)
+    for row in rows:
+        assert row["load"] == row["jobs"] * 4 / 16
+        assert row["p99"] >= row["mean"] or row["kind"] != "all"
+
+
+def test_strategies_that_come_to_the_same_are_one_point(tmp_path: Path) -> None:
+    small = ("servers=4", "workload=vgg16", "bandwidth_gbps=100", "seed=0", "series=TopoOpt")
+    assert main(["experiment", "topoopt_fig11", *small, "degree=2", f"out={tmp_path}"]) == 0
+    rows = json.loads((tmp_path / "result.json").read_text())["rows"]
+    assert [row["strategy"] for row in rows] == ["hybrid", "data_parallel"]  # VGG16 has nothing to split
+    assert len((tmp_path / "checkpoint.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
+    small = ("servers=4", "workload.tables=4", "workload.batch_per_gpu=64", "degree=2", "seed=0", "series=TopoOpt")
+    (given,) = figure("topoopt_fig12", *small, "fluid.merge=0")["rows"]
+    (searched,) = figure("topoopt_fig12", *small, "search.proposals=64", "search.rounds=1", "gpu.memory=1e12")["rows"]
+    assert searched["iteration_time"] <= given["iteration_time"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["topoopt_fig11"], "out: must be given"),
+        (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
+        (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
+        (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
+        (["topoopt_fig11", "fidelity=bound", "out=X"], "fidelity: must be left out, as figures are of whole networks"),
+        (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
+        (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
+        (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
+        (["topoopt_fig11", "foo=1", "out=X"], "rings, fluid, seed, out, series, search, experiment\n"),
+        (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
+        (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
+        (
+            ["topoopt_fig11", "search.proposal=1", "out=X"],
+            "search.proposal: no such key; did you mean search.proposals?",
+        ),
+        (["topoopt_fig12", "degree=0", "servers=8", "seed=0", "out=X"], "degree: must be a whole number of at least 1"),
+        (
+            ["topoopt_fig1", "servers=8", "series=Hybrid", "out=X"],
+            "hybrid.placement.E2: must be servers within 0..7, got 8",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["experiment", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "X").exists()

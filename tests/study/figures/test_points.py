@@ -1,0 +1,56 @@
+"""Points on disk: what is stored is not computed again, and what was cut off does not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topoflow.study.figures.points import Points, identity
+
+
+def test_what_was_stored_is_there_again(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "points.jsonl"
+    points = Points(file)
+    points.add("a", {"series": "TopoOpt"}, [{"x": 1, "t": 0.1}, {"x": 2, "t": None}])
+    points.add("b", {"series": "Expander"}, [])
+    again = Points(file)
+    assert "a" in again
+    assert "c" not in again
+    assert list(again["a"]) == [{"x": 1, "t": 0.1}, {"x": 2, "t": None}]
+    assert list(again["b"]) == []
+
+
+def test_a_line_that_was_cut_off_does_not_count_and_is_written_anew(tmp_path: Path) -> None:
+    file = tmp_path / "points.jsonl"
+    Points(file).add("a", {}, [{"t": 1.5}])
+    whole = file.read_bytes()
+    Points(file).add("b", {}, [{"t": 2.5}])
+    both = file.read_bytes()
+    for length in range(len(whole) + 1, len(both)):
+        file.write_bytes(both[:length])
+        points = Points(file)
+        assert "a" in points
+        assert "b" not in points
+        assert file.read_bytes() == whole
+    Points(file).add("b", {}, [{"t": 2.5}])
+    assert file.read_bytes() == both
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "no JSON", '{"id": "a"}', '{"rows": []}', '{"id": "a", "rows": 3}', "\xff"]
+)
+def test_a_whole_line_that_is_no_point_is_an_error_with_its_place(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "points.jsonl"
+    Points(file).add("a", {}, [])
+    with file.open("a", encoding="latin-1") as out:  # where \xff is a byte that UTF-8 has not
+        out.write(f"{line}\n")
+    with pytest.raises(ValueError, match=r"points\.jsonl:2: must be a point as JSON, got"):
+        Points(file)
+
+
+def test_the_identity_is_of_all_that_is_configured() -> None:
+    configuration = {"workload": {"tables": 4}, "seed": 0}
+    assert identity(configuration) == identity({"seed": 0, "workload": {"tables": 4}})
+    assert identity(configuration) != identity({"workload": {"tables": 5}, "seed": 0})
+    assert identity(configuration) != identity({"workload": {"tables": 4}, "seed": 1})

@@ -1,0 +1,159 @@
+"""torch.profiler's Kineto JSON (``export_chrome_trace``), one rank per file, of three generations:
+
+- torch 2.2 and older, and gloo: collectives are ``c10d::`` operators, sized by ``Input Dims`` of the operator or of the
+  ``nccl:`` annotation within it, if the profile has ``record_shapes=True``. The process group is not recorded.
+- torch 2.3 and later with NCCL: ``record_param_comms`` rows carry collective, elements, dtype, splits and group.
+- 2026: these also carry the group's sequence number and the root.
+
+Times: a collective's ``issue`` is its host row's start, ``start`` and ``end`` are its kernel's (None where the window
+of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto_spans``. Iterations are the
+job's ``ProfilerStep#N`` marks, or else the repetitions of its communication.
+Source: pytorch/kineto libkineto/src/output_json.cpp; pytorch/torch/csrc/profiler/util.cpp.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from topoflow.capture.base import POINT_TO_POINT, Compute
+from topoflow.capture.files import LARGEST_WORLD, Fields
+from topoflow.capture.formats.kineto.operations import from_metadata, from_shapes, has_metadata
+from topoflow.capture.formats.kineto.rows import Row, read_rows
+from topoflow.capture.formats.kineto.spans import Span, compute_spans, sort_out
+from topoflow.capture.iterations import between_marks, by_repetition
+from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.torch_names import STEP
+
+AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
+NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """When each iteration began (ns, ascending) and the last one ended; ``numbers`` as the job counts them."""
+
+    numbers: tuple[int, ...]
+    starts: tuple[int, ...]
+    end: int
+
+
+def matches(source: Source) -> bool:
+    """A JSON object with trace events."""
+    return isinstance(source.document, dict) and "traceEvents" in source.document
+
+
+def parse(source: Source) -> list[Part]:
+    """The one part: the operations and compute spans of a rank, in the order of issue."""
+    document = Fields.of(f"{source.name}: ", source.document)
+    rank, world_size, groups = _job(document)
+    rows = read_rows(source.name, document)
+    counts = Counter[str]()
+    described = has_metadata(rows)
+    found = (from_metadata if described else from_shapes)(rows, groups, counts)
+    device = sort_out(rows, [row for row, _ in found], counts)
+    collectives = [row for row, operation in found if operation.op not in POINT_TO_POINT]
+    if not described and not groups and device.streams > 1 and collectives:
+        raise ValueError(
+            f"{collectives[0].place}: {collectives[0].name} must name its process group, "
+            f"got none and {device.streams} communication streams"
+        )
+    steps = _steps(rows) or _repetitions(found)
+    spans = compute_spans(device, [row.start for row, _ in found], steps.starts)
+    origin = rows[0].start if rows else 0
+    events = _events(found, spans, device.transfers, steps, origin)
+    whole = [event for event in events if event is not None]
+    counts[AFTER] += len(events) - len(whole)
+    counts[NO_KERNELS] += sum(row.place not in device.transfers for row, _ in found)
+    base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
+    return [
+        Part(
+            file=source.name,
+            rank=rank,
+            events=tuple(whole),
+            source=f"Kineto {_generation(found, described)}",
+            world_size=world_size,
+            iterations=len(steps.starts) or 1,
+            steps=steps.numbers,
+            groups=groups,
+            epoch_ns=base + origin,
+            counts=counts,
+        )
+    ]
+
+
+def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
+    """Rank, world size and the ranks of every process group that the rank is in."""
+    info = Fields.of(f"{document.place}distributedInfo.", document.values.get("distributedInfo"))
+    world_size = info.integer("world_size", 1, LARGEST_WORLD)
+    groups = {}
+    for index, entry in enumerate(info.items("pg_config") if info.has("pg_config") else []):
+        group = Fields.of(f"{info.place}pg_config[{index}].", entry)
+        groups[group.text("pg_name")] = group.integers("ranks", highest=world_size - 1)
+    return info.integer("rank", highest=world_size - 1), world_size, groups
+
+
+def _generation(found: Sequence[tuple[Row, Operation]], described: bool) -> str:
+    if not described:
+        return "(sizes from shapes)"
+    counted = any(operation.sequence is not None for _, operation in found)
+    return "(collective metadata with sequence numbers)" if counted else "(collective metadata)"
+
+
+def _steps(rows: Sequence[Row]) -> Steps | None:
+    """The ProfilerStep marks; None where the job set none."""
+    marks: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        number = row.name.removeprefix(STEP)
+        if row.category == "user_annotation" and row.name.startswith(STEP) and number.isdecimal() and len(number) < 16:
+            start, end = marks.get(int(number), (row.start, row.end))
+            marks[int(number)] = min(start, row.start), max(end, row.end)
+    if not marks:
+        return None
+    ordered = sorted(marks, key=lambda number: marks[number][0])
+    starts = tuple(marks[number][0] for number in ordered)
+    return Steps(tuple(ordered), starts, max(end for _, end in marks.values()))
+
+
+def _repetitions(found: Sequence[tuple[Row, Operation]]) -> Steps:
+    """Iterations without marks: each begins right after the last collective of the one before."""
+    keys = [(operation.op, operation.group_name, operation.bytes_in, operation.bytes_out) for _, operation in found]
+    numbers = by_repetition(keys)
+    firsts = [at for at, number in enumerate(numbers) if number >= 0 and (not at or numbers[at - 1] != number)]
+    starts = tuple(found[first - 1][0].end if first else 0 for first in firsts)
+    return Steps((), starts or (0,), 2**63)
+
+
+def _events(
+    found: Sequence[tuple[Row, Operation]],
+    spans: Sequence[Span],
+    transfers: Mapping[str, tuple[int, int]],
+    steps: Steps,
+    origin: int,
+) -> list[Compute | Operation | None]:
+    """Collectives and compute spans in the order of issue; None for one after the last step."""
+
+    def seconds(at: int) -> float:
+        return (at - origin) / 1e9
+
+    ordered: list[tuple[tuple[int, int], int, Compute | Operation]] = []  # (order, when issued, event)
+    for index, (row, operation) in enumerate(found):
+        start, end = transfers.get(row.place, (None, None))
+        timed = replace(
+            operation,
+            issue=seconds(row.start),
+            start=None if start is None else seconds(start),
+            end=None if end is None else seconds(end),
+        )
+        ordered.append(((index, 1), row.start, timed))
+    for span in spans:
+        name = f"{span.kernels} kernel{'s' if span.kernels > 1 else ''}"
+        compute = Compute(name, seconds(span.start), seconds(span.end), span.busy / 1e9)
+        ordered.append(((span.issued, 0), span.launch, compute))
+    ordered.sort(key=lambda item: item[0])
+    numbers = between_marks([at for _, at, _ in ordered], steps.starts)
+    return [
+        None if at > steps.end else replace(event, iteration=number)
+        for (_, at, event), number in zip(ordered, numbers, strict=True)
+    ]

@@ -1,0 +1,176 @@
+"""Collectives from the host rows of a Kineto profile, of all three generations (see ``formats.kineto``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
+from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
+from topoflow.capture.merge.parts import Operation
+from topoflow.capture.torch_names import (
+    COLLECTIVE_NAMES,
+    DTYPES,
+    NO_COLLECTIVES,
+    PARAM_COMMS,
+    ROOTED,
+    SIGNATURES,
+    Signature,
+    split_elements,
+)
+from topoflow.units import DTYPE_BYTES
+
+Groups = Mapping[str, tuple[int, ...]]
+
+
+def has_metadata(rows: Sequence[Row]) -> bool:
+    """Whether the operators name their collective (torch 2.3 and later with NCCL)."""
+    return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
+
+
+def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
+    """One operation for every ``record_param_comms`` row that is a collective, in the order of issue."""
+    found = []
+    for row in rows:
+        if row.name != PARAM_COMMS:
+            continue
+        name = row.args.text("Collective name")
+        if name in NO_COLLECTIVES:
+            counts[NO_COLLECTIVES[name]] += 1
+        elif name in COLLECTIVE_NAMES:
+            found.append((row, _described(row, COLLECTIVE_NAMES[name], groups)))
+        else:
+            row.args.fail("Collective name", f"must be one of {', '.join(COLLECTIVE_NAMES)}")
+    return found
+
+
+def _described(row: Row, op: str, groups: Groups) -> Operation:
+    args = row.args
+    dtype = DTYPES.get(args.text("dtype"))
+    if dtype is None:
+        args.fail("dtype", f"must be one of {', '.join(DTYPES)}")
+    into, out = (args.integer(field, highest=2**58) for field in ("In msg nelems", "Out msg nelems"))
+    group_name, group = _group(row, groups)
+    splits: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
+    if op == "all_to_all":
+        splits = _splits(args, "In split size", into), _splits(args, "Out split size", out)
+    peer = {"send": "Dst Rank", "recv": "Src Rank"}.get(op, "")
+    return Operation(
+        place=row.place,
+        op=op,
+        group=group,
+        group_name=group_name,
+        dtype=dtype,
+        bytes_in=0 if op == "barrier" else into * DTYPE_BYTES[dtype],
+        bytes_out=0 if op == "barrier" else out * DTYPE_BYTES[dtype],
+        splits_in=splits[0],
+        splits_out=splits[1],
+        peer=args.integer(peer, highest=LARGEST_RANK) if peer else None,
+        root=_ranked(row, group, "Rank") if op in ROOTED and args.has("Rank") else None,
+        sequence=args.integer("Seq") if args.has("Seq") and op not in POINT_TO_POINT else None,
+    )
+
+
+def _group(row: Row, groups: Groups) -> tuple[str, tuple[int, ...]]:
+    """Name and ranks of the process group; a row lists at most 30 of its ranks, the head of the file all of them."""
+    name = row.args.text("Process Group Name")
+    ranks = groups.get(name)
+    if ranks is None:
+        ranks = _list(row.args, "Process Group Ranks")
+    if not ranks:
+        row.args.fail("Process Group Name", "must be one of distributedInfo.pg_config, or list all its ranks")
+    return name, ranks
+
+
+def _list(args: Fields, field: str) -> tuple[int, ...] | None:
+    """A list that is written as text, ``"[0, 1]"``; None where it is cut short: ``"[0, 1, ..., 29, ...]"``."""
+    text = args.text(field)
+    if "..." in text:
+        return None
+    return Fields(args.place, {field: parse_json(f"{args.place}{field}", text)}).integers(field)
+
+
+def _splits(args: Fields, field: str, elements: int) -> tuple[int, ...] | None:
+    splits = _list(args, field)
+    return None if splits is None else split_elements(f"{args.place}{field}", splits, elements)
+
+
+def _ranked(row: Row, group: tuple[int, ...], field: str) -> int:
+    at = row.args.integer(field, highest=LARGEST_RANK)
+    if at >= len(group):
+        row.args.fail(field, f"must be within 0..{len(group) - 1}, its group")
+    return group[at]
+
+
+def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
+    """One operation for every ``c10d::`` row, sized by the shapes of its tensors where these were recorded."""
+    issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
+    within = Enclosing(issued)
+    annotations: dict[str, Row] = {}
+    for row in rows:
+        if row.category == "user_annotation" and (outer := within.find(row.lane, row.start)) is not None:
+            annotations.setdefault(outer.place, row)
+        elif row.name == PARAM_COMMS and within.find(row.lane, row.start) is None:
+            counts[NO_COLLECTIVES["wait"]] += 1
+        elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
+            counts[f"{row.name} rows are no collectives known here and are left out"] += 1
+    if len(groups) > 1 and issued:
+        raise ValueError(f"{issued[0].place}: {issued[0].name} must name its process group, got one of {len(groups)}")
+    group_name, group = next(iter(groups.items()), ("", None))
+    return [(row, _shaped(row, annotations.get(row.place), group_name, group)) for row in issued]
+
+
+def _shaped(row: Row, annotation: Row | None, group_name: str, group: tuple[int, ...] | None) -> Operation:
+    signature = SIGNATURES[row.name]
+    dtype = tensor_dtype(row, (signature.input, signature.output))
+    into, out = tensor_elements(row, signature.input), tensor_elements(row, signature.output)
+    if annotation is not None:  # records the flattened input, also of lists of tensors
+        dtype = dtype or tensor_dtype(annotation, (0,))
+        into = tensor_elements(annotation, 0) if into is None else into
+    other = _other(row, signature, group)
+    splits = _shaped_splits(row, signature, into, out)
+    return Operation(
+        place=row.place,
+        op=signature.op,
+        group=group,
+        group_name=group_name,
+        dtype=dtype,
+        bytes_in=None if into is None or dtype is None else into * DTYPE_BYTES[dtype],
+        bytes_out=None if out is None or dtype is None else out * DTYPE_BYTES[dtype],
+        splits_in=splits[0],
+        splits_out=splits[1],
+        peer=other if signature.op in POINT_TO_POINT else None,
+        root=other if signature.op in ROOTED else None,
+    )
+
+
+def _other(row: Row, signature: Signature, group: tuple[int, ...] | None) -> int | None:
+    """The root or peer; ``Concrete Inputs`` (torch 2.1 and later) has it as a rank of the group."""
+    values = row.args.items("Concrete Inputs") if row.args.has("Concrete Inputs") else []
+    if signature.other is None or signature.other >= len(values):
+        return None
+    text = values[signature.other]
+    if not isinstance(text, str) or not text.isdecimal() or len(text) > 9:
+        return None
+    at = int(text)
+    if group is None:
+        return at
+    if at >= len(group):
+        row.args.fail("Concrete Inputs", f"must be a rank within 0..{len(group) - 1}")
+    return group[at]
+
+
+def _shaped_splits(
+    row: Row, signature: Signature, into: int | None, out: int | None
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """Splits of an all-to-all: the tensors of a list, or what ``Concrete Inputs`` says; None where neither is there."""
+    if signature.op != "all_to_all" or into is None or out is None:
+        return None, None
+    if row.name == "c10d::alltoall_":
+        return tensor_list(row, signature.input), tensor_list(row, signature.output)
+    values = row.args.items("Concrete Inputs") if row.args.has("Concrete Inputs") else []
+    if len(values) < 5 or not all(isinstance(text, str) and text.startswith("[") for text in values[3:5]):
+        return None, None
+    texts = Fields(row.args.place, {"Concrete Inputs[3]": values[3], "Concrete Inputs[4]": values[4]})
+    return _splits(texts, "Concrete Inputs[4]", into), _splits(texts, "Concrete Inputs[3]", out)

@@ -1,0 +1,177 @@
+"""From parts to one Trace: files of a rank joined, ranks checked against each other, one clock, one set of groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from topoflow.capture.base import Compute, Event, Trace
+from topoflow.capture.merge.agree import Member, check_agreement
+from topoflow.capture.merge.complete import complete
+from topoflow.capture.merge.join import join_ranks
+from topoflow.capture.merge.parts import Operation, Part
+
+_Kind = TypeVar("_Kind", Compute | Operation, Event)
+_TIMES = ("issue", "start", "end")
+CUT = "operations at the ends of the profile were not recorded by all members and are left out"
+ALONE = "collectives in groups of one rank move nothing and are left out"
+OUTSIDE = "events of steps that not all ranks recorded are left out"
+UNNAMED = "operations name no process group and are taken as of all ranks"
+
+
+def merge(parts: Sequence[Part], name: str) -> Trace:
+    """The job that ``parts`` record; ValueError where they contradict each other or leave a size unknown."""
+    parts = join_ranks(parts)
+    world_size = _world_size(parts)
+    counts = Counter[str]()
+    for part in parts:
+        counts.update(part.counts)
+    parts, iterations = _common_steps(parts, counts)
+    ranks = _agreed_events(parts, world_size, counts)
+    texts = dict.fromkeys(note for part in parts for note in part.notes)
+    return Trace(
+        name=next((part.name for part in parts if part.name), name),
+        world_size=world_size,
+        iterations=iterations,
+        ranks={
+            rank: _shift(events, delay) for (rank, events), delay in zip(ranks.items(), _delays(parts), strict=True)
+        },
+        groups=_groups(parts),
+        source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
+        notes=(*texts, *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count)),
+    )
+
+
+def _world_size(parts: Sequence[Part]) -> int:
+    told = [part for part in parts if part.world_size is not None]
+    if not told:
+        raise ValueError(f"{parts[0].file}: must record the world size, got none: give a profile of the rank as well")
+    for part in told:
+        if part.world_size != told[0].world_size:
+            raise ValueError(
+                f"{told[0].file} and {part.file}: must be of one job, got world sizes "
+                f"{told[0].world_size} (rank {told[0].rank}) and {part.world_size} (rank {part.rank})"
+            )
+    world_size = told[0].world_size or 0
+    for part in parts:
+        if not 0 <= part.rank < world_size:
+            raise ValueError(f"{part.file}: rank must be within 0..{world_size - 1}, got {part.rank}")
+    return world_size
+
+
+def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:
+    """The parts with iterations numbered alike: only steps that every rank recorded, where steps have numbers."""
+    first = parts[0]
+    for part in parts:
+        if bool(part.steps) != bool(first.steps) or (not part.steps and part.iterations != first.iterations):
+            raise ValueError(
+                f"ranks {first.rank} and {part.rank}: must have the same iterations, "
+                f"got {_steps(first)} in {first.file} and {_steps(part)} in {part.file}"
+            )
+    if not first.steps:
+        return list(parts), first.iterations
+    common = sorted(set.intersection(*(set(part.steps) for part in parts)))
+    if not common:
+        raise ValueError(
+            f"{first.file} and {parts[-1].file}: must share a step, got {_steps(first)} and {_steps(parts[-1])}"
+        )
+    return [_renumber(part, common, counts) for part in parts], len(common)
+
+
+def _steps(part: Part) -> str:
+    return f"steps {part.steps[0]}..{part.steps[-1]}" if part.steps else f"{part.iterations} iterations without number"
+
+
+def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
+    kept = {step: iteration for iteration, step in enumerate(common)}
+    number = {-1: -1} | {index: kept[step] for index, step in enumerate(part.steps) if step in kept}
+    outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
+    counts[OUTSIDE] += len(outside)
+    events = _without(part.events, outside)
+    return replace(part, events=tuple(replace(event, iteration=number[event.iteration]) for event in events))
+
+
+def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str]) -> dict[int, tuple[Event, ...]]:
+    """The events of each rank that all recorded members of their groups recorded, and agree on."""
+    ranks: dict[int, tuple[Event, ...]] = {}
+    members = []
+    for part in parts:
+        events: list[Event] = []
+        for index, event in enumerate(part.events):
+            if isinstance(event, Operation):
+                counts[UNNAMED] += event.group is None
+                communication = complete(event, part.rank, world_size)
+                members.append(Member(part.rank, index, event, communication))
+                events.append(communication)
+            else:
+                events.append(event)
+        ranks[part.rank] = tuple(events)
+    alone = [member for member in members if len(member.communication.group) == 1]
+    cut = check_agreement([member for member in members if len(member.communication.group) > 1])
+    counts[ALONE] += len(alone)
+    counts[CUT] += len(cut)
+    left_out: dict[int, set[int]] = {rank: set() for rank in ranks}
+    for member in (*alone, *cut):
+        left_out[member.rank].add(member.index)
+    return {rank: _without(events, left_out[rank]) for rank, events in ranks.items()}
+
+
+def _without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, ...]:
+    """The events but those at ``left_out``; what came after one of these comes after its predecessors."""
+    if not left_out:
+        return tuple(events)
+    kept: list[_Kind] = []
+    stands_for: list[tuple[int, ...]] = []  # old position -> new positions
+    for index, event in enumerate(events):
+        after = event.after
+        if after is not None:
+            after = tuple(sorted({new for old in after for new in stands_for[old]}))
+        if index in left_out:
+            stands_for.append(after or ())
+        else:
+            stands_for.append((len(kept),))
+            kept.append(replace(event, after=after))
+    return tuple(kept)
+
+
+def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
+    """Name -> ranks. Where groups without a common rank have one name, the later is called ``name@its first rank``.
+
+    Two ranks that belong to one group but list it differently disagree.
+    """
+    groups: dict[str, tuple[int, ...]] = {}
+    told_by: dict[str, Part] = {}
+    for part in parts:
+        for told, ranks in part.groups.items():
+            name = told
+            if name in groups and groups[name] != ranks:
+                if set(groups[name]) & set(ranks):
+                    raise ValueError(
+                        f"ranks {told_by[name].rank} and {part.rank}: must agree on group {name!r}, got "
+                        f"{list(groups[name])[:8]} in {told_by[name].file} and {list(ranks)[:8]} in {part.file}"
+                    )
+                name = f"{name}@{ranks[0]}"
+            groups[name] = ranks
+            told_by[name] = part
+    return groups
+
+
+def _delays(parts: Sequence[Part]) -> list[float]:
+    """Seconds by which each part began after the first of them, by the wall clocks of their hosts."""
+    clocks = [part.epoch_ns for part in parts if part.epoch_ns is not None]
+    first = min(clocks, default=0)
+    return [(part.epoch_ns - first) * 1e-9 if part.epoch_ns is not None else 0.0 for part in parts]
+
+
+def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:
+    """The events ``delay`` seconds later, in whole nanoseconds as profiles count."""
+    if not delay:
+        return events
+    return tuple(
+        replace(
+            event, **{key: round(time + delay, 9) for key in _TIMES if (time := getattr(event, key, None)) is not None}
+        )
+        for event in events
+    )

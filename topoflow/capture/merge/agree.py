@@ -1,0 +1,170 @@
+"""Do the ranks of a job agree? Members of a group must have done the same, one by one, and in the same order.
+
+Which operations of two ranks belong together: those with the same sequence number of their group where the files have
+it, or else the k-th in the same iteration (the job's own step marks are the same on all ranks). A profile starts and
+stops at another moment on each rank, so operations before the first iteration are counted back from it, and those that
+only some members recorded are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from topoflow.capture.base import POINT_TO_POINT, Communication
+from topoflow.capture.merge.parts import Operation
+from topoflow.units import DTYPE_BYTES
+
+
+@dataclass(frozen=True)
+class Member:
+    """One rank's side of an operation: ``index`` is its position among the events of ``rank``."""
+
+    rank: int
+    index: int
+    operation: Operation
+    communication: Communication
+
+
+Columns = Mapping[int, Sequence[Member]]  # rank -> its operations of one group, in the order of issue
+
+
+def check_agreement(members: Sequence[Member]) -> list[Member]:
+    """Raise ValueError, naming both ranks, where two members disagree; returns the operations that were cut."""
+    recorded = {member.rank for member in members}
+    columns: dict[tuple[object, ...], dict[int, list[Member]]] = {}
+    for member in members:
+        key, sides = _key(member)
+        column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
+        column.setdefault(member.rank, []).append(member)
+    cut = []
+    for column in columns.values():
+        rows, left = _align(column)
+        cut += left
+        for row in rows:
+            for other in row[1:]:
+                _check_pair(row[0], other)
+    return cut
+
+
+def _key(member: Member) -> tuple[tuple[object, ...], tuple[int, ...]]:
+    """What aligns with what, and the ranks concerned: all members of a group, or the two ends of a send."""
+    communication = member.communication
+    if communication.op in POINT_TO_POINT:
+        peer = communication.peer if communication.peer is not None else member.rank
+        ends = (member.rank, peer) if communication.op == "send" else (peer, member.rank)
+        return ("point to point", communication.group_name, communication.tag, *ends), ends
+    return ("group", communication.group_name, frozenset(communication.group)), communication.group
+
+
+def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:
+    """Rows of operations that belong together, and those outside the window that all members recorded."""
+    if all(member.operation.sequence is not None for column in columns.values() for member in column):
+        keyed = {
+            rank: _count_up(column, lambda member: member.operation.sequence or 0) for rank, column in columns.items()
+        }
+        if all(keyed.values()):
+            first, last = _common_window(keyed)
+            return _pair_up(keyed, lambda key: first <= key[0] <= last)
+    keyed = {rank: _count_up(column, lambda member: member.communication.iteration) for rank, column in columns.items()}
+    shortest = min(sum(key[0] < 0 for key in column) for column in keyed.values())
+    for rank, column in keyed.items():  # count the set-up back from the first iteration
+        before = sum(key[0] < 0 for key in column)
+        keyed[rank] = {(i, k - before if i < 0 else k): member for (i, k), member in column.items()}
+    return _pair_up(keyed, lambda key: key[0] >= 0 or key[1] >= -shortest)
+
+
+def _common_window(keyed: Mapping[int, Mapping[tuple[int, int], Member]]) -> tuple[int, int]:
+    """The sequence numbers that all ranks recorded, first and last."""
+    late = max(keyed, key=lambda rank: min(keyed[rank]))
+    early = min(keyed, key=lambda rank: max(keyed[rank]))
+    first, last = min(keyed[late])[0], max(keyed[early])[0]
+    if first > last:
+        raise ValueError(
+            f"ranks {early} and {late}: must have recorded some of the same operations of their group, "
+            f"got sequence numbers up to {last} and from {first} on"
+        )
+    return first, last
+
+
+def _count_up(column: Sequence[Member], number: Callable[[Member], int]) -> dict[tuple[int, int], Member]:
+    """(number, k) -> the k-th member with that number."""
+    seen: dict[int, int] = {}
+    keyed = {}
+    for member in column:
+        value = number(member)
+        keyed[value, seen.get(value, 0)] = member
+        seen[value] = seen.get(value, 0) + 1
+    return keyed
+
+
+def _pair_up(
+    keyed: Mapping[int, Mapping[tuple[int, int], Member]], inside: Callable[[tuple[int, int]], bool]
+) -> tuple[list[list[Member]], list[Member]]:
+    cut = [member for column in keyed.values() for key, member in column.items() if not inside(key)]
+    rows = []
+    for key in sorted({key for column in keyed.values() for key in column if inside(key)}):
+        missing = [rank for rank, column in keyed.items() if key not in column]
+        row = [column[key] for column in keyed.values() if key in column]
+        if missing:
+            raise ValueError(
+                f"ranks {row[0].rank} and {missing[0]}: members of a group must do the same, "
+                f"got {_describe(row[0])} at {row[0].operation.place} and nothing on rank {missing[0]}"
+            )
+        rows.append(row)
+    return rows, cut
+
+
+def _check_pair(one: Member, other: Member) -> None:
+    a, b = one.communication, other.communication
+    same = a.dtype == b.dtype and (a.root == b.root or None in (a.root, b.root))
+    if a.op in POINT_TO_POINT:
+        same = same and a.op != b.op and a.bytes == b.bytes
+    elif a.op == "all_to_all":
+        same = same and a.op == b.op and a.group == b.group and _share(a, other.rank) == _share_out(b, one.rank)
+        same = same and _share(b, one.rank) == _share_out(a, other.rank)
+    else:
+        same = same and a.op == b.op and a.group == b.group and _size(a) == _size(b)
+    if not same:
+        raise ValueError(
+            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_describe(one)} at "
+            f"{one.operation.place} and {_describe(other)} at {other.operation.place}"
+        )
+
+
+def _size(communication: Communication) -> tuple[int, ...]:
+    """The sizes that all members share; the root of a gather or scatter holds another one besides."""
+    match communication.op:
+        case "gather":
+            return (communication.bytes_in,)
+        case "scatter":
+            return (communication.bytes_out,)
+        case "barrier":
+            return ()
+    return communication.bytes_in, communication.bytes_out
+
+
+def _share(communication: Communication, to: int) -> int:
+    """Elements of an all-to-all that go to rank ``to``."""
+    return _part(communication, communication.splits_in, communication.bytes_in, to)
+
+
+def _share_out(communication: Communication, source: int) -> int:
+    """Elements of an all-to-all that come from rank ``source``."""
+    return _part(communication, communication.splits_out, communication.bytes_out, source)
+
+
+def _part(communication: Communication, splits: tuple[int, ...], size: int, rank: int) -> int:
+    if not splits:
+        return size // DTYPE_BYTES[communication.dtype] // len(communication.group)
+    return splits[communication.group.index(rank)]
+
+
+def _describe(member: Member) -> str:
+    told = member.communication
+    splits = f" splits {list(told.splits_in)[:8]} to {list(told.splits_out)[:8]}" if told.splits_in else ""
+    where = f" {told.group_name!r}" if told.group_name else ""
+    return (
+        f"{told.op} of group{where} {list(told.group)[:8]}, {told.dtype}, "
+        f"{told.bytes_in} B in, {told.bytes_out} B out{splits}, iteration {told.iteration}"
+    )

@@ -1,0 +1,70 @@
+"""Joining two files of one rank: the times of a profile with the sizes, splits and groups of an execution trace.
+
+The two number their events differently (Kineto's "External id" and the trace's "rf_id" drift apart with every thread
+that only one of them counts), so what links them is order: the k-th collective that the host issued is the same in
+both. Whatever both record must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from topoflow.capture.base import Compute
+from topoflow.capture.merge.parts import Operation, Part
+
+_FROM_SIZES = ("group", "dtype", "bytes_in", "bytes_out", "splits_in", "splits_out", "peer", "root", "sequence")
+
+
+def join_ranks(parts: Sequence[Part]) -> list[Part]:
+    """One part per rank, in the order of ranks; two of the same rank are joined when exactly one has times."""
+    by_rank: dict[int, list[Part]] = {}
+    for part in parts:
+        by_rank.setdefault(part.rank, []).append(part)
+    return [_join_rank(by_rank[rank]) for rank in sorted(by_rank)]
+
+
+def _join_rank(parts: list[Part]) -> Part:
+    timed = [part for part in parts if part.timed]
+    untimed = [part for part in parts if not part.timed]
+    if len(timed) > 1 or len(untimed) > 1:
+        first, second = (timed if len(timed) > 1 else untimed)[:2]
+        raise ValueError(f"{first.file} and {second.file}: must be of different ranks, got rank {first.rank} twice")
+    return join(timed[0], untimed[0]) if timed and untimed else parts[0]
+
+
+def join(times: Part, sizes: Part) -> Part:
+    """``times`` with what only ``sizes`` records."""
+    named = {name: part.world_size for part in (times, sizes) for name in (part.file,) if part.world_size is not None}
+    if len(set(named.values())) > 1:
+        told = " and ".join(f"{count} in {file}" for file, count in named.items())
+        raise ValueError(f"rank {times.rank}: world_size must be the same, got {told}")
+    known = [event for event in sizes.events if isinstance(event, Operation)]
+    asked = [event for event in times.events if isinstance(event, Operation)]
+    if len(asked) != len(known):
+        raise ValueError(
+            f"{times.file} and {sizes.file}: must record the same collectives of rank {times.rank}, "
+            f"got {len(asked)} and {len(known)}"
+        )
+    pairs = iter([_complete(*pair) for pair in zip(asked, known, strict=True)])
+    return replace(
+        times,
+        events=tuple(event if isinstance(event, Compute) else next(pairs) for event in times.events),
+        groups={**sizes.groups, **times.groups},
+        world_size=times.world_size if times.world_size is not None else sizes.world_size,
+        source=f"{times.source} + {sizes.source}",
+        notes=(*times.notes, *sizes.notes),
+    )
+
+
+def _complete(times: Operation, sizes: Operation) -> Operation:
+    if times.op != sizes.op:
+        raise ValueError(f"{times.place} and {sizes.place}: must be the same, got {times.op} and {sizes.op}")
+    added = {}
+    for field in _FROM_SIZES:
+        told, other = getattr(times, field), getattr(sizes, field)
+        if told is None:
+            added[field] = other
+        elif other is not None and other != told:
+            raise ValueError(f"{times.place} and {sizes.place}: {field} must be the same, got {told} and {other}")
+    return replace(times, group_name=times.group_name or sizes.group_name, **added)

@@ -1,0 +1,133 @@
+"""What each operator of torch's c10d namespaces sends: one table, from operator to Communication.
+
+Every communication of PyTorch, whoever asks for it (a script, DDP's C++ reducer, FSDP2, functional collectives), ends
+in one of these operators. Their schemas name the arguments, so a row of the table is the names of what goes in and
+out. Source: ``torch/csrc/distributed/c10d/Ops.cpp`` and ``Functional.cpp`` (torch 2.13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ProcessGroup
+
+from topoflow.capture.base import POINT_TO_POINT, Communication
+from topoflow.capture.record.recording import UNKNOWN_PEER
+from topoflow.units import DTYPE_BYTES
+
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor")
+RESULT = "(result)"  # the output is what the operator returns
+
+
+@dataclass(frozen=True)
+class Call:
+    """``inputs`` and ``outputs`` name arguments ("": none); ``other`` names the root or peer, a rank in the group."""
+
+    op: str
+    inputs: str
+    outputs: str
+    other: str = ""
+    splits_in: str = ""
+    splits_out: str = ""
+
+
+_ALL_TO_ALL = ("input_split_sizes", "output_split_sizes")
+CALLS = {
+    "c10d::allreduce_": Call("all_reduce", "tensors", "tensors"),
+    "c10d::allreduce_coalesced_": Call("all_reduce", "tensors", "tensors"),
+    "c10d::broadcast_": Call("broadcast", "tensors", "tensors", "root_rank"),
+    "c10d::reduce_": Call("reduce", "tensors", "tensors", "root_rank"),
+    "c10d::allgather_": Call("all_gather", "input_tensors", "output_tensors"),
+    "c10d::_allgather_base_": Call("all_gather", "input_tensor", "output_tensor"),
+    "c10d::allgather_coalesced_": Call("all_gather", "input_list", "output_lists"),
+    "c10d::allgather_into_tensor_coalesced_": Call("all_gather", "inputs", "outputs"),
+    "c10d::reduce_scatter_": Call("reduce_scatter", "input_tensors", "output_tensors"),
+    "c10d::_reduce_scatter_base_": Call("reduce_scatter", "input_tensor", "output_tensor"),
+    "c10d::reduce_scatter_tensor_coalesced_": Call("reduce_scatter", "inputs", "outputs"),
+    "c10d::alltoall_base_": Call("all_to_all", "input", "output", "", *_ALL_TO_ALL),
+    "c10d::alltoall_": Call("all_to_all", "input_tensors", "output_tensors"),
+    "c10d::gather_": Call("gather", "input_tensors", "output_tensors", "root_rank"),
+    "c10d::scatter_": Call("scatter", "input_tensors", "output_tensors", "root_rank"),
+    "c10d::send": Call("send", "tensors", "", "dst"),
+    "c10d::recv_": Call("recv", "", "tensors", "src"),
+    "c10d::recv_any_source_": Call("recv", "", "tensors"),
+    "c10d::barrier": Call("barrier", "", ""),
+    "c10d::monitored_barrier_": Call("barrier", "", ""),
+    "_c10d_functional::all_reduce": Call("all_reduce", "input", RESULT),
+    "_c10d_functional::all_reduce_": Call("all_reduce", "input", RESULT),
+    "_c10d_functional::all_reduce_coalesced": Call("all_reduce", "inputs", RESULT),
+    "_c10d_functional::all_reduce_coalesced_": Call("all_reduce", "inputs", RESULT),
+    "_c10d_functional::broadcast": Call("broadcast", "input", RESULT, "src"),
+    "_c10d_functional::broadcast_": Call("broadcast", "input", RESULT, "src"),
+    "_c10d_functional::all_gather_into_tensor": Call("all_gather", "input", RESULT),
+    "_c10d_functional::all_gather_into_tensor_out": Call("all_gather", "input", RESULT),
+    "_c10d_functional::all_gather_into_tensor_coalesced": Call("all_gather", "inputs", RESULT),
+    "_c10d_functional::reduce_scatter_tensor": Call("reduce_scatter", "input", RESULT),
+    "_c10d_functional::reduce_scatter_tensor_out": Call("reduce_scatter", "input", RESULT),
+    "_c10d_functional::reduce_scatter_tensor_coalesced": Call("reduce_scatter", "inputs", RESULT),
+    "_c10d_functional::all_to_all_single": Call("all_to_all", "input", RESULT, "", *_ALL_TO_ALL),
+    "_dtensor::shard_dim_alltoall": Call("all_to_all", "input", RESULT),
+}
+# Operators of these namespaces that send nothing.
+LOCAL = {"c10d::check_for_nan", "_c10d_functional::_wrap_tensor_autograd"}
+WAIT = "_c10d_functional::wait_tensor"
+
+
+def communication(call: Call, group: ProcessGroup, arguments: Mapping[str, Any], result: Any) -> Communication:
+    """The communication that ``call`` made in ``group`` with these arguments, without times.
+
+    A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
+    """
+    ranks = tuple(dist.get_process_group_ranks(group))
+    inputs = list(tensors_of(arguments.get(call.inputs)))
+    outputs = list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
+    dtype = str((inputs or outputs)[0].dtype).removeprefix("torch.") if inputs or outputs else "uint8"
+    other = ranks[arguments[call.other]] if call.other else None
+    peer = other if call.op in POINT_TO_POINT else None
+    tagged = call.op in POINT_TO_POINT and dist.get_backend(group) != "nccl"  # which takes a tag, and ignores it
+    return Communication(
+        op=call.op,
+        group=ranks,
+        dtype=dtype if dtype in DTYPE_BYTES else "uint8",
+        bytes_in=sum(tensor.numel() * tensor.element_size() for tensor in inputs),
+        bytes_out=sum(tensor.numel() * tensor.element_size() for tensor in outputs),
+        splits_in=_splits(call, arguments.get(call.splits_in, ()), inputs),
+        splits_out=_splits(call, arguments.get(call.splits_out, ()), outputs),
+        peer=UNKNOWN_PEER if call.op == "recv" and peer is None else peer,
+        tag=arguments["tag"] if tagged else 0,
+        root=None if call.op in POINT_TO_POINT else other,
+        group_name=group.group_name,
+    )
+
+
+def group_of(arguments: Mapping[str, Any]) -> ProcessGroup:
+    """The process group that an operator was called with: an object, or its name."""
+    if "process_group" in arguments:
+        return ProcessGroup.unbox(arguments["process_group"])
+    named = arguments["group_name"]
+    return dist.distributed_c10d._resolve_process_group(named) if isinstance(named, str) else named
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of an argument: a tensor, a list of them, a list of lists; anything else has none."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_of(item)
+
+
+def _splits(call: Call, sizes: Sequence[int], tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Elements for each member of an all-to-all; empty when they are equal."""
+    if call.op != "all_to_all":
+        return ()
+    if not call.splits_in:  # one tensor per member
+        elements = [tensor.numel() for tensor in tensors]
+    else:  # rows of the one tensor
+        rows = tensors[0].shape[0] if tensors[0].dim() else 1
+        elements = [size * (tensors[0].numel() // max(rows, 1)) for size in sizes]
+    return tuple(elements) if len(set(elements)) > 1 else ()

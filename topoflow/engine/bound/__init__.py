@@ -1,0 +1,136 @@
+"""The ``bound`` fidelity: the least time that a world can take, in closed form, for screening very many worlds.
+
+A task that shares nothing takes its delay, the latency of its path (the sum of weight * latency over its hops), and its
+bytes at the rate that one flow can get there: the least of the path's limit and capacity / weight of its hops. Then
+
+    makespan >= the longest chain of such tasks (the critical path)
+    makespan >= for each link: the first moment at which a flow on it can begin, if nothing before it shares either,
+                plus the bytes over the link / its capacity
+
+and the bound is the larger of the two. ``fluid`` is never faster, up to rounding. Both are equal where no two transfers
+share a link at a time; where some do, ``fluid`` takes at most the critical path plus, summed over all links, the bytes
+over the link / its capacity: whenever the chain of tasks that ends last does not advance as if it were alone, its flow
+has a link that is full.
+
+    simulate    worlds of any graphs; a Timeline of each, with every task as if it were alone
+    makespans   worlds of one graph, whose links' numbers are rows of one array on any device; what is quick
+
+Worlds of one graph run side by side, in SIMD registers or neighbouring threads, and a graph is looked at once
+(``topoflow.engine.bound.condensed``): a ring all-reduce in 254 steps of 512 transfers is one node. ``csrc/bound`` is
+what runs, ``topoflow.engine.bound.reference`` spells it out in plain Python.
+
+Source: the critical path and the most loaded resource are the two lower bounds of Graham, Bounds on Multiprocessing
+Timing Anomalies, SIAM J. Applied Mathematics 17(2), 1969.
+
+Shapes: W worlds, T tasks, N nodes, L links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from topoflow import _C
+from topoflow.engine.base import Graph, Timeline, World
+from topoflow.engine.bound.condensed import Outline, outline
+from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.device import Array, Home, home, links_of
+from topoflow.engine.launch import MEMORY, Progress, count_threads, run
+from topoflow.engine.timelines import timeline
+
+
+def simulate(
+    worlds: Sequence[World], *, device: str = "cpu", progress: Progress | None = None, threads: int | None = None
+) -> list[Timeline]:
+    """When every task of every world would run if it were alone; the ``makespan`` of a timeline is the bound.
+
+    Arguments and errors are those of ``topoflow.engine.fluid.simulate``; a task that waits for a later one is a
+    ``ValueError`` too.
+    """
+    where, count = home(device), count_threads(threads)
+    groups: dict[int, list[int]] = {}
+    for index, world in enumerate(worlds):
+        groups.setdefault(id(world.graph), []).append(index)
+    timelines: dict[int, Timeline] = {}
+    for group in groups.values():
+        alike = [worlds[index] for index in group]
+        check_graph(alike[0].name, alike[0].graph)
+        for world in alike:
+            check_links(world)
+        outlined = _outline(alike[0].name, alike[0].graph, folded=False)
+        size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
+        for first in range(0, len(alike), size):
+            found = _alone(alike[first : first + size], outlined, where, count)
+            timelines |= dict(zip(group[first : first + size], found, strict=True))
+            if progress is not None:
+                progress(len(timelines))
+    return [timelines[index] for index in range(len(worlds))]
+
+
+def fold(graph: Graph) -> Outline:
+    """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
+    check_graph("graph", graph)
+    return _outline("graph", graph, folded=True)
+
+
+def makespans(graph: Graph | Outline, capacity: Any, latency: Any = None, *, threads: int | None = None) -> Any:
+    """The bound [W] s of worlds of one graph: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
+
+    Arrays and errors are those of ``topoflow.engine.fluid.sweep``. inf where a flow has no bandwidth.
+    """
+    outlined = graph if isinstance(graph, Outline) else fold(graph)
+    count = count_threads(threads)
+    where, capacity, latency = links_of(outlined.links, capacity, latency)
+    latency = where.zeros(0) if latency is None else latency
+    makespan = where.zeros(len(capacity))
+    rows = {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1), "makespan": makespan}
+    _run(outlined, where, count, rows)
+    return makespan
+
+
+def _outline(name: str, graph: Graph, *, folded: bool) -> Outline:
+    try:
+        return outline(graph, folded=folded)
+    except ValueError as error:
+        raise ValueError(f"{name}.{error}") from None
+
+
+def _run(outlined: Outline, where: Home, threads: int, arrays: dict[str, Any]) -> None:
+    """Fill in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
+    nothing = where.zeros(0)
+    arrays = where.put(outlined.arrays) | {"start": nothing, "finish": nothing, "cancel": where.flag()} | arrays
+    if len(arrays["makespan"]):
+        run(partial(_C.bound, arrays, MEMORY, where.stream, threads), arrays["cancel"])
+
+
+def _alone(worlds: Sequence[World], outlined: Outline, where: Home, threads: int) -> list[Timeline]:
+    """Timelines of worlds of one graph, of which every task is a node."""
+    count, tasks = len(worlds), worlds[0].graph.tasks
+    answers = {name: where.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": where.zeros(count)}
+    rows = {
+        "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
+        "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
+    }
+    _run(outlined, where, threads, where.put(rows) | answers)
+    start, finish, makespan = (where.numpy(answer) for answer in answers.values())
+    start = start.reshape(count, tasks)[:, outlined.node]
+    finish = finish.reshape(count, tasks)[:, outlined.node]
+    _raise_starved(worlds, finish)
+    carried = outlined.arrays["link_bytes"]
+    return [
+        timeline(world, start[index], finish[index], carried, float(makespan[index]))
+        for index, world in enumerate(worlds)
+    ]
+
+
+def _raise_starved(worlds: Sequence[World], finish: Array) -> None:
+    starved = np.isinf(finish)
+    failures = [
+        f"{worlds[index].name}: every flow must get bandwidth, got none for task {starved[index].argmax()}"
+        for index in np.flatnonzero(starved.any(1)).tolist()
+    ]
+    if failures:
+        raise ValueError("; ".join(failures))

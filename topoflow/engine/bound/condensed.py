@@ -1,0 +1,169 @@
+"""Outline: a graph as the bound reads it, with all that does not depend on the links' numbers worked out once.
+
+Tasks with the same path, bytes and delay have the same *cost*, which is worked out once for each world. Nodes are
+tasks, or folded blocks of them (``topoflow.engine.bound.collapse``), sorted by level: those of one level do not wait
+for each other.
+
+Shapes: T tasks, D dependencies, P paths, L links, C costs, N nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Floats, Graph, Ints, Offsets
+from topoflow.engine.bound.collapse import Edges, Fold, fold
+from topoflow.engine.timelines import link_bytes
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """``arrays`` by the names that ``csrc/bound/batch.h`` gives them."""
+
+    arrays: dict[str, Array]
+    node: Offsets  # [T] node of every task
+
+    @property
+    def links(self) -> int:
+        return len(self.arrays["link_bytes"])
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What tasks cost: every (path, bytes, delay) that occurs, once."""
+
+    of: Offsets  # [T]
+    path: Ints  # [C] -1: none
+    bytes: Floats  # [C] B
+    delay: Floats  # [C] s
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes in the order of their levels."""
+
+    of: Offsets  # [T]
+    task: Offsets  # [N] the task, or the one that stands for a folded block
+    level: Ints  # [N]
+    edges: Edges
+
+
+def outline(graph: Graph, *, folded: bool) -> Outline:
+    """The outline of a graph that keeps the laws of ``Graph``; if not ``folded``, every task is a node.
+
+    Raises ``ValueError`` where a task waits for itself or for a later one.
+    """
+    edges = Edges(np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets)), graph.after.astype(np.int64))
+    late = np.flatnonzero(edges.awaited >= edges.waiter)
+    if late.size:
+        got = f"task {edges.waiter[late[0]]} after task {edges.awaited[late[0]]}"
+        raise ValueError(f"after: must name earlier tasks, got {got}")
+    costs = _costs(graph)
+    folds = fold(graph, edges, costs.of) if folded else Fold.none(graph.tasks)
+    nodes = _nodes(edges, folds)
+    arrays = _blocks(costs, folds, nodes)
+    arrays |= {
+        "path_offsets": graph.path_offsets.astype(np.int64),
+        "path_links": graph.path_links.astype(np.int32),
+        "path_weight": np.zeros(0) if graph.path_weight is None else graph.path_weight.astype(np.float64),
+        "path_limit": np.zeros(0) if graph.path_limit is None else graph.path_limit.astype(np.float64),
+        "level_offsets": _offsets(nodes.level, int(nodes.level.max(initial=-1)) + 1),
+        "release": graph.release[nodes.task],
+        "after_offsets": _offsets(nodes.edges.waiter, len(nodes.task)),
+        "after": nodes.edges.awaited.astype(np.int32),
+        "sink": np.flatnonzero(np.bincount(nodes.edges.awaited, minlength=len(nodes.task)) == 0).astype(np.int32),
+        "link_bytes": link_bytes(graph),
+    }
+    arrays |= _users(arrays, len(graph.path_offsets) - 1)
+    arrays |= _crossings(graph, arrays["user_offsets"])
+    return Outline(arrays, nodes.of)
+
+
+def _costs(graph: Graph) -> _Costs:
+    """A path without links is no network: then bytes cost nothing."""
+    hops = np.append(np.diff(graph.path_offsets), 0)  # of path -1: 0
+    path = np.where(hops[graph.path] > 0, graph.path, -1)
+    bytes = np.where(path >= 0, graph.bytes, 0.0)
+    number = path.astype(np.int64) + 1
+    for column in (bytes, graph.delay):
+        values, value = np.unique(column, return_inverse=True)
+        _, first, number = np.unique(number * len(values) + value, return_index=True, return_inverse=True)
+    return _Costs(number, path[first].astype(np.int32), bytes[first], graph.delay[first])
+
+
+def _nodes(edges: Edges, folds: Fold) -> _Nodes:
+    stand_in = folds.stand_in
+    task = np.flatnonzero(stand_in == np.arange(len(stand_in)))
+    number = np.searchsorted(task, stand_in)  # [T]
+    kept = edges.where(stand_in[edges.waiter] == edges.waiter)
+    pairs = np.sort(number[kept.waiter] * len(task) + number[kept.awaited])
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # the tasks of a block are awaited as one
+    kept = Edges(pairs // max(len(task), 1), pairs % max(len(task), 1))
+    level = kept.levels(len(task))
+    order = np.argsort(level, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    by_waiter = np.argsort(place[kept.waiter], kind="stable")
+    sorted_edges = Edges(place[kept.waiter][by_waiter], place[kept.awaited][by_waiter])
+    return _Nodes(place[number], task[order], level[order], sorted_edges)
+
+
+def _blocks(costs: _Costs, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
+    """A node has the cost of its task, or ``steps`` times the largest of its block; equal blocks are one."""
+    known: dict[tuple[int, bytes], int] = {}
+    rows = [np.zeros(0, np.int64)]
+    cost = costs.of.copy()  # [T]
+    for task, steps, row in zip(folds.first, folds.steps, folds.rows(), strict=True):
+        block = known.setdefault((int(steps), row.tobytes()), len(known))
+        if block == len(rows) - 1:
+            rows.append(row)
+        cost[task] = -1 - block
+    return {
+        "cost_path": costs.path,
+        "cost_bytes": costs.bytes,
+        "cost_delay": costs.delay,
+        "member_offsets": np.cumsum([len(row) for row in rows]).astype(np.int64),
+        "member": np.concatenate(rows).astype(np.int32),
+        "steps": np.array([steps for steps, _ in known], np.float64),
+        "node_cost": cost[nodes.task].astype(np.int32),
+    }
+
+
+def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
+    """The nodes that send over each path. In a folded block every path is used by a send that waits for no other."""
+    cost = arrays["node_cost"].astype(np.int64)  # [N]
+    tasks, blocks = np.flatnonzero(cost >= 0), np.flatnonzero(cost < 0)
+    begin, end = (arrays["member_offsets"][offset - cost[blocks]] for offset in (-1, 0))
+    node = np.concatenate([tasks, np.repeat(blocks, end - begin)])
+    members = np.concatenate([np.arange(0), *map(np.arange, begin, end)])
+    used = np.concatenate([cost[tasks], arrays["member"][members]])
+    sends = arrays["cost_bytes"][used] > 0
+    node, used = node[sends], used[sends]
+    order = np.argsort(arrays["cost_path"][used], kind="stable")
+    return {
+        "user_offsets": _offsets(arrays["cost_path"][used], paths),
+        "user": node[order].astype(np.int32),
+        "user_delay": arrays["cost_delay"][used][order],
+    }
+
+
+def _crossings(graph: Graph, user_offsets: Offsets) -> dict[str, Array]:
+    """The paths with users that cross each link."""
+    path = np.repeat(np.arange(len(user_offsets) - 1), np.diff(graph.path_offsets))
+    used = np.diff(user_offsets)[path] > 0
+    link, path = graph.path_links[used], path[used]
+    return {
+        "crossing_offsets": _offsets(link, graph.links),
+        "crossing": path[np.argsort(link, kind="stable")].astype(np.int32),
+    }
+
+
+def _offsets(rows: Array, count: int) -> Offsets:
+    """Where each of the ``count`` rows begins, and the last ends, when items are sorted by row."""
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)

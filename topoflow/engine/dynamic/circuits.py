@@ -1,0 +1,120 @@
+"""The circuits that there are, and the ways of a graph's paths over them. P paths, H hops, L links, n servers.
+
+Links are numbered as circuits appear: those of the first wiring first, none ever goes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow import _C
+from topoflow.engine.base import Floats, Graph, Ints, Offsets
+from topoflow.engine.dynamic.pieces import DARK, Ways
+from topoflow.engine.lowering.ecmp import choose
+from topoflow.engine.lowering.paths import Hops, union
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.circuits.heuristic import Counts, Matrix
+from topoflow.fabric.circuits.reconfigurable import rewired
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.traffic.base import Subflow
+
+
+def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
+    """As ``fabric.circuits.heuristic.choose_circuits``, its plain twin, says it; a job asks some 100,000 times."""
+    servers = len(demand)
+    circuits = np.zeros(servers * servers, np.int64)
+    arrays = {
+        "demand": demand.ravel().copy(),  # it is written to
+        "sends": np.full(servers, degree),
+        "receives": np.full(servers, degree),
+        "most": np.empty(servers, np.int32),
+        "count": circuits,
+    }
+    _C.choose_circuits(arrays, degree, discount)
+    return circuits.reshape(demand.shape)
+
+
+class Circuits:
+    """``fabric`` and what becomes of it; ``graph`` has the P paths that were placed on it."""
+
+    def __init__(self, fabric: Fabric, graph: Graph, *, forwarding: bool, seed: int, routing: str) -> None:
+        self.fabric, self.forwarding, self.seed, self.routing = fabric, forwarding, seed, routing
+        self.latency = float(fabric.latency.max(initial=0.0))  # s of each circuit
+        self.source, self.target = fabric.source.astype(np.int64), fabric.target.astype(np.int64)  # [L]
+        self.count = np.zeros((fabric.servers, fabric.servers), np.int64)  # [n, n] circuits from server to server
+        self.count[fabric.source, fabric.target] = np.rint(fabric.bandwidth / fabric.interface_bandwidth)
+        self.link = np.full(self.count.shape, DARK, np.int32)  # [n, n]
+        self.link[fabric.source, fabric.target] = np.arange(fabric.links)
+        self.begins = self.source[graph.path_links[graph.path_offsets[:-1]]]  # [P] server
+        self.ends = self.target[graph.path_links[graph.path_offsets[1:] - 1]]  # [P] server
+        self.pair = self.begins * fabric.servers + self.ends  # [P]
+        self.offsets = np.arange(len(self.pair) + 1)
+        self.wait = np.full(len(self.pair), self.latency)
+        self.dark = self._over(np.full(len(self.pair), DARK, np.int32))
+        self.ways = self._placed(graph) if forwarding else self._direct()
+
+    @property
+    def links(self) -> int:
+        return len(self.source)
+
+    def capacity(self) -> Floats:
+        """[L] B/s of the circuits that there are; 0 for those that were."""
+        return self.fabric.interface_bandwidth * self.of_links(self.count)
+
+    def rates(self) -> Floats:
+        """[P] B/s of the circuits between the ends of each path."""
+        rates: Floats = self.fabric.interface_bandwidth * self.count.ravel()[self.pair].astype(np.float64)
+        return rates
+
+    def of_links(self, of_pairs: Counts | Floats) -> Floats:
+        """[L] what ``of_pairs`` [n, n] says of the servers that each link joins."""
+        found: Floats = of_pairs.ravel()[self.source * self.fabric.servers + self.target].astype(np.float64)
+        return found
+
+    def rewire(self, count: Counts) -> None:
+        """Other circuits."""
+        self.count = count
+        new = np.flatnonzero((count > 0) & (self.link == DARK))
+        self.link.ravel()[new] = self.links + np.arange(len(new))
+        source, target = np.divmod(new, len(count))
+        self.source, self.target = np.append(self.source, source), np.append(self.target, target)
+        self.ways = self._shortest() if self.forwarding else self._direct()
+
+    def _direct(self) -> Ways:
+        return self._over(np.where(self.count.ravel()[self.pair] > 0, self.link.ravel()[self.pair], np.int32(DARK)))
+
+    def _over(self, link: Ints) -> Ways:
+        """Ways of one ``link`` [P] each."""
+        return Ways(self.offsets, link, None, self.wait)
+
+    def _shortest(self) -> Ways:
+        """Several paths that are placed between the same servers are channels of one connection."""
+        fabric = rewired(self.fabric, self.count)
+        assert isinstance(fabric.route, ShortestPaths)
+        link = self.link[fabric.source, fabric.target]
+        table: list[Hops] = []
+        channels: dict[tuple[int, int], int] = {}
+        for ends in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            channels[ends] = channels.get(ends, -1) + 1
+            table.append(self._hops(fabric.route, *ends, channels[ends]))
+        offsets = np.concatenate([[0], np.cumsum([len(hops.links) for hops in table])]).astype(np.int64)
+        links = np.array([each for hops in table for each in hops.links], np.int64)
+        weights = np.array([weight for hops in table for weight in hops.weights], np.float64)
+        return self._several(offsets, link[links], weights if np.any(weights < 1) else None)
+
+    def _hops(self, routes: ShortestPaths, source: int, target: int, channel: int) -> Hops:
+        """As ``Paths.subflows``, but what is not taken is not worked out: this is asked again at each rewiring."""
+        numbers = routes.numbers(source, target)
+        if self.routing == "ecmp":
+            numbers = [numbers[choose(self.seed, source, target, channel, len(numbers))]]
+        return union([Subflow(routes.path(source, target, number), 1 / len(numbers)) for number in numbers])
+
+    def _placed(self, graph: Graph) -> Ways:
+        offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)
+        return self._several(offsets, links, graph.path_weight)
+
+    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> Ways:
+        """Ways of several links each."""
+        path = np.repeat(np.arange(len(self.pair)), np.diff(offsets))
+        wait = np.bincount(path, weights, len(self.pair)).astype(np.float64) * self.latency
+        return Ways(offsets, links, weights, wait)

@@ -1,0 +1,59 @@
+"""Resume: what a paused world has left is a world of its own.
+
+The plain twin of what ``engine.dynamic.pieces`` does in place.
+
+Shapes: T tasks, D dependencies, P paths, H hops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Floats, Graph, Ints, Offsets, Pause, World
+
+
+def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
+    """The world of what ``world`` has left at ``paused.until``, and which of its tasks those are [T'].
+
+    Its clock goes on, so finishes of the rest are those of the whole. A task that had begun neither waits again nor
+    sends again what it has sent; one that had not is as it was, but for what is over, which nobody waits for any more.
+    """
+    graph = world.graph
+    kept = np.flatnonzero(np.isinf(paused.finish))
+    begun = np.isfinite(paused.start[kept])
+    latency = np.append(path_latency(graph, world.latency), 0.0)[graph.path[kept]]
+    waited = np.maximum(paused.start[kept] + graph.delay[kept] + latency, paused.until)
+    after_offsets, after = _after(graph, kept)
+    rest = replace(
+        graph,
+        delay=np.where(begun, 0.0, graph.delay[kept]),
+        bytes=paused.left[kept],
+        release=np.where(begun, waited - latency, graph.release[kept]),  # the latency of its path is waited again
+        path=graph.path[kept],
+        after_offsets=after_offsets,
+        after=after,
+        owner=graph.owner[kept],
+    )
+    return replace(world, graph=rest), kept
+
+
+def path_latency(graph: Graph, latency: Floats) -> Floats:
+    """[P] s that the average byte waits, where links have ``latency`` [L]."""
+    weight = 1.0 if graph.path_weight is None else graph.path_weight
+    paths = len(graph.path_offsets) - 1
+    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
+    return np.bincount(path, weights=latency[graph.path_links] * weight, minlength=paths).astype(np.float64)
+
+
+def _after(graph: Graph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:
+    """Offsets [T'+1] and tasks [D'] of the dependencies among the ``kept`` tasks."""
+    number = np.full(graph.tasks, -1)
+    number[kept] = np.arange(len(kept))
+    follower = number[np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))]
+    awaited = number[graph.after]
+    stays = (follower >= 0) & (awaited >= 0)
+    counts = np.bincount(follower[stays], minlength=len(kept))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), awaited[stays].astype(np.int32)

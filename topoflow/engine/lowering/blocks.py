@@ -1,0 +1,159 @@
+"""Blocks: one collective as tasks of a world, per byte. Collectives that differ in bytes only share theirs.
+
+A collective is a join that waits for all it depends on, the sends of its algorithm, and a join that the next tasks wait
+for. Shapes: B tasks, D dependencies of a block, F sends.
+
+``rings`` says what the sends of a ring are: "steps" that wait for each other, 2 (n-1) per pair of neighbours for an
+all-reduce, or "flows", one per pair, which waits the latency of all its steps and carries the bytes of all
+(``collectives.ring`` says when both take the same time). A ring among n servers is 2 n (n-1) tasks, or n: a DLRM on 128
+servers is millions of tasks in steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topoflow.engine.base import Floats, Ints, Offsets
+from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.collectives.schedule import Index, Schedule, Streams
+from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.traffic.base import Collective
+
+Orders = tuple[tuple[int, ...], ...]  # [R] each all servers of a group
+
+
+@dataclass(frozen=True)
+class Block:
+    """The first task waits for what the collective waits for, the last is what others wait for.
+
+    ``after`` counts from the first task of the block, which has none here.
+    """
+
+    share: Floats  # [B] bytes on the network per byte of the collective
+    local_share: Floats  # [B] bytes inside a server per byte of the collective
+    path: Ints  # [B]
+    waits: Floats  # [B] how often the latency of the path is waited, beside the once that each flow does
+    after_count: Offsets  # [B]
+    after: Offsets  # [D]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.share)
+
+
+RINGS = ("steps", "flows")
+# Nothing to send: the first join and the last.
+JOINS = Block(
+    np.zeros(2), np.zeros(2), np.full(2, NO_PATH, np.int32), np.zeros(2), np.array([0, 1]), np.zeros(1, np.int64)
+)
+# The inside part of a hierarchical collective, before and behind the part between servers: reduce-scatter, all-gather.
+INSIDE = {"all_reduce": (1, 1), "reduce_scatter": (1, 0), "all_gather": (0, 1)}
+
+
+@dataclass
+class Blocks:
+    """Makes blocks on the paths of one fabric."""
+
+    paths: Paths
+    all_reduce: str  # the algorithm of all-reduces that do not name theirs
+    rings: str  # one of RINGS
+    made: dict[tuple[object, ...], Block] = field(default_factory=dict)
+
+    def of(self, task: Collective, where: str) -> Block:
+        """The block of ``task``; ``where`` names it in errors."""
+        algorithm = self._algorithm(task, where)
+        if task.bytes == 0 and task.splits is None:
+            return JOINS
+        orders = self._orders(task.group, algorithm)
+        of_rank = task.bytes / task.local if algorithm in collectives.HIERARCHICAL else task.bytes  # between servers
+        chunks = collectives.chunks(algorithm, of_rank, len(orders))
+        key = (task.op, algorithm, task.group, task.local, task.root, task.splits, chunks)
+        if key not in self.made:
+            self.made[key] = self._collective(task, algorithm, orders, chunks, where)
+        return self.made[key]
+
+    def _algorithm(self, task: Collective, where: str) -> str:
+        if task.local < 1:
+            raise ValueError(f"{where}.local: must be positive, got {task.local}")
+        if task.splits is not None and (task.op != "all_to_all" or task.local > 1):
+            got = f"{task.op} with local={task.local}"
+            raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
+        default = self.all_reduce if task.op == "all_reduce" else collectives.ALGORITHMS[task.op][0]
+        algorithm = default if task.algorithm is None else task.algorithm
+        collectives.check_algorithm(f"{where}.algorithm", task.op, algorithm)
+        return algorithm
+
+    def _collective(self, task: Collective, algorithm: str, orders: Orders, chunks: int, where: str) -> Block:
+        """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
+        local = 1 if algorithm in collectives.HIERARCHICAL else task.local
+        sends = self._sends(task, algorithm, chunks, _ranks(task.group, orders, local), where)
+        server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]
+        kind = "all_reduce" if task.op == "all_reduce" else "mp"
+        path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)
+        share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
+        steps = sends.steps if isinstance(sends, Streams) else 1
+        inside = path == NO_PATH
+        if algorithm == "direct":  # what a rank sends to others on its server shares its local port
+            local_share = share * np.bincount(sends.source[inside], minlength=len(server))[sends.source]
+        else:  # channels run at the same time
+            local_share = share * (1 + sends.channel.max(initial=0))
+        block = _between_joins(
+            sends,
+            share=np.where(inside, 0.0, share),
+            local_share=np.where(inside, local_share, 0.0),
+            path=np.where(share > 0, path, NO_PATH).astype(np.int32),  # a split of no bytes is not sent
+            waits=np.where(inside, 0.0, steps - 1),
+        )
+        if algorithm in collectives.HIERARCHICAL:
+            before, behind = INSIDE[task.op]
+            block.local_share[[0, -1]] = np.array([before, behind]) * (task.local - 1) / task.local
+        return block
+
+    def _sends(self, task: Collective, algorithm: str, chunks: int, orders: Index, where: str) -> Schedule | Streams:
+        """``orders`` [R, ranks] are the ranks along each ring, or at the positions of each pair of trees."""
+        if algorithm in collectives.ON_RINGS and self.rings == "flows":
+            return collectives.streams(task.op, orders)
+        collectives.check_size(where, algorithm, orders.shape[1], orders.shape[0])
+        root = None if task.root is None else task.group.index(task.root) * (orders.shape[1] // len(task.group))
+        return collectives.schedule(task.op, algorithm, orders, root, chunks)
+
+    def _orders(self, group: tuple[int, ...], algorithm: str) -> Orders:
+        """The rings, or the pairs of trees, that were built for the group; its own order where there are none."""
+        fabric = self.paths.fabric
+        if algorithm not in (*collectives.ON_RINGS, *collectives.ON_TREES):
+            return (group,)
+        field = "trees" if algorithm in collectives.ON_TREES else "rings"
+        orders: Orders = getattr(fabric, field).get(group, (group,))
+        for order in orders:
+            if sorted(order) != sorted(group):
+                raise ValueError(f"{fabric.name}.{field}: must order {list(group)}, got {list(order)}")
+        return orders
+
+
+def _ranks(group: tuple[int, ...], orders: Orders, local: int) -> Offsets:
+    """[R, n] the ranks in each order of servers, ``local`` consecutive ones on each."""
+    position = {server: index for index, server in enumerate(group)}
+    places = np.array([[position[server] for server in order] for order in orders], np.int64)
+    return (places[:, :, None] * local + np.arange(local)).reshape(len(orders), -1)
+
+
+def _between_joins(
+    sends: Schedule | Streams, *, share: Floats, local_share: Floats, path: Ints, waits: Floats
+) -> Block:
+    """The first sends wait for the join before them; the join behind them for the sends nobody waits for."""
+    earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
+    awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(path), np.int64)
+    last = np.setdiff1d(np.arange(len(path)), earlier)
+    count = np.maximum(awaited, 1)
+    after = np.zeros(int(count.sum()), np.int64)  # task 0, the first join, where a send waits for no other
+    after[np.repeat(awaited > 0, count)] = earlier + 1
+    return Block(
+        share=np.pad(share, 1),
+        local_share=np.pad(local_share, 1),
+        path=np.pad(path, 1, constant_values=NO_PATH),
+        waits=np.pad(waits, 1),
+        after_count=np.concatenate([[0], count, [max(len(last), 1)]]),
+        after=np.concatenate([after, last + 1 if len(last) else [0]]),
+    )

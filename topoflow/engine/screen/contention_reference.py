@@ -1,0 +1,139 @@
+"""The estimate in plain Python: the oracle of the tests, written for the reader. ``contention.py`` states it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from topoflow.engine.lowering.paths import Paths
+from topoflow.fabric.base import Fabric
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.buckets import Bucket, gradient_buckets
+from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
+from topoflow.workload.base import Layer, Workload
+
+Pair = tuple[int, int]  # a server and another
+
+
+def makespan(workload: Workload, fabric: Fabric, strategy: Strategy, *, routing: str = "ecmp", seed: int = 0) -> float:
+    """s of an iteration."""
+    iteration = _Iteration(workload, fabric, strategy, Paths(fabric, seed, routing))
+    for layer in workload.layers:
+        iteration.forward(layer)
+    for layer in reversed(workload.layers):
+        iteration.backward(layer)
+    return iteration.end()
+
+
+class _Iteration:
+    """The clocks of servers and links."""
+
+    def __init__(self, workload: Workload, fabric: Fabric, strategy: Strategy, paths: Paths) -> None:
+        self.workload = workload
+        self.fabric = fabric
+        self.paths = paths
+        self.layers = {layer.name: layer for layer in workload.layers}
+        self.hosts = {name: [strategy.host(name, server) for server in range(strategy.servers)] for name in self.layers}
+        self.holders = strategy.placement
+        self.closing = {bucket.layers[-1]: bucket for bucket in gradient_buckets(workload, strategy)}
+        self.clock = [0.0] * strategy.servers  # s, when a server has computed all so far
+        self.update = [0.0] * strategy.servers  # s of the optimizer
+        self.done: dict[str, list[float]] = {}  # layer -> the clocks behind its forward pass
+        self.awaited: dict[str, list[float]] = {name: [0.0] * strategy.servers for name in self.layers}  # gradients
+        self.free = [0.0] * fabric.links  # s, when a link has done with what it must so far
+        self.reduced: dict[tuple[int, ...], float] = defaultdict(float)  # s, a group's latest all-reduce
+
+    def forward(self, layer: Layer) -> None:
+        busy = {link: bytes / self.capacity(link) for link, bytes in self.coflow(layer, back=False).items()}
+        for earlier in layer.after:
+            for source, target in zip(self.hosts[earlier], self.hosts[layer.name], strict=True):
+                arrives = self.done[earlier][source] + self.travels((source, target), busy)
+                self.clock[target] = max(self.clock[target], arrives)
+        for host, samples in self.samples(layer):
+            self.clock[host] += forward_seconds(self.workload, layer, samples)
+            several = len(self.holders[layer.name]) > 1
+            self.update[host] += update_seconds(self.workload, layer, samples, replicated=several)
+        self.done[layer.name] = list(self.clock)
+
+    def backward(self, layer: Layer) -> None:
+        for host, samples in self.samples(layer):
+            begins = max(self.clock[host], self.awaited[layer.name][host])
+            self.clock[host] = begins + backward_seconds(self.workload, layer, samples)
+        busy = self.share(self.coflow(layer, back=True))
+        for earlier in layer.after:
+            for source, target in zip(self.hosts[earlier], self.hosts[layer.name], strict=True):
+                arrives = self.clock[target] + self.travels((target, source), busy)
+                self.awaited[earlier][source] = max(self.awaited[earlier][source], arrives)
+        if layer.name in self.closing:
+            self.reduce(self.closing[layer.name])
+
+    def end(self) -> float:
+        """Every server updates what it holds after the all-reduces that it takes part in."""
+        for group, reduced in self.reduced.items():
+            for host in group:
+                self.clock[host] = max(self.clock[host], reduced)
+        return max(clock + update for clock, update in zip(self.clock, self.update, strict=True))
+
+    def samples(self, layer: Layer) -> list[tuple[int, int]]:
+        """Hosts, and how many samples each computes the layer for."""
+        count = Counter(self.hosts[layer.name])
+        return [(host, servers * self.workload.batch_per_server) for host, servers in count.items()]
+
+    def coflow(self, layer: Layer, *, back: bool) -> dict[int, float]:
+        """B on every link of what travels into the layer, or of the gradients that travel out of it again."""
+        load: dict[int, float] = defaultdict(float)
+        for earlier in layer.after:
+            size = self.workload.batch_per_server * self.layers[earlier].output_elements * self.workload.element_bytes
+            for source, target in zip(self.hosts[earlier], self.hosts[layer.name], strict=True):
+                for link, weight in self.hops((target, source) if back else (source, target)):
+                    load[link] += weight * size
+        return load
+
+    def hops(self, ends: Pair, channel: int = 0, kind: str = "mp") -> list[tuple[int, float]]:
+        """The links between two servers and the share of the bytes that crosses each."""
+        subflows = self.paths.subflows(*ends, channel, kind)
+        return [(link, subflow.weight) for subflow in subflows for link in subflow.links]
+
+    def travels(self, ends: Pair, busy: dict[int, float]) -> float:
+        """s of one transfer, as long as its fullest link is busy."""
+        hops = self.hops(ends)
+        latency = sum(weight * float(self.fabric.latency[link]) for link, weight in hops)
+        return latency + max((busy[link] for link, _ in hops), default=0.0)
+
+    def share(self, load: dict[int, float]) -> dict[int, float]:
+        """s that links are busy with gradients of activations: twice as long where they meet something earlier."""
+        began, busy = min(self.clock), {}
+        for link, bytes in load.items():
+            alone = bytes / self.capacity(link)
+            busy[link] = 2 * alone if self.free[link] > began else alone
+            if bytes > 0:
+                self.free[link] = max(self.free[link], began) + alone
+        return busy
+
+    def reduce(self, bucket: Bucket) -> None:
+        """A ring between the servers of the group, and an all-reduce inside each of them."""
+        members, servers = self.workload.gpus_per_server, len(bucket.group)
+        inside = 2 * (members - 1) / members * bucket.bytes / self.workload.gpu.local_bandwidth
+        load, latency = self.ring(bucket.group)
+        ready = max(self.reduced[bucket.group], *(self.clock[host] for host in bucket.group))
+        busy = {link: share * bucket.bytes / self.capacity(link) for link, share in load.items()}
+        for link, seconds in busy.items():
+            self.free[link] = max(self.free[link], ready) + seconds
+        alone = ready + 2 * (servers - 1) * latency + inside + max(busy.values(), default=0.0)
+        self.reduced[bucket.group] = max([alone, *(self.free[link] for link in busy)])
+
+    def ring(self, group: tuple[int, ...]) -> tuple[dict[int, float], float]:
+        """The share of the bytes on every link of the group's rings, and s of their slowest hop."""
+        load: dict[int, float] = defaultdict(float)
+        latency = 0.0
+        orders = self.fabric.rings.get(group, (group,)) if len(group) > 1 else ()
+        for channel, order in enumerate(orders):
+            for ends in zip(order, (*order[1:], order[0]), strict=True):
+                hops = self.hops(ends, channel, "all_reduce")
+                latency = max(latency, sum(weight * float(self.fabric.latency[link]) for link, weight in hops))
+                for link, weight in hops:
+                    load[link] += 2 * (len(group) - 1) / len(group) / len(orders) * weight
+        return load, latency
+
+    def capacity(self, link: int) -> float:
+        """B/s"""
+        return float(self.fabric.bandwidth[link])

@@ -1,0 +1,257 @@
+"""What the bound of placement strategies reads: a workload, a fabric and choices of holders as flat arrays.
+
+``csrc/bound/strategies.h`` names the arrays and says what is in them; nothing here depends on a placement.
+
+Shapes: N servers, Y layers, K choices, R rows (a choice and one of its holders), E edges (a layer and one of its
+inputs), P paths, H hops, L links, F flows of a collective.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Floats, Ints, Offsets
+from topoflow.engine.lowering.blocks import Block, Blocks
+from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.fabric.base import Fabric
+from topoflow.strategy.base import Strategy, places
+from topoflow.traffic.base import Collective
+from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
+from topoflow.workload.base import Workload
+
+Array = NDArray[Any]
+LARGEST = 61  # bits of a load: what all layers at once put on a link fits in an int64 twice
+
+
+@dataclass(frozen=True)
+class StrategyArrays:
+    """``arrays`` by the names that ``csrc/bound/strategies.h`` gives them."""
+
+    arrays: dict[str, Array]
+    servers: int
+    unit: float  # loads are counted in 1/unit B
+
+    @property
+    def layers(self) -> int:
+        return len(self.arrays["kind"])
+
+    @property
+    def choices(self) -> int:
+        return len(self.arrays["before"])
+
+    @property
+    def edges(self) -> int:
+        return len(self.arrays["source"])
+
+    @property
+    def links(self) -> int:
+        return len(self.arrays["link_seconds"])
+
+
+def strategy_arrays(
+    workload: Workload, fabric: Fabric, choices: Sequence[tuple[int, ...]], *, all_reduce: str, routing: str, seed: int
+) -> StrategyArrays:
+    """Raises ``ValueError`` for a choice that is no ascending set of servers, for one that is there twice, and for
+    servers without a path."""
+    arrays = _choices(fabric.servers, choices)
+    paths = Paths(fabric, seed, routing)
+    blocks = Blocks(paths, all_reduce, "flows")
+    groups = [blocks.of(_all_reduce(workload, holders), f"choices[{k}]") for k, holders in enumerate(choices)]
+    path = _pairs(paths)
+    arrays |= _seconds(workload, choices, arrays["samples"])
+    arrays |= _layers(workload)
+    table = _Table.of(paths)
+    arrays |= _network(table, path, fabric.links)
+    arrays |= _groups(groups, table, workload.gpu.local_bandwidth)
+    unit = unit_for(_most(arrays, fabric.servers))
+    arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
+    return StrategyArrays(arrays, fabric.servers, unit)
+
+
+def _all_reduce(workload: Workload, holders: tuple[int, ...]) -> Collective:
+    return Collective("all_reduce", 1.0, holders, local=workload.gpus_per_server)
+
+
+def _pairs(paths: Paths) -> Ints:
+    """[N, N] the path of every transfer; ``NO_PATH`` from a server to itself."""
+    servers = paths.fabric.servers
+    source, target = (ends.ravel() for ends in np.indices((servers, servers)))
+    return paths.connections(source, target, np.zeros_like(source), "mp").reshape(servers, servers)
+
+
+def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Array]:
+    if len(set(choices)) < len(choices):  # layers with the same holders reduce their gradients together
+        raise ValueError(f"choices: must be {len(choices)} different sets, got {len(set(choices))}")
+    Strategy("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
+    offsets = np.cumsum([0, *(len(holders) for holders in choices)])
+    holder = np.concatenate([np.array(holders, np.int32) for holders in choices])
+    place = np.array([places(servers, holders) for holders in choices])
+    row = offsets[:-1, None] + place  # [K, N]
+    choice = np.repeat(np.arange(len(choices)), np.diff(offsets))
+    return {
+        "row_offsets": offsets.astype(np.int64),
+        "holder": holder,
+        "member": _sets(choice, holder, len(choices), servers),
+        "set": _sets(row, np.arange(servers), len(holder), servers),
+        "samples": np.bincount(row.ravel(), minlength=len(holder)).astype(np.int32),
+        "row": row.ravel().astype(np.int32),
+        "host": holder[row].ravel(),
+    }
+
+
+def _sets(rows: Array, servers: Array, count: int, most: int) -> Array:
+    """[count * W] sets of ``most`` servers as bits of words; each of ``servers`` is in the set of ``rows``."""
+    bits = np.zeros((count, -(-most // 64) * 64), np.uint8)
+    bits[rows, servers] = 1
+    return np.packbits(bits, axis=1, bitorder="little").view("<i8").ravel()
+
+
+def _seconds(workload: Workload, choices: Sequence[tuple[int, ...]], samples: Ints) -> dict[str, Array]:
+    """Layers that take the same time everywhere are of one kind."""
+    replicated = np.repeat([len(holders) > 1 for holders in choices], [len(holders) for holders in choices])  # [R]
+    cases, case = np.unique(np.column_stack([samples, replicated]), axis=0, return_inverse=True)
+    times = np.array([[_times(workload, layer, *of) for of in cases.tolist()] for layer in workload.layers])
+    kinds, kind = np.unique(times.reshape(len(workload.layers), -1), axis=0, return_inverse=True)
+    of_rows = kinds.reshape(len(kinds), -1, 3)[:, case.reshape(-1)]  # [G, R, 3]
+    forward, backward, update = (np.ascontiguousarray(of_rows[..., column]).ravel() for column in range(3))
+    return {"kind": kind.reshape(-1).astype(np.int32), "forward": forward, "backward": backward, "update": update}
+
+
+def _times(workload: Workload, layer: Any, servers: int, replicated: int) -> tuple[float, float, float]:
+    """s of one that computes a layer for the samples of so many servers."""
+    samples = servers * workload.batch_per_server
+    return (
+        forward_seconds(workload, layer, samples),
+        backward_seconds(workload, layer, samples),
+        update_seconds(workload, layer, samples, replicated=bool(replicated)),
+    )
+
+
+def _layers(workload: Workload) -> dict[str, Array]:
+    number = {layer.name: index for index, layer in enumerate(workload.layers)}
+    inputs = [sorted(number[earlier] for earlier in layer.after) for layer in workload.layers]
+    source = np.array([earlier for row in inputs for earlier in row], np.int32)
+    consumer = np.repeat(np.arange(len(inputs)), [len(row) for row in inputs])
+    outputs = np.array([layer.output_elements for layer in workload.layers], np.float64)
+    inside = [workload.gpus_per_server > 1 and not layer.sparse for layer in workload.layers]
+    parameters = np.array([layer.parameters for layer in workload.layers], np.float64)
+    return {
+        "gradient": parameters * workload.element_bytes,
+        "inside": np.array(inside, np.int32),
+        "input_offsets": _offsets(consumer, len(inputs)),
+        "source": source,
+        "consumer": consumer.astype(np.int32),
+        "output_offsets": _offsets(source, len(inputs)),
+        "output": np.argsort(source, kind="stable").astype(np.int32),
+        "edge_bytes": outputs[source] * (workload.batch_per_server * workload.element_bytes),
+    }
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The path table once all paths are in it. Of path ``NO_PATH``, the last: no links, no time."""
+
+    offsets: Offsets  # [P+1]
+    links: Ints  # [H]
+    weights: Floats | None  # [H]
+    hops: Offsets  # [P+1]
+    latency: Floats  # [P+1] s
+    slowness: Floats  # [P+1] s/B, of a flow that is alone on it
+
+    @staticmethod
+    def of(paths: Paths) -> _Table:
+        offsets, links = paths.csr()
+        weights = paths.weights()
+        slowness = (1.0 if weights is None else weights) / paths.fabric.bandwidth[links]
+        slowest = np.maximum.reduceat(slowness, offsets[:-1]) if len(links) else np.zeros(0)
+        hops = np.append(np.diff(offsets), 0)
+        return _Table(offsets, links, weights, hops, np.append(paths.latency(), 0.0), np.append(slowest, 0.0))
+
+    def crossed(self, path: Ints) -> tuple[Offsets, Offsets]:
+        """The hops of each ``path`` [F], one after the other, and the F that they belong to."""
+        count = self.hops[path]
+        begin = np.cumsum(count) - count
+        of = np.repeat(np.arange(len(path)), count)
+        return np.arange(len(of)) + (self.offsets[path] - begin)[of], of
+
+
+def _network(table: _Table, path: Ints, links: int) -> dict[str, Array]:
+    """``path`` [N, N]."""
+    servers = len(path)
+    hop, pair = table.crossed(path.ravel())
+    latency = np.zeros(links)
+    np.maximum.at(latency, table.links[hop], table.latency[path.ravel()[pair]])
+    pair = pair[np.argsort(table.links[hop], kind="stable")]
+    return {
+        "latency": table.latency[path].ravel(),
+        "slowness": table.slowness[path].ravel(),
+        "path": np.where(path == NO_PATH, 0, path).ravel().astype(np.int32),
+        "path_offsets": table.offsets,
+        "path_links": table.links,
+        "path_weight": np.zeros(0) if table.weights is None else table.weights,
+        "link_latency": latency,
+        "crossing_offsets": _offsets(table.links[hop], links),
+        "crossing_source": (pair // servers).astype(np.int32),
+        "crossing_target": (pair % servers).astype(np.int32),
+    }
+
+
+def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> dict[str, Array]:
+    """All-reduces of one byte. The time that a flow takes alone is a line in the bytes; a group takes the longest."""
+    lines, rings = [], []
+    for block in groups:
+        path, share = block.path[1:-1], block.share[1:-1]  # between the joins
+        waits = (block.waits[1:-1] + 1) * table.latency[path]
+        lines.append(_longest(waits, share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth))
+        rings.append(_on_links(table, path, share, waits))
+    return {
+        "before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
+        "behind": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
+        "line_offsets": np.cumsum([0, *(len(slope) for _, slope in lines)]).astype(np.int64),
+        "line_seconds": np.concatenate([seconds for seconds, _ in lines]),
+        "line_slope": np.concatenate([slope for _, slope in lines]),
+        "ring_offsets": np.cumsum([0, *(len(link) for link, _, _ in rings)]).astype(np.int64),
+        "ring_link": np.concatenate([link for link, _, _ in rings]).astype(np.int32),
+        "ring_share": np.concatenate([share for _, share, _ in rings]),
+        "ring_wait": np.concatenate([wait for _, _, wait in rings]),
+    }
+
+
+def _longest(seconds: Floats, slope: Floats) -> tuple[Floats, Floats]:
+    """The lines seconds + slope * S that no other is above everywhere, the steepest first."""
+    order = np.lexsort((-seconds, -slope))
+    seconds, slope = seconds[order], slope[order]
+    highest = np.maximum.accumulate(np.append(-np.inf, seconds))[:-1]
+    return seconds[seconds > highest], slope[seconds > highest]
+
+
+def _on_links(table: _Table, path: Ints, share: Floats, waits: Floats) -> tuple[Offsets, Floats, Floats]:
+    """Each link that flows [F] cross, once: the share of the bytes that crosses it, and the first flow's wait."""
+    hop, flow = table.crossed(path)
+    link, at = np.unique(table.links[hop], return_inverse=True)
+    wait = np.full(len(link), np.inf)
+    np.minimum.at(wait, at, waits[flow])
+    crossing = share[flow] if table.weights is None else share[flow] * table.weights[hop]
+    return link.astype(np.int64), np.bincount(at, weights=crossing, minlength=len(link)).astype(np.float64), wait
+
+
+def _most(arrays: Mapping[str, Array], servers: int) -> float:
+    """B that all layers of a placement put on a link, at most."""
+    transfers = 2 * servers * arrays["edge_bytes"].sum()
+    return float(transfers + arrays["gradient"].sum() * arrays["ring_share"].max(initial=0.0))
+
+
+def unit_for(most: float) -> float:
+    """The largest power of two with which no load of up to ``most`` B overflows."""
+    return 2.0 ** (LARGEST - math.ceil(math.log2(max(most, 1.0))))
+
+
+def _offsets(rows: Array, count: int) -> Offsets:
+    """Where each of the ``count`` rows begins, and the last ends, when items are sorted by row."""
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)

@@ -1,0 +1,86 @@
+"""Fabrics whose circuits change while a job runs: how they are wired at a time, and what they begin with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from topoflow.fabric.base import Demand, Fabric, Item, Reconfiguration
+from topoflow.fabric.circuits.heuristic import Counts, Matrix, choose_circuits, connect
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.wiring import check_count, server_names
+from topoflow.units import check_not_negative
+
+# What the circuits are before the job begins, which TopoOpt leaves open. "job": Algorithm 5 for the demand of the whole
+# iteration, as an operator who knows the job would set them; "even": that of no demand, i to i + 1, ..., i + degree.
+STARTS = ("job", "even")
+
+
+def check_reconfiguration(name: str, interval: float, pause: float, start: str, paths: int, iterations: int) -> None:
+    """Raise ``ValueError`` unless the network is up for some time between two reconfigurations."""
+    check_not_negative(f"{name}.pause", pause)
+    if not pause < interval < float("inf"):
+        raise ValueError(f"{name}.interval: must be finite and longer than the pause of {pause:g} s, got {interval:g}")
+    if start not in STARTS:
+        raise ValueError(f"{name}.start: must be one of {', '.join(STARTS)}, got {start!r}")
+    check_count(f"{name}.paths", paths)
+    check_count(f"{name}.iterations", iterations)
+
+
+def reconfigurable(
+    name: str,
+    servers: int,
+    demand: Demand,
+    *,
+    start: str,
+    how: Reconfiguration,
+    bandwidth: float,
+    degree: int,
+    latency: float,
+    bill: tuple[Item, ...],
+) -> Fabric:
+    """The fabric as it is before the job begins: connected, so that it has routes, whether hosts forward or not."""
+    wanted = expected(servers, demand) if start == "job" else np.zeros((servers, servers))
+    circuits = connect(choose_circuits(wanted, degree, how.discount), wanted)
+    ends = np.argwhere(circuits).astype(np.int32)
+    return Fabric(
+        name=name,
+        servers=servers,
+        nodes=server_names(servers),
+        source=ends[:, 0],
+        target=ends[:, 1],
+        bandwidth=bandwidth * circuits[ends[:, 0], ends[:, 1]].astype(np.float64),
+        latency=np.full(len(ends), float(latency)),
+        route=ShortestPaths(server_names(servers), ends[:, 0], ends[:, 1], how.paths),
+        degree=degree,
+        interface_bandwidth=float(bandwidth),
+        bill=bill,
+        reconfiguration=how,
+    )
+
+
+def expected(servers: int, demand: Demand) -> Matrix:
+    """Bytes [n, n] from server to server in an iteration: all-reduces go round their group in its own order."""
+    bytes_ = np.array(demand.mp, np.float64)
+    for group, buffer in demand.all_reduce.items():
+        for i, j in pairwise((*group, *group[:1])):
+            bytes_[i, j] += 2 * (len(group) - 1) / len(group) * buffer  # per neighbour, of a ring of k servers
+    np.fill_diagonal(bytes_, 0.0)
+    return bytes_
+
+
+def rewired(fabric: Fabric, circuits: Counts) -> Fabric:
+    """``fabric`` with other circuits [n, n]; without forwarding servers that have none between them have no route."""
+    how = fabric.reconfiguration
+    assert how is not None
+    ends = np.argwhere(circuits).astype(np.int32)
+    return replace(
+        fabric,
+        source=ends[:, 0],
+        target=ends[:, 1],
+        bandwidth=fabric.interface_bandwidth * circuits[ends[:, 0], ends[:, 1]].astype(np.float64),
+        latency=np.full(len(ends), float(fabric.latency.max(initial=0.0))),
+        route=ShortestPaths(fabric.nodes, ends[:, 0], ends[:, 1], how.paths),
+    )

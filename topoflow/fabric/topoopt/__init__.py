@@ -1,0 +1,147 @@
+"""TopoOpt: servers wired to each other by optical circuits that are set up for the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.fabric.base import Demand, Fabric, Item, Path, Route
+from topoflow.fabric.routing.k_shortest import KShortestPaths
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.topoopt.coin_change import coin_change
+from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, Group, find_topology
+from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
+
+PORTS = {"patch_panel": 1008, "ocs": 384}  # of one optical switch (TopoOpt, Table 1)
+ROUTES = {"shortest": ShortestPaths, "k_shortest": KShortestPaths}
+
+
+@dataclass(frozen=True)
+class TopoOpt:
+    """The direct-connect fabric of TopoOpt (Wang et al., NSDI 2023) for a given demand.
+
+           optical switch 1     ..     optical switch d
+              /   |    \\                 /   |    \\
+        server 0  1 .. n-1          server 0  1 .. n-1       the same n servers, d interfaces each
+
+    A circuit is simplex: it takes a transmit port at one server and a receive port at another; a server has
+    ``degree`` of both. Circuits form rings for the all-reduce groups and matched pairs for the rest
+    (``topology_finder``); hosts forward. Parallel circuits are one link of their summed bandwidth. ``rings`` of the
+    fabric are the orders in which an all-reduce group finds its circuits, ``trees`` those of its double binary trees
+    where the ``collective`` is these (TopoOpt, appendix A).
+
+    Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
+    servers are in, if rings were built, else that of "mp"; "mp" has up to ``paths`` of the whole graph, by ``routes``:
+    "shortest", those that are equally short, or "k_shortest", the next longer ones too (TopoOpt 4.2: "k-shortest path
+    routing", not which k).
+
+    ``optics``: patch panels are slow to set up, so each interface has a 1x2 switch and a second, look-ahead panel
+    port for the next job (TopoOpt C, G); an OCS ("ocs") needs one port per interface. A server takes one port of each
+    of the ``degree`` switches, so that a switch needs a port for every server.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server
+    latency: float  # s per circuit
+    paths: int  # at most so many for a pair
+    optics: str = "patch_panel"
+    ports: int | None = None  # of one optical switch; None: as many as the largest of its kind
+    routes: str = "shortest"
+    collective: str = "ring"  # what circuits are built for
+    primes_above: int = 1008  # groups of more servers have rings of prime strides only
+
+    def __post_init__(self) -> None:
+        check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
+        check_count("topoopt.paths", self.paths)
+        if self.routes not in ROUTES:
+            raise ValueError(f"topoopt.routes: must be one of {', '.join(ROUTES)}, got {self.routes!r}")
+        if self.collective not in COLLECTIVES:
+            raise ValueError(f"topoopt.collective: must be one of {', '.join(COLLECTIVES)}, got {self.collective!r}")
+        check_count("topoopt.primes_above", self.primes_above)
+        if self.optics not in PORTS:
+            raise ValueError(f"topoopt.optics: must be one of {', '.join(PORTS)}, got {self.optics!r}")
+        if self.ports is not None:
+            check_count("topoopt.ports", self.ports)
+        if self.degree > self._ports:
+            raise ValueError(f"topoopt.degree: must be at most the {self._switch}, got {self.degree}")
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("topoopt.servers", servers)
+        if servers > self._ports:
+            raise ValueError(f"topoopt.servers: must be at most the {self._switch}, got {servers}")
+        topology = find_topology(servers, self.degree, demand, self.primes_above, self.collective)
+        circuits = dict(sorted(topology.circuits().items()))
+        ends = np.array(list(circuits), dtype=np.int32).reshape(-1, 2)
+        mp = ROUTES[self.routes](server_names(servers), ends[:, 0], ends[:, 1], self.paths)
+        links = {pair: link for link, pair in enumerate(circuits)}
+        return Fabric(
+            name="topoopt",
+            servers=servers,
+            nodes=server_names(servers),
+            source=ends[:, 0],
+            target=ends[:, 1],
+            bandwidth=self.bandwidth * np.array(list(circuits.values()), dtype=np.float64),
+            latency=np.full(len(circuits), float(self.latency)),
+            route=Routes(links, {} if topology.tree_strides else topology.strides, mp),
+            degree=self.degree,
+            interface_bandwidth=float(self.bandwidth),
+            bill=self._bill(servers * self.degree),
+            rings=topology.rings(),
+            trees=topology.trees(),
+        )
+
+    @property
+    def _ports(self) -> int:
+        return PORTS[self.optics] if self.ports is None else self.ports
+
+    @property
+    def _switch(self) -> str:
+        return f"{self._ports} ports of an optical switch ({self.optics}: topoopt.ports)"
+
+    def _bill(self, ports: int) -> tuple[Item, ...]:
+        """TopoOpt, Appendix G. All interfaces are bought, whatever this job does with them."""
+        if self.optics == "ocs":
+            return (*direct_bill(ports, ports, self.bandwidth), Item("ocs_port", ports))
+        panel = 2 * ports  # active and look-ahead
+        return (
+            *direct_bill(ports, panel, self.bandwidth),
+            Item("optical_switch_1x2", ports),
+            Item("patch_panel_port", panel),
+        )
+
+
+class Routes:
+    """TopoOpt 4.2, Algorithm 1, lines 19-20."""
+
+    def __init__(
+        self,
+        links: Mapping[tuple[int, int], int],
+        strides: Mapping[Group, tuple[int, ...]],
+        mp: Route,
+    ) -> None:
+        self.links = links
+        self.mp = mp
+        self.position = {group: {server: at for at, server in enumerate(group)} for group in strides}
+        self.ways = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
+
+    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+        if kind == "all_reduce":
+            if (source, target) in self.links:
+                return ((self.links[source, target],),)
+            for group, ways in self.ways.items():
+                if source in self.position[group] and target in self.position[group]:
+                    return (self._pay(group, ways, source, target),)
+        return self.mp(source, target, kind)
+
+    def _pay(self, group: Group, ways: tuple[tuple[int, ...], ...], source: int, target: int) -> Path:
+        """The links of the coin-change route from ``source`` to ``target`` in ``group``."""
+        start = self.position[group][source]
+        distance = (self.position[group][target] - start) % len(group)
+        path = []
+        for coin in ways[distance]:
+            end = (start + coin) % len(group)
+            path.append(self.links[group[start], group[end]])
+            start = end
+        return tuple(path)

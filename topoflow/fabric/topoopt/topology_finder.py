@@ -1,0 +1,155 @@
+"""TopologyFinder: which circuits to set up for a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+
+from topoflow.fabric.base import Demand
+from topoflow.fabric.topoopt.joining import join
+from topoflow.fabric.topoopt.matching import Matcher
+from topoflow.fabric.topoopt.port_shares import PortShares, add_rings, parts, share_ports, take, wire_bytes
+from topoflow.fabric.topoopt.select_permutations import select_permutations
+from topoflow.fabric.topoopt.totient_perms import ring
+from topoflow.fabric.topoopt.tree_finder import lay, plan_trees
+from topoflow.fabric.wiring import Cable
+from topoflow.units import check_not_negative
+
+Group = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Rings (a circuit from each member to the next), and matched pairs and edges of trees (a circuit each way)."""
+
+    strides: dict[Group, tuple[int, ...]]  # the rings of every all-reduce group, heaviest group first
+    pairs: tuple[Cable, ...]
+    tree_strides: dict[Group, tuple[int, ...]] = field(default_factory=dict)  # the same of its pairs of trees
+
+    def rings(self) -> dict[Group, tuple[Group, ...]]:
+        """The ring orders of every group that was given any."""
+        return _orders(self.strides)
+
+    def trees(self) -> dict[Group, tuple[Group, ...]]:
+        """The orders of the trees of every group that was given any."""
+        return _orders(self.tree_strides)
+
+    def circuits(self) -> Counter[tuple[int, int]]:
+        """How many simplex circuits there are from server to server."""
+        circuits: Counter[tuple[int, int]] = Counter()
+        for orders in self.rings().values():
+            for order in orders:
+                circuits.update(zip(order, order[1:] + order[:1], strict=True))
+        for i, j in self.pairs:
+            circuits.update([(i, j), (j, i)])
+        return circuits
+
+
+def _orders(strides: dict[Group, tuple[int, ...]]) -> dict[Group, tuple[Group, ...]]:
+    return {group: tuple(ring(group, each) for each in own) for group, own in strides.items() if own}
+
+
+def find_topology(
+    servers: int, degree: int, demand: Demand, primes_above: float = inf, collective: str = "ring"
+) -> Topology:
+    """TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree (``port_shares``), build rings, match the rest.
+
+    What the paper leaves open is decided so:
+
+    - Traffic is bytes on the wire: ring all-reduce of a buffer S among k servers sends 2 (k - 1) S in all.
+    - Ports that remain (an odd server is unmatched, a group has a member without ports) go to the group with the most
+      bytes per ring whose members all have one, then to further matchings.
+    - Where rings and pairs still leave the servers in parts, one degree is spent on a ring over all servers first.
+    - Without any demand all degrees are rings over all servers. A group of one sends nothing.
+    - A group with fewer strides than degrees (6 servers have +1 and +5) takes them twice: parallel circuits.
+    - For double binary trees (``collective``) every edge is a circuit each way, as long as both its servers have a port
+      left; ports that remain go to the edges that have none, then to matchings of MP and edges together. 4 degrees
+      are a pair of trees; where a group has fewer, hosts forward.
+
+    ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). Raises ``ValueError`` for
+    a demand that is not one of ``servers`` servers.
+    """
+    distribute = COLLECTIVES[collective]
+    _check(servers, demand)
+    if servers == 1:
+        return Topology({}, ())
+    everyone = tuple(range(servers))
+    groups = {group: buffer for group, buffer in demand.all_reduce.items() if len(group) > 1 and buffer > 0}
+    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0}, demand, primes_above)
+    if not _connected(servers, topology):
+        topology = distribute([degree - 1] * servers, degree - 1, groups, demand, primes_above)
+        backbone = {everyone: (*topology.strides.get(everyone, ()), 1)}
+        topology = replace(topology, strides=topology.strides | backbone)
+    return topology
+
+
+def _check(servers: int, demand: Demand) -> None:
+    if demand.mp.shape != (servers, servers):
+        raise ValueError(f"demand.mp: expected [{servers}, {servers}], got {list(demand.mp.shape)}")
+    if not np.all((demand.mp >= 0) & np.isfinite(demand.mp)):
+        raise ValueError(f"demand.mp: must not be negative, got {demand.mp.min()}")
+    for group, buffer in demand.all_reduce.items():
+        if len(set(group)) != len(group) or not all(0 <= member < servers for member in group):
+            got = ", ".join(map(str, group))
+            raise ValueError(f"demand.all_reduce: a group must name servers of 0..{servers - 1} once, got {got}")
+        check_not_negative(f"demand.all_reduce of {len(group)} servers", buffer)
+
+
+def _rings(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
+    """Spend the ``free`` ports of every server on rings and pairs."""
+    shares = share_ports(degree, groups, demand.mp)
+    rings, volume = shares.groups.copy(), wire_bytes(groups)
+    for group in rings.elements():
+        take(free, group)
+    matcher = Matcher(shares.rest)
+    pairs = _pairs(free, shares, matcher)
+    add_rings(rings, volume, free)
+    while more := matcher.match(free):
+        pairs += more
+    strides = {group: select_permutations(len(group), rings[group], primes_above) for group in volume}
+    return Topology(strides, tuple(pairs))
+
+
+def _trees(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
+    """Spend the ``free`` ports of every server on the edges of trees and on pairs."""
+    shares = share_ports(degree, groups, demand.mp)
+    trees = plan_trees(len(free), {group: shares.groups[group] for group in wire_bytes(groups)}, groups, primes_above)
+    laid = lay(trees.edges, free, shares.groups)
+    pairs = _pairs(free, shares, Matcher(shares.rest))
+    missing = list((Counter(trees.edges) - Counter(laid)).elements())
+    laid += lay(missing, free, dict.fromkeys(groups, degree))
+    matcher = Matcher(shares.rest + trees.bytes)
+    edges = [ends for _, ends in laid]
+    matcher.have(edges + pairs)
+    while more := matcher.match(free):
+        pairs += more
+    return Topology({}, (*edges, *pairs), trees.strides)
+
+
+def _pairs(free: list[int], shares: PortShares, matcher: Matcher) -> list[Cable]:
+    """Pairs between parts, then Algorithm 1, lines 13-17: a matching for every degree of MP."""
+    servers = range(len(free))
+    pairs = join([min(free[i], shares.joins[i]) for i in servers], parts(len(free), shares.groups), matcher)
+    joins = Counter(end for pair in pairs for end in pair)
+    spare = [max(0, min(free[i], shares.mp[i]) - joins[i]) for i in servers]
+    pairs += [pair for _ in range(max(shares.mp)) for pair in matcher.match(spare)]
+    for pair in pairs:
+        take(free, pair)
+    return pairs
+
+
+def _connected(servers: int, topology: Topology) -> bool:
+    """Whether every server reaches every other. Rings and pairs both lead back, so direction does not matter."""
+    return len(set(parts(servers, _pieces(topology)).tolist())) == 1
+
+
+def _pieces(topology: Topology) -> Iterable[tuple[int, ...]]:
+    yield from (group for group, strides in topology.strides.items() if strides)
+    yield from topology.pairs
+
+
+COLLECTIVES = {"ring": _rings, "double_binary_tree": _trees}

@@ -1,0 +1,108 @@
+"""Axes of figures: what they show, in which unit, on which scale, and where their ticks are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as Ruler
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from topoflow.report.draw.style import plain, scale
+from topoflow.units import human
+
+TICKS = 10  # so many different values are ticks of their own
+LETTER = 0.022  # of an axis: what a letter takes; the names of ticks must not run into each other
+PLAIN = 1e4  # larger numbers are shortened
+DECADES = 2.5  # a logarithmic axis that is shorter has ticks at 2 and 5 too
+NARROW = 1.01  # a logarithmic axis whose ends are closer than this is widened by as much at both
+LETTERS = 7  # names of groups that are longer are written aslant
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows. With a ``unit`` (SI: "s", "B", "b/s", ...) its numbers get the prefix that a person reads."""
+
+    label: str
+    unit: str = ""
+    log: bool = False
+
+    def check(self, where: str, values: Floats) -> None:
+        """Raise ``ValueError`` for a value that the axis cannot show; NaN is a gap."""
+        if np.isinf(values).any():
+            raise ValueError(f"{where}: must be finite, or NaN where there is nothing, got inf")
+        if self.log and (values <= 0).any():
+            raise ValueError(f"{where}: must be positive on a logarithmic axis, got {values[values <= 0][0]:g}")
+
+    def factor(self, values: Iterable[Floats]) -> float:
+        """What values are divided by to be shown: a logarithmic axis has a unit at every tick instead."""
+        return self._scale(values)[0]
+
+    def text(self, values: Iterable[Floats]) -> str:
+        """What is written along the axis."""
+        unit = self._scale(values)[1]
+        return f"{self.label} [{unit}]" if unit else self.label
+
+    def tick(self, value: float) -> str:
+        """The name of a tick, of a value as it is shown: ``10 ms``, ``2000``, ``5 M``."""
+        if self.log and self.unit:
+            return human(value, self.unit)
+        return human(value, "").strip() if abs(value) >= PLAIN else f"{value:g}"
+
+    def _scale(self, values: Iterable[Floats]) -> tuple[float, str]:
+        if not self.unit or self.log:
+            return 1.0, ""
+        finite = (value for array in values for value in array[np.isfinite(array)].tolist())
+        return scale(finite, self.unit)
+
+
+def rule(axes: Axes, across: Axis, up: Axis) -> None:
+    """Scales, ticks and grid; called when everything is drawn."""
+    if across.log:
+        axes.set_xscale("log")
+        axes.set_xlim(_wide(axes.get_xlim()))
+        _log_ticks(axes.xaxis, across, axes.get_xlim())
+    if up.log:
+        axes.set_yscale("log")
+        axes.set_ylim(_wide(axes.get_ylim()))
+        _log_ticks(axes.yaxis, up, axes.get_ylim())
+    plain(axes, "both")
+
+
+def _wide(limits: tuple[float, float]) -> tuple[float, float]:
+    """Limits that differ: values that are the same but for rounding are a flat line in the middle."""
+    low, high = limits
+    return (low / NARROW, high * NARROW) if high < low * NARROW else limits
+
+
+def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float]) -> None:
+    short = np.log10(limits[1] / limits[0]) < DECADES
+    ruler.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,), numticks=12))
+    ruler.set_major_formatter(lambda value, _: axis.tick(value))
+    ruler.set_minor_formatter(NullFormatter())
+
+
+def tick_at(ruler: Ruler, axis: Axis, values: Iterable[Floats]) -> None:
+    """A tick at every value that was measured, where these are few and far enough apart to be read."""
+    found = np.unique(np.concatenate([*values, np.zeros(0)]))
+    places = np.log(found) if axis.log else found
+    letters = max((len(axis.tick(value)) for value in found), default=0)
+    if not 2 <= len(found) <= TICKS or np.diff(places).min() < LETTER * (letters + 1) * (places[-1] - places[0]):
+        return
+    ruler.set_major_locator(FixedLocator(found.tolist()))
+    ruler.set_minor_locator(NullLocator())
+
+
+def name_groups(axes: Axes, groups: Sequence[str]) -> None:
+    """The groups of a bar chart under its bars, the first around 0; long names aslant."""
+    axes.set_xticks(range(len(groups)), groups)
+    if len(groups) > 2 and max(len(line) for group in groups for line in group.split("\n")) > LETTERS:
+        for label in axes.get_xticklabels():
+            label.set(rotation=25, horizontalalignment="right")
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)

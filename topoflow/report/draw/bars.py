@@ -1,0 +1,80 @@
+"""Iteration time of every world, and for how much of it the busiest server does not compute."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from topoflow.report.answer import place
+from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.style import COMPUTE, EXPOSED, plain, scale
+from topoflow.units import human
+
+MOST = 40  # bars that can be read on one page
+JOBS = 8
+BANDWIDTHS = 8
+
+Group = tuple[Outcome, ...]  # one job at one bandwidth, fastest first
+
+
+def draw(report: Report) -> Figure:
+    """Horizontal bars, one panel per job: the busiest server's computing time, then what it does not compute."""
+    jobs = report.jobs[:JOBS]
+    shown = [_groups(job, MOST // len(jobs)) for job in jobs]
+    bars = [sum(map(len, groups)) for groups in shown]
+    heights = [count + 1.6 * len(groups) for count, groups in zip(bars, shown, strict=True)]
+    figure = Figure(figsize=(9, 1.2 + 0.34 * sum(heights) + 0.6 * len(jobs)), layout="constrained")
+    panels = figure.subplots(len(jobs), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, groups in zip(panels, shown, strict=True):
+        _draw_job(axes, report, groups)
+    total = len(report.outcomes)
+    figure.suptitle("Iteration time" if sum(bars) == total else f"Iteration time ({sum(bars)} of {total} worlds)")
+    figure.legend(
+        handles=[
+            Patch(color=COMPUTE, label="computing (busiest server)"),
+            Patch(color=EXPOSED, label="not computing (transfers, pipeline bubbles)"),
+        ],
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
+    return figure
+
+
+def _groups(job: tuple[Outcome, ...], most: int) -> list[Group]:
+    """The fastest worlds of a job at each bandwidth; of many bandwidths a selection that keeps both ends."""
+    bandwidths = sorted({outcome.row.bandwidth for outcome in job})
+    apart = np.linspace(0, len(bandwidths) - 1, min(BANDWIDTHS, most, len(bandwidths)))
+    chosen = [bandwidths[index] for index in np.unique(apart.astype(int))]
+    each = max(1, most // len(chosen))
+    return [tuple(outcome for outcome in job if outcome.row.bandwidth == value)[:each] for value in chosen]
+
+
+def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
+    longest = max(outcome.row.iteration_time for group in groups for outcome in group)
+    factor, unit = scale([longest], "s")
+    position, ticks, labels = 0.0, [], []
+    for group in groups:
+        row = group[0].row
+        title = f"{place(row)}, interfaces of {human(row.bandwidth * 8, 'b/s')}"
+        title += ", lower bound" if row.fidelity == "bound" else ""
+        axes.text(0, position, title, va="center", ha="left", fontweight="bold", fontsize=9)
+        for outcome, label in zip(group, report.labels(group), strict=True):
+            position += 1
+            row = outcome.row
+            axes.barh(position, row.compute_time / factor, color=COMPUTE, height=0.7)
+            axes.barh(position, row.network_time / factor, left=row.compute_time / factor, color=EXPOSED, height=0.7)
+            price = "" if row.cost_usd is None else f"  (${row.cost_usd:,.0f})"
+            memory = "" if outcome.fits else ", too little GPU memory"
+            text = f" {row.iteration_time / factor:.4g} {unit}{price}{memory}"
+            axes.text(row.iteration_time / factor, position, text, va="center", fontsize=8)
+            ticks.append(position)
+            labels.append(label)
+        position += 1.6
+    axes.set_yticks(ticks, labels)
+    axes.set_ylim(position - 0.9, -0.7)
+    axes.set_xlim(0, 1.4 * longest / factor or 1.0)
+    axes.set_xlabel(f"time of one training step [{unit}] (shorter is better)")
+    plain(axes)

@@ -1,0 +1,107 @@
+"""Cumulative distributions: links on the way between two servers, and bytes that a link carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.style import COLOURS, LINES, legend_columns, panels, plain, scale
+
+MOST = len(COLOURS)  # curves that can be told apart
+
+
+def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The empirical distribution as (x, share of values <= x), starting at share 0; of no values, no points."""
+    ordered = np.sort(values)
+    if not ordered.size:
+        return ordered, ordered
+    return np.concatenate((ordered[:1], ordered)), np.arange(len(ordered) + 1) / len(ordered)
+
+
+def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | None) -> None:
+    """The distribution of values; infinite ones are not drawn, so that the curve ends as far below 100 %."""
+    x, share = steps(values)
+    x, share = x[np.isfinite(x)], share[np.isfinite(x)]
+    axes.step(
+        x, 100 * share, where="post", color=COLOURS[position], linestyle=LINES[position], linewidth=2, label=label
+    )
+
+
+def draw_path_length(report: Report) -> Figure:
+    """One curve per wiring: worlds that differ in bandwidth only share it."""
+    wirings: dict[tuple[str, bytes], Outcome] = {}
+    for outcome in report.outcomes:
+        wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
+    shown = list(wirings.values())[:MOST]
+    names = wiring_names(report, shown)
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for position, (outcome, name) in enumerate(zip(shown, names, strict=True)):
+        _curve(axes, position, outcome.path_lengths, f"{name} (mean {outcome.row.path_length_mean:.2f})")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 103)
+    axes.set_xlabel("links between two servers (a switch in between makes it 2)")
+    axes.set_ylabel("pairs of servers with at most so many links [%]")
+    plain(axes, "both")
+    _finish(figure, "How far servers are from each other", len(shown), len(wirings))
+    return figure
+
+
+def wiring_names(report: Report, outcomes: Sequence[Outcome]) -> list[str]:
+    """The fabric, and what else tells worlds of one fabric apart."""
+    names = []
+    for outcome in outcomes:
+        same = [other for other in outcomes if other.settings.fabric == outcome.settings.fabric]
+        names.append(report.labels(same)[same.index(outcome)] if len(same) > 1 else outcome.settings.fabric)
+    return names
+
+
+def draw_link_load(report: Report) -> Figure:
+    """Left the bytes of every link, right the share of the step in which it is busy at full rate."""
+    shown = report.representatives(MOST)
+    factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    load, use = panels(figure, 2, widest=2)
+    for position, (outcome, name) in enumerate(zip(shown, report.labels(shown), strict=True)):
+        _curve(load, position, outcome.timeline.link_bytes / factor, name)
+        _curve(use, position, 100 * outcome.utilization, None)
+    load.set_xlabel(f"carried by a link in one step [{unit}]")
+    use.set_xlabel("of what the link could carry in that time [%]")
+    for axes in (load, use):
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 103)
+        axes.set_ylabel("links with at most so much [%]")
+        plain(axes, "both")
+    _finish(figure, "How evenly links are loaded", len(shown), len(report.outcomes))
+    return figure
+
+
+def draw_failures(report: Report) -> Figure:
+    """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
+    shown = dict(list(report.failures.items())[:MOST])
+    kinds = list(dict.fromkeys(one.what for one in shown.values()))
+    figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
+    for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):
+        for position, (name, one) in enumerate(shown.items()):
+            if one.what == what:
+                _curve(axes, position, one.each, name)
+        axes.set_ylim(0, 103)
+        axes.set_xlabel("time of one training step, of that when nothing has failed")
+        axes.set_ylabel(f"failures of a {what} with at most so much [%]")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        plain(axes, "both")
+    _finish(figure, "How much a single failure slows the job down", len(shown), len(report.failures))
+    return figure
+
+
+def _finish(figure: Figure, title: str, shown: int, total: int) -> None:
+    labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
+    columns = legend_columns(labels, figure.get_figwidth())
+    figure.set_figheight(4.2 + 0.22 * -(-len(labels) // columns))
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    figure.suptitle(title if shown == total else f"{title} ({shown} of {total} shown)")

@@ -1,0 +1,187 @@
+"""Figures from plain numbers: lines, distributions, bars and heat maps in one style, a panel per part of a figure.
+
+draw_lines(
+    "Iteration time",
+    {"DLRM": {"topoopt": ([10, 100], [0.2, 0.03]), "fat_tree": ([10, 100], [0.5, 0.06])}},
+    Axis("bandwidth of an interface [Gb/s]", log=True),
+    Axis("time of one training step", "s", log=True),
+)
+
+A series looks the same in all panels of a figure, whichever of them it is in, and one legend serves all. ``style.png``
+makes a file of a figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from topoflow.report.draw import heat_map
+from topoflow.report.draw.axis import Axis, Floats, name_groups, rule, tick_at
+from topoflow.report.draw.cdf import steps
+from topoflow.report.draw.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
+
+WIDEST = 3  # panels beside each other
+THIN = {"v": 1.1, "P": 1.25, "X": 1.25, "*": 1.9}  # markers that fill less of their size
+VALUES = 24  # so many bars of a panel have their value above them
+
+Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
+Samples = Mapping[str, ArrayLike]  # series -> values whose distribution is shown
+Bars = Mapping[str, Mapping[str, float]]  # series -> group -> value; NaN: there is none
+
+
+def draw_lines(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
+    """A panel per part, in it a line with markers per series. ``ValueError`` for a value that an axis cannot show."""
+    figure, axes_list, looks = _canvas(title, parts)
+    for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
+        points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
+        xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
+        for name, (across, up) in points.items():
+            axes.plot(across / x.factor(xs), up / y.factor(ys), label=name, **_marked(looks[name]))
+        axes.set_title(part, fontsize=10)
+        axes.set_xlabel(x.text(xs))
+        axes.set_ylabel(y.text(ys))
+        rule(axes, x, y)
+        tick_at(axes.xaxis, x, [across / x.factor(xs) for across in xs])
+        if not y.log:
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    _legend(figure, looks)
+    return figure
+
+
+def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Figure:
+    """A panel per part, in it a curve per series: the share of its values that are at most x.
+
+    ``what`` names the things that are counted: "links", "pairs of servers".
+    """
+    figure, axes_list, looks = _canvas(title, parts)
+    share = Axis(f"{what} with at most so much [%]")
+    for axes, (part, samples) in zip(axes_list, parts.items(), strict=True):
+        read = {name: _values(f"{title}: {part}: {name}", values, x) for name, values in samples.items()}
+        factor = x.factor(read.values())
+        for name, values in read.items():
+            at, below = steps(values / factor)
+            axes.step(at, 100 * below, where="post", label=name, **_look(looks[name]))
+        axes.set_title(part, fontsize=10)
+        axes.set_xlabel(x.text(read.values()))
+        axes.set_ylabel(share.label)
+        axes.set_ylim(0, 103)
+        rule(axes, x, share)
+        if not x.log:
+            axes.set_xlim(min(0.0, axes.get_xlim()[0]), 1.02 * axes.get_xlim()[1])
+    _legend(figure, looks)
+    return figure
+
+
+def draw_bars(title: str, parts: Mapping[str, Bars], y: Axis, x_label: str = "") -> Figure:
+    """A panel per part: groups side by side, in each a bar per series. Two lines of a group's name are "a\\nb"."""
+    figure, axes_list, looks = _canvas(title, parts)
+    for axes, (part, bars) in zip(axes_list, parts.items(), strict=True):
+        groups = list(dict.fromkeys(group for of in bars.values() for group in of))
+        heights: Floats = np.array(
+            [[of.get(group, np.nan) for group in groups] for of in bars.values()], dtype=np.float64
+        )
+        y.check(f"{title}: {part}", heights)
+        _draw_groups(axes, dict(zip(bars, heights / y.factor([heights]), strict=True)), looks)
+        axes.margins(y=0.15)
+        axes.set_title(part, fontsize=10)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y.text([heights]))
+        rule(axes, Axis(x_label), y)
+        name_groups(axes, groups)
+    _legend(figure, looks)
+    return figure
+
+
+def draw_heat_maps(title: str, matrices: Mapping[str, ArrayLike], what: str = "server") -> Figure:
+    """A panel per matrix [n, n] of bytes from row to column, all on one colour scale."""
+    read = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
+    figure = heat_map.draw_matrices(list(matrices), read, what)
+    figure.suptitle(title)
+    return figure
+
+
+def _points(where: str, xs: ArrayLike, ys: ArrayLike, x: Axis, y: Axis) -> tuple[Floats, Floats]:
+    """The points of a series, by their x."""
+    across, up = np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64)
+    if across.ndim != 1 or across.shape != up.shape:
+        raise ValueError(f"{where}: x and y must be lists of one length, got {across.shape} and {up.shape}")
+    x.check(f"{where}: x", across)
+    y.check(f"{where}: y", up)
+    order = np.argsort(across, kind="stable")
+    return across[order], up[order]
+
+
+def _values(where: str, values: ArrayLike, axis: Axis) -> Floats:
+    read = np.asarray(values, dtype=np.float64).ravel()
+    axis.check(where, read)
+    return read
+
+
+def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, int]) -> None:
+    """Bars of every series, beside each other in every group; group g is around x = g."""
+    width = 0.8 / len(rows)
+    for position, (name, row) in enumerate(rows.items()):
+        at = np.array([group - 0.4 + width * (position + 0.5) for group in range(len(row))])
+        axes.bar(at, np.nan_to_num(row), width=0.92 * width, color=COLOURS[looks[name] % len(COLOURS)], label=name)
+        _write_values(axes, at, row, len(rows) * len(row) <= VALUES)
+
+
+def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> None:
+    """The value above every bar; where there is none, that it is missing."""
+    for x, height in zip(at, row, strict=True):
+        text = f"{height:.3g}" if all_of_them else ""
+        text = text if np.isfinite(height) else "none"
+        axes.annotate(text, (x, np.nan_to_num(height)), (0, 2), textcoords="offset points", ha="center", va="bottom",
+                      fontsize=7, rotation=90)  # fmt: skip
+
+
+def _canvas(title: str, parts: Mapping[str, Mapping[str, object]]) -> tuple[Figure, list[Axes], dict[str, int]]:
+    """A figure with a panel per part, and the number of the look of every series, in the order they are first seen."""
+    for part in [part for part, series in parts.items() if not series] or ([] if parts else ["panels"]):
+        raise ValueError(f"{title}: {part}: must have at least one, got none")
+    looks = {name: look for look, name in enumerate(dict.fromkeys(name for part in parts.values() for name in part))}
+    widest = 2 if len(parts) in (2, 4) else WIDEST
+    rows, columns = grid_shape(len(parts), widest)
+    width = 7.5 if columns == 1 else 4.3 * columns + 0.6
+    figure = Figure(figsize=(width, (4.0 if columns == 1 else 3.3 * rows) + 0.6), layout="constrained")
+    figure.suptitle(title)
+    return figure, panels(figure, len(parts), widest), looks
+
+
+def _legend(figure: Figure, looks: Mapping[str, int]) -> None:
+    """One legend for all panels, under them; none where there is one series."""
+    if len(looks) < 2:
+        return
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    rows = -(-len(looks) // legend_columns(list(looks), figure.get_figwidth()))
+    figure.set_figheight(figure.get_figheight() + 0.25 * rows)
+    figure.legend(
+        handles=[handles[name] for name in looks],
+        labels=list(looks),
+        loc="outside lower center",
+        ncols=-(-len(looks) // rows),
+        frameon=False,
+        fontsize=9,
+    )
+
+
+def _look(look: int) -> dict[str, Any]:
+    """Colours repeat after eight; the line then is another."""
+    line = LINES[(look + look // len(COLOURS)) % len(LINES)]
+    return {"color": COLOURS[look % len(COLOURS)], "linestyle": line, "linewidth": 2, "zorder": 3 + look}
+
+
+def _marked(look: int) -> dict[str, Any]:
+    """With markers that become smaller: what lies under others leaves its edge to be seen."""
+    marker = MARKERS[look % len(MARKERS)]
+    size = (10 - 0.6 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
+    return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}

@@ -1,0 +1,100 @@
+"""Timelines: what each server computes and sends, from the start of a training step to its end.
+
+Shapes: T engine tasks, K traffic tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from topoflow.capture.spans import Spans, merge
+from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
+from topoflow.report.rows import kind
+from topoflow.traffic.base import Compute
+
+MOST = 6  # worlds
+SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
+ROWS = 16  # rows of a panel that can be read
+
+Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
+
+
+def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
+    """When each server that is drawn computes, and when it sends for each kind of communication."""
+    servers = range(min(outcome.fabric.servers, ROWS))
+    timeline, graph, tasks = outcome.timeline, outcome.world.graph, outcome.traffic.tasks
+    computes = [[i for i, task in enumerate(tasks) if isinstance(task, Compute) and task.server == s] for s in servers]
+    ran = np.column_stack((timeline.task_start, timeline.task_finish))
+    spans = {"compute": [merge(ran[mine]) for mine in computes]}
+    flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
+    sender = outcome.fabric.source[graph.path_links[graph.path_offsets[graph.path[flows]]]]
+    ran = np.column_stack((timeline.start, timeline.finish))
+    names, kinds = np.unique([kind(task) for task in tasks], return_inverse=True)
+    of_flow = kinds[graph.owner[flows]]
+    for number in dict.fromkeys(of_flow.tolist()):
+        mine = [flows[(of_flow == number) & (sender == server)] for server in servers]
+        spans[str(names[number])] = [merge(ran[sent]) for sent in mine]
+    return spans
+
+
+def draw(report: Report) -> Figure:
+    """One panel per world: a row per server, in it a lane for computing and one for each kind of sending."""
+    shown = report.representatives(MOST)
+    ends = [outcome.row.iteration_time for outcome in shown]
+    shared = max(ends) <= SHARED * min(ends)
+    rows = -(-len(shown) // 2)
+    height = max(min(outcome.fabric.servers, ROWS) for outcome in shown)
+    figure = Figure(figsize=(12 if len(shown) > 1 else 9, rows * (1.0 + 0.22 * height) + 1.0), layout="constrained")
+    kinds: dict[str, None] = {}
+    for axes, outcome, name in zip(panels(figure, len(shown), widest=2), shown, report.labels(shown), strict=True):
+        factor, unit = scale(ends if shared else [outcome.row.iteration_time], "s")
+        found = lanes(outcome)
+        kinds.update(dict.fromkeys(found))
+        draw_lanes(axes, found, factor, "server", range(outcome.fabric.servers))
+        end = outcome.row.iteration_time / factor
+        axes.set_xlim(0, 1.02 * (max(ends) / factor if shared else end) or 1.0)
+        axes.axvline(end, color="black", linewidth=1)
+        axes.set_title(f"{name}: {end:.4g} {unit}", fontsize=10 if len(name) < 50 else 7)
+        axes.set_xlabel(f"time in the step [{unit}]")
+    limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
+    own = "" if shared else ". Time scales differ!"
+    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end{own}")
+    legend(figure, kinds, "sending")
+    return figure
+
+
+def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequence[int]) -> None:
+    """Rows of lanes on one axis; ``factor`` is the number of seconds of one unit of the axis."""
+    shown = min(len(names), ROWS)
+    height = 0.84 / len(found)
+    for lane, (name, by_row) in enumerate(found.items()):
+        for row, spans in enumerate(by_row[:shown]):
+            bars = [(start / factor, (end - start) / factor) for start, end in spans]
+            axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=_colour(name), linewidth=0)
+    for row in range(0, shown, 2):
+        axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
+    axes.set_ylim(shown - 0.5, -0.5)
+    axes.set_yticks(range(shown), [str(name) for name in names[:shown]])
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_xlim(left=0)
+    axes.set_ylabel(what if shown == len(names) else f"{what} (first {shown} of {len(names)})")
+    plain(axes)
+
+
+def legend(figure: Figure, kinds: Iterable[str], doing: str) -> None:
+    """What the colours of the lanes mean."""
+    handles = [
+        Patch(color=_colour(name), label="computing" if name == "compute" else f"{doing}: {name.replace('_', '-')}")
+        for name in kinds
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+
+
+def _colour(name: str) -> str:
+    return COMPUTE if name == "compute" else KINDS.get(name, OTHER_KIND)

@@ -1,0 +1,80 @@
+"""Traffic heat maps as in TopoOpt's Figure 1: who sends how much to whom in one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log2
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.style import grid_shape, panels
+from topoflow.units import human
+
+MOST = 6  # panels
+NOTHING = "#F2F2F2"
+
+
+def draw(report: Report) -> Figure:
+    """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
+    panels_of: dict[tuple[str, bytes], dict[str, Outcome]] = {}  # (job and how, traffic) -> fabric -> its first world
+    for outcome in report.outcomes:
+        row = outcome.row
+        how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
+        same = panels_of.setdefault((how, np.round(outcome.flow_matrix).tobytes()), {})
+        same.setdefault(row.fabric, outcome)
+    titles = []
+    for (how, _), worlds in panels_of.items():
+        names = []
+        for fabric, outcome in worlds.items():
+            rivals = [other[fabric] for (also, _), other in panels_of.items() if also == how and fabric in other]
+            names.append(report.labels(rivals)[rivals.index(outcome)])
+        titles.append(f"{how}\non {_listed(names)}")
+    return draw_matrices(titles, [next(iter(worlds.values())).flow_matrix for worlds in panels_of.values()], "server")
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
+    """Matrices [n, n] of bytes from row to column, on one colour scale."""
+    shown = list(zip(titles, matrices, strict=True))[:MOST]
+    widest = 2 if len(shown) in (2, 4) else 3
+    rows, columns = grid_shape(len(shown), widest)
+    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
+    sent = np.concatenate([matrix[matrix > 0] for _, matrix in shown])
+    norm = _norm(sent)
+    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
+    axes_list = panels(figure, len(shown), widest)
+    for axes, (title, matrix) in zip(axes_list, shown, strict=True):
+        image = axes.imshow(np.ma.masked_equal(matrix, 0), norm=norm, cmap=colours, interpolation="nearest")
+        size = matrix.shape[0]
+        named = range(0, size, 2 ** ceil(log2(size / (16 if size < 100 else 8))) if size > 16 else 1)
+        axes.set_xticks(named)
+        axes.set_yticks(named)
+        axes.tick_params(labelsize=7)
+        axes.set_xlabel(f"to {what}")
+        axes.set_ylabel(f"from {what}")
+        axes.set_title(title, fontsize=9)
+    figure.colorbar(image, ax=axes_list, label="in one step (grey: nothing)", shrink=0.85, format=_bytes)
+    limit = "" if len(shown) == len(titles) else f" ({len(shown)} of {len(titles)} shown)"
+    figure.suptitle(f"Traffic between {what}s{limit}")
+    return figure
+
+
+def _bytes(value: float, _: int) -> str:
+    return human(value, "B")
+
+
+def _norm(sent: NDArray[np.float64]) -> Normalize:
+    """Logarithmic when the amounts differ by more than a factor of ten, as all-reduce and model parallelism do."""
+    low, high = float(sent.min(initial=np.inf)), float(sent.max(initial=0.0))
+    if not sent.size:
+        return Normalize(0.0, 1.0)
+    return LogNorm(low, high) if high > 10 * low else Normalize(0.0, high)

@@ -1,0 +1,153 @@
+"""How a search went: the time of what it looked at, proposal by proposal and round by round.
+
+Shapes: H steps of all chains at once, R rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from topoflow.report.draw.style import COLOURS, plain, scale
+
+BEST, CURRENT, SIMULATED, TOPOLOGY = COLOURS[0], COLOURS[5], COLOURS[1], COLOURS[2]
+NAMED = 12  # so many rounds have their number above them
+POINTS = 4000  # of a line, which is no wider in pixels
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was simulated at the end of a round, and what was taken of it."""
+
+    simulated: tuple[float, ...]  # s, of every candidate
+    time: float  # s, of the best in this and all rounds before
+    new_strategy: bool
+    new_topology: bool
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Steps [H] and rounds [R] of a search. Laws: as many numbers of each kind, proposals ascend, rounds are known."""
+
+    proposals: Floats  # [H] made so far, in all chains
+    round: Floats  # [H] from 0
+    best: Floats  # [H] s, the least of its round so far, as screened
+    current: Floats  # [H] s, of the chain at the lowest temperature, as screened
+    acceptance: Floats  # [H] share of the step's proposals that were accepted
+    rate: Floats  # [H] evaluations per second
+    start: float  # s, of what the search began with, as simulated
+    rounds: tuple[Round, ...] = ()
+
+    def __post_init__(self) -> None:
+        steps = len(self.proposals)
+        for name in ("round", "best", "current", "acceptance", "rate"):
+            if len(getattr(self, name)) != steps:
+                raise ValueError(f"history.{name}: expected [H] = [{steps}], got [{len(getattr(self, name))}]")
+        if (np.diff(self.proposals) < 0).any():
+            raise ValueError("history.proposals: must ascend")
+
+    @property
+    def ends(self) -> Floats:
+        """Where every round ended [R]: at the last of its proposals, or at its number where nothing was proposed."""
+        if not len(self.proposals):
+            return np.arange(1.0, len(self.rounds) + 1)
+        last = [self.proposals[self.round <= number] for number in range(len(self.rounds))]
+        return np.array([float(of[-1]) if len(of) else 0.0 for of in last])
+
+    @property
+    def searched(self) -> bool:
+        """Whether anything was proposed or simulated beside the start."""
+        return len(self.proposals) > 0 or any(each.simulated for each in self.rounds)
+
+
+def draw(history: History) -> Figure:
+    """Above the times, below the share of proposals that were accepted."""
+    figure = Figure(figsize=(9, 6.4 if len(history.proposals) else 4.6), layout="constrained")
+    simulated = [time for each in history.rounds for time in (*each.simulated, each.time)]
+    times = [history.start, *history.best, *history.current, *simulated]
+    factor, unit = scale((time for time in times if np.isfinite(time)), "s")
+    if len(history.proposals):
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        _draw_steps(above, history, factor)
+        _draw_acceptance(below, history)
+    else:
+        above = below = figure.subplots()
+        above.xaxis.set_major_locator(MaxNLocator(integer=True))
+        above.set_xlim(-0.5, len(history.rounds) + 0.5)
+    _draw_rounds(above, history, factor)
+    above.set_ylabel(f"time of one training step [{unit}]")
+    below.set_xlabel("proposals of all chains" if len(history.proposals) else "rounds")
+    if _spread(times) > 10:
+        above.set_yscale("log")
+    plain(above, "both")
+    for axes in dict.fromkeys((above, below)):
+        _draw_ends(axes, history, axes is above)
+    handles, labels = above.get_legend_handles_labels()
+    figure.legend(handles=handles, labels=labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle("How the search went")
+    return figure
+
+
+def _draw_steps(axes: Axes, history: History, factor: float) -> None:
+    """Lines that are broken between rounds, whose networks differ."""
+    steps = len(history.proposals)
+    thin = np.unique(np.linspace(0, steps - 1, POINTS).astype(int))
+    for number in np.unique(history.round):
+        mine = thin[history.round[thin] == number]
+        at = history.proposals[mine]
+        axes.plot(at, history.current[mine] / factor, color=CURRENT, linewidth=0.8, zorder=2)
+        axes.step(at, history.best[mine] / factor, where="post", color=BEST, linewidth=2, zorder=3)
+    axes.plot([], [], color=CURRENT, linewidth=2, label="coldest chain (as screened)")
+    axes.plot([], [], color=BEST, linewidth=2, label="best of the round (as screened)")
+
+
+def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
+    """What was simulated at the end of each round, and the best of all so far, from the start on."""
+    ends, rounds = history.ends, history.rounds
+    at = [end for end, each in zip(ends, rounds, strict=True) for _ in each.simulated]
+    simulated = [time / factor for each in rounds for time in each.simulated]
+    axes.plot(at, simulated, linestyle="", marker="_", markersize=9, color=SIMULATED, zorder=4,
+              label="simulated candidates")  # fmt: skip
+    best = np.array([history.start, *(each.time for each in rounds)]) / factor
+    axes.plot([0.0, *ends], best, linestyle="--", linewidth=1, marker="D", markersize=6,
+              color=SIMULATED, markeredgecolor="white", zorder=5,
+              label="start, and best so far (simulated)")  # fmt: skip
+    for number, end in enumerate(ends[:NAMED] if len(ends) <= NAMED else [], start=1):
+        axes.annotate(f"round {number}" if number == 1 else str(number), (end, 1), (0, 2), ha="center", va="bottom",
+                      xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8)  # fmt: skip
+
+
+def _draw_ends(axes: Axes, history: History, named: bool) -> None:
+    """A line at the end of every round: another one where a new topology was taken."""
+    for new, colour, line, label in (
+        (True, TOPOLOGY, "-", "end of a round with a new topology"),
+        (False, "#AAAAAA", ":", "end of a round that kept its topology"),
+    ):
+        ends = [end for end, each in zip(history.ends, history.rounds, strict=True) if each.new_topology == new]
+        for number, end in enumerate(ends):
+            axes.axvline(end, color=colour, linestyle=line, linewidth=1.5, zorder=1,
+                         label=label if named and not number else None)  # fmt: skip
+
+
+def _draw_acceptance(axes: Axes, history: History) -> None:
+    """The mean over about a hundredth of the steps: that of one step is a fraction of few proposals."""
+    width = max(1, len(history.proposals) // 100)
+    pieces = np.array_split(np.arange(len(history.proposals)), -(-len(history.proposals) // width))
+    at = [float(history.proposals[piece].mean()) for piece in pieces]
+    axes.plot(at, [100 * float(history.acceptance[piece].mean()) for piece in pieces], color=BEST, linewidth=1.5)
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("accepted [%]")
+    plain(axes, "both")
+
+
+def _spread(times: list[float]) -> float:
+    """The largest over the smallest."""
+    found = [time for time in times if np.isfinite(time) and time > 0]
+    return max(found) / min(found) if found else 1.0

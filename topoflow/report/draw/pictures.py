@@ -1,0 +1,108 @@
+"""Every picture of a report: file name, title, what a reader sees in it, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from matplotlib.figure import Figure
+
+from topoflow.report.base import Report
+from topoflow.report.draw import bars, cdf, gantt, heat_map, price, topology
+from topoflow.report.draw.style import png
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Picture(Generic[T]):
+    """One PNG of a report ``T``. ``needs`` says whether a report has what the picture shows."""
+
+    file: str
+    title: str
+    caption: str
+    draw: Callable[[T], Figure]
+    needs: Callable[[T], bool] = lambda report: True
+
+
+def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
+    """PNG files by name; ``progress`` is called with how many pictures are done or not needed."""
+    images: dict[str, bytes] = {}
+    for done, picture in enumerate(pictures, start=1):
+        if picture.needs(report):
+            images[picture.file] = png(picture.draw(report))
+        progress(done)
+    return images
+
+
+PICTURES: tuple[Picture[Report], ...] = (
+    Picture(
+        "iteration_time.png",
+        "How long one training step takes",
+        "One bar per combination. The dark part is computation on the busiest server, which every network needs. "
+        "The orange part is when that server does not compute: transfers that its computation does not hide and, in a "
+        "pipeline, waiting for other stages, which no network takes away.",
+        bars.draw,
+    ),
+    Picture(
+        "price.png",
+        "What the speed costs",
+        "One point per combination: its step time against the price of the network's parts. The dashed line joins "
+        "the ones worth considering; above it, something else is both faster and cheaper, or memory is too little.",
+        price.draw,
+        needs=lambda report: any(outcome.cost is not None for outcome in report.outcomes),
+    ),
+    Picture(
+        "traffic.png",
+        "Who sends how much to whom",
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever way "
+        "it travels (as Figure 1 of TopoOpt, NSDI 2023). A diagonal line is a ring all-reduce: everyone sends to the "
+        "next in the ring. Full rows and columns are servers that hold a part of the model that all others need. "
+        "The job fixes how much must be exchanged; a fabric may choose other rings.",
+        heat_map.draw,
+        needs=lambda report: any(outcome.flow_matrix.any() for outcome in report.outcomes),
+    ),
+    Picture(
+        "timeline.png",
+        "What every server does during the step",
+        "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
+        "sending lies beside computing it costs nothing; where a server only sends, it waits for the network.",
+        gantt.draw,
+    ),
+    Picture(
+        "topology.png",
+        "How the servers are wired",
+        "One panel per network. Servers that are wired to each other stand on a circle; a line is one link, bent to "
+        "the right of the way it leads, and its colour says which ring or trees it is part of. Where there are "
+        "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
+        "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
+        topology.draw,
+        needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
+    ),
+    Picture(
+        "path_length.png",
+        "How far servers are from each other",
+        "A curve that rises early is better: most pairs are few links apart. Two servers on one switch are two "
+        "links apart; where servers are wired to each other directly, a neighbour is one link away, and the "
+        "servers in between relay the rest.",
+        cdf.draw_path_length,
+    ),
+    Picture(
+        "link_load.png",
+        "How evenly the links are used",
+        "Left: how many bytes links carry in one step. Right: how much of their capacity that is. A steep curve "
+        "means even use; a long tail to the right means that few links carry most and slow down the rest.",
+        cdf.draw_link_load,
+        needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
+    ),
+    Picture(
+        "failures.png",
+        "What a single failure does",
+        "Every fiber, or every server, fails by itself; what it carried takes another way, and a job that lost a "
+        "server goes on with the others, on fewer samples a step. A curve says how many failures make a step at most "
+        "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
+        cdf.draw_failures,
+        needs=lambda report: bool(report.failures),
+    ),
+)

@@ -1,0 +1,81 @@
+"""Iteration time against the price of the network: which fabric is worth its money."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from topoflow.fabric.prices import front
+from topoflow.report.base import Outcome, Report
+from topoflow.report.draw.style import COLOURS, MARKERS, panels, plain, scale
+
+MOST = 6  # jobs, one panel each
+
+
+def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+    """Worlds that fit in memory and that no other such world beats in both time and price, cheapest first."""
+    priced = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
+    best = front([cost for cost, _ in priced], [outcome.row.iteration_time for _, outcome in priced])
+    return [priced[number][1] for number in best]
+
+
+def draw(report: Report) -> Figure:
+    """One point per world; the line joins those that nothing beats in both."""
+    jobs = [job for job in report.jobs if any(outcome.cost is not None for outcome in job)][:MOST]
+    fabrics = list(dict.fromkeys(outcome.settings.fabric for outcome in report.outcomes))
+    figure = Figure(figsize=(9 if len(jobs) > 1 else 8, 4.6 * -(-len(jobs) // 2)), layout="constrained")
+    for axes, job in zip(panels(figure, len(jobs), widest=2), jobs, strict=True):
+        priced = [outcome for outcome in job if outcome.cost is not None]
+        factor, unit = scale((outcome.row.iteration_time for outcome in priced), "s")
+        best = frontier(job)
+        axes.plot([(o.cost or 0.0) / 1e3 for o in best], [o.row.iteration_time / factor for o in best],
+                  color="#888888", linestyle="--", zorder=1)  # fmt: skip
+        for outcome in priced:
+            style = fabrics.index(outcome.settings.fabric) % len(COLOURS)
+            size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
+            axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
+                         color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
+        scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
+        axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
+        axes.set_xlabel("price of the network [1000 US dollars]")
+        axes.set_ylabel(f"time of one training step [{unit}]")
+        plain(axes, "both")
+    handles = [
+        Line2D([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], linestyle="", markersize=8, label=name)
+        for i, name in enumerate(fabrics)
+    ]
+    handles.append(Line2D([], [], color="#888888", linestyle="--", label="nothing is both faster and cheaper"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    limit = "" if len(jobs) == len(report.jobs) else f" ({len(jobs)} of {len(report.jobs)} jobs)"
+    figure.suptitle(f"Iteration time against price; lower left is better{limit}")
+    return figure
+
+
+def scales(axes: Axes, prices: list[float], times: list[float]) -> None:
+    """Both axes from zero, or logarithmic where one large value would press all others together."""
+    if _log(prices):
+        axes.set_xscale("log")
+        _log_ticks(axes.xaxis)
+    if _log(times):
+        axes.set_yscale("log")
+        _log_ticks(axes.yaxis)
+    axes.set_xlim(_limits(prices))
+    axes.set_ylim(_limits(times))
+
+
+def _log(values: list[float]) -> bool:
+    """Whether one large value would press all others together."""
+    return min(values) > 0 and max(values) > 4 * min(values)
+
+
+def _limits(values: list[float]) -> tuple[float, float]:
+    return (min(values) / 1.5, max(values) * 1.5) if _log(values) else (0.0, 1.15 * max(values) or 1.0)
+
+
+def _log_ticks(axis: Axis) -> None:
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

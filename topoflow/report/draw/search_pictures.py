@@ -1,0 +1,80 @@
+"""Every picture of a search's report."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from topoflow.report.draw import history
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_cdf, draw_heat_maps
+from topoflow.report.draw.pictures import Picture
+from topoflow.report.draw.topology import Drawn, draw_networks
+from topoflow.report.search_report import SearchReport
+
+
+def draw_found(report: SearchReport) -> Figure:
+    """The network that was found."""
+    found = report.after
+    name = f"{found.fabric.name}, {found.fabric.servers} servers"
+    if report.wired_otherwise:
+        name += f"\n{report.wired_otherwise}"
+    network = Drawn(name, found.fabric, found.timeline.link_bytes)
+    return draw_networks("The network that was found", [network])
+
+
+def draw_traffic(report: SearchReport) -> Figure:
+    """Who sends to whom, before and after, on one colour scale."""
+    before, after = report.before, report.after
+    began, ends = report.sends
+    names = (f"before: {before.strategy.name}\n{began}", f"found: {after.strategy.name}\n{ends}")
+    return draw_heat_maps("Traffic between servers", dict(zip(names, (before.demand, after.demand), strict=True)))
+
+
+def draw_load(report: SearchReport) -> Figure:
+    """How evenly links are used."""
+    states = {"before": report.before, "found": report.after}
+    used = {name: 100 * state.utilization for name, state in states.items() if state.fabric.links}
+    of_capacity = Axis("of what the link could carry in the step [%]")
+    return draw_cdf("How evenly links are used", {"": used}, of_capacity, "links")
+
+
+PICTURES: tuple[Picture[SearchReport], ...] = (
+    Picture(
+        "topology.png",
+        "The network",
+        "Servers that are wired to each other stand on a circle; a line is one link, bent to the right of the way it "
+        "leads. Its colour says what it is wired for: a ring or a pair of double binary trees (+p: in the order "
+        "in which every p-th server is next), one of a pair that leads both ways, or a cable between two tiers of "
+        "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",
+        draw_found,
+    ),
+    Picture(
+        "traffic.png",
+        "Who sends how much to whom, before and after",
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever way it "
+        "travels (as Figure 9 of TopoOpt, NSDI 2023). Before is the strategy that the search began with on the network "
+        "that is built for it, as it was simulated. All-reduces are spread over the rings or trees that a network has "
+        "for them. Full rows and columns are servers that hold a part of the model that all others need.",
+        draw_traffic,
+        needs=lambda report: bool(report.before.demand.any() or report.after.demand.any()),
+    ),
+    Picture(
+        "history.png",
+        "How the search went",
+        "Each proposal changes where one layer is held and is screened by an estimate of the time that a step takes "
+        "then, which is quick to have. The first diamond is what the search began with, simulated. At the end of a "
+        "round (vertical lines) the best are simulated, and networks are built for them. Every second round of a "
+        "network without switches may be screened on an ideal switch, where steps are quicker than those simulated. A "
+        "green line is a round that ended with another topology.",
+        lambda report: history.draw(report.history),
+        needs=lambda report: report.history.searched,
+    ),
+    Picture(
+        "link_load.png",
+        "How evenly the links are used",
+        "A steep curve means even use; a long tail to the right means that few links carry most and slow down the "
+        "rest. Use is of a shorter step where the search found one.",
+        draw_load,
+        needs=lambda report: bool(report.before.fabric.links or report.after.fabric.links),
+    ),
+)

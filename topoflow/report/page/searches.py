@@ -1,0 +1,102 @@
+"""Several searches of one command on one page: what each found, and which of them are worth their price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from matplotlib.figure import Figure
+
+from topoflow.report.draw import pareto
+from topoflow.report.draw.pareto import Point
+from topoflow.report.draw.pictures import Picture, draw_all
+from topoflow.report.draw.topology import MOST, Drawn, draw_networks
+from topoflow.report.files import whole_folder
+from topoflow.report.page.template import fill, gallery, paragraphs, table
+from topoflow.report.search_report import SearchReport
+from topoflow.units import human
+
+Reports = Mapping[str, SearchReport]  # name of a search -> what it found
+
+
+def points(reports: Reports) -> tuple[Point, ...]:
+    """Time and price of every search whose network has a price."""
+    return tuple(Point(name, one.after.time, one.cost) for name, one in reports.items() if one.cost is not None)
+
+
+def quickest(reports: Reports) -> list[str]:
+    """The order of searches wherever they are listed."""
+    return sorted(reports, key=lambda name: reports[name].after.time)
+
+
+def write_searches(
+    reports: Reports, folders: Mapping[str, str], chosen: Collection[str], out: Path, tick: Callable[[int, int], None]
+) -> None:
+    """Write an overview ``report.html`` and its pictures into ``out``; ``folders`` of the searches are relative to it.
+
+    ``chosen`` are the searches that the objective asks for. ``tick`` is called with (pictures done, of how many).
+    """
+    images = draw_all(PICTURES, reports, lambda done: tick(done, len(PICTURES)))
+    with whole_folder(out) as folder:
+        for name, image in images.items():
+            (folder / name).write_bytes(image)
+        (folder / "report.html").write_text(_page(reports, folders, chosen, images), encoding="utf-8")
+
+
+def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str], images: Mapping[str, bytes]) -> str:
+    names = quickest(reports)
+    rows = [_row(name, reports[name], name in chosen) for name in names]
+    links = "".join(_link(name, f"{folders[name]}/report.html", reports[name]) for name in names)
+    return fill(
+        "searches.html",
+        chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
+        numbers=table(("search", "training step", "at the start", "lower bound", "price", "power", ""), rows),
+        links=links,
+        pictures=gallery(PICTURES, images),
+        command=escape(next(iter(reports.values())).command),
+    )
+
+
+def _link(name: str, page: str, report: SearchReport) -> str:
+    found = " ".join([*report.notes, report.answer])
+    return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(found)}</li>"
+
+
+def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
+    return (
+        name,
+        human(report.after.time, "s"),
+        human(report.before.time, "s"),
+        human(report.bound, "s"),
+        "-" if report.cost is None else f"${report.cost:,.0f}",
+        "-" if report.power is None else f"{report.power:,.0f} W",
+        "chosen" if chosen else "",
+    )
+
+
+def _draw_networks(reports: Reports) -> Figure:
+    """The networks of the quickest, side by side."""
+    shown = [(name, reports[name].after) for name in quickest(reports)[:MOST]]
+    drawn = [Drawn(name, found.fabric, found.timeline.link_bytes) for name, found in shown]
+    limit = "" if len(drawn) == len(reports) else f" (the {len(drawn)} quickest of {len(reports)})"
+    return draw_networks(f"The networks that were found{limit}", drawn)
+
+
+PICTURES: tuple[Picture[Reports], ...] = (
+    Picture(
+        "front.png",
+        "What the speed costs",
+        "One point per search, for its own best strategy and network. The line joins those that no other beats in both "
+        "time and price.",
+        lambda reports: pareto.draw(points(reports)),
+        needs=lambda reports: bool(points(reports)),
+    ),
+    Picture(
+        "topology.png",
+        "The networks",
+        "Each as its search left it. The wider a line, the more it carries in one step; its colour says what it is.",
+        _draw_networks,
+    ),
+)

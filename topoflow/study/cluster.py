@@ -1,0 +1,181 @@
+"""Several jobs on one network at the same time, each iteration after iteration.
+
+Jobs that do not share a link do not see each other; jobs that do are slower when both send. As their iterations take
+different times, who meets whom changes all the time, so that a job's iterations differ: a mean and a tail.
+
+Shapes: T tasks, D dependencies, P paths, H hops, L links, J jobs.
+
+Source: TopoOpt (Wang et al., NSDI 2023), 5.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from topoflow.engine import fluid
+from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
+from topoflow.fabric.base import Fabric
+from topoflow.traffic.base import Traffic
+
+Place = Callable[[Traffic, Fabric], World]  # ``lowering.placement.place`` with all that is the same for each job
+
+
+def shared(
+    jobs: Sequence[Traffic],
+    fabric: Fabric,
+    place: Place,
+    *,
+    rounds: float,
+    starts: Sequence[float] | None = None,
+    merge: float = 0.0,
+    threads: int | None = None,
+) -> list[Floats]:
+    """Seconds of every iteration that each of the ``jobs`` [J] finishes, all on one ``fabric``.
+
+    Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and goes on
+    until the slowest, if it were alone, had done ``rounds`` iterations. Then all stop: no job ever runs beside fewer.
+    ``merge`` is relative to the time since the beginning, so that 0 is advisable where iterations are many. Raises
+    ``ValueError`` where that is too short for some job to finish one.
+    """
+    worlds = [place(job, fabric) for job in jobs]
+    alone = [timeline.makespan for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
+    if min(alone, default=0.0) <= 0:
+        raise ValueError("jobs: must take some time each, got one that takes none, or no job")
+    begins = [0.0] * len(jobs) if starts is None else starts
+    until = max(begins) + rounds * max(alone)
+    counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one to spare
+    ends = _ends(worlds, counts, begins, until, merge, threads)
+    while any(np.isfinite(each[-1]) for each in ends):  # max-min sharing made a job faster than it is alone
+        counts = [2 * count for count in counts]
+        ends = _ends(worlds, counts, begins, until, merge, threads)
+    times = [np.diff(each[np.isfinite(each)], prepend=begin) for each, begin in zip(ends, begins, strict=True)]
+    unfinished = [world.name for world, each in zip(worlds, times, strict=True) if each.size == 0]
+    if unfinished:
+        raise ValueError(f"rounds: must let every job finish an iteration, got {rounds}, too few for {unfinished[0]}")
+    return times
+
+
+def _ends(
+    worlds: Sequence[World],
+    counts: Sequence[int],
+    begins: Sequence[float],
+    until: float,
+    merge: float,
+    threads: int | None,
+) -> list[Floats]:
+    """When each of the ``counts`` [J] iterations of every job ends, all on one network; inf: not by ``until``."""
+    graphs = [repeated(world.graph, count, begin) for world, count, begin in zip(worlds, counts, begins, strict=True)]
+    together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=side_by_side(graphs))
+    finish = fluid.pause(together, until, merge=merge, threads=threads).finish
+    of_jobs = np.split(finish, np.cumsum([graph.tasks for graph in graphs])[:-1])
+    return [of_job[world.graph.tasks :: world.graph.tasks + 1] for of_job, world in zip(of_jobs, worlds, strict=True)]
+
+
+def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float, float]:
+    """Mean iteration time and its percentile, over jobs [J] that count the same, however many iterations each did.
+
+    The percentile is the shortest time that ``percent`` of the iterations do not exceed.
+    """
+    every = np.concatenate(times)
+    weight = np.concatenate([np.full(len(each), 1 / len(each)) for each in times])
+    order = np.argsort(every)
+    reached = np.cumsum(weight[order]) >= percent / 100 * len(times) * (1 - 1e-12)
+    return float(every @ weight / len(times)), float(every[order][np.argmax(reached)])
+
+
+def dedicated(
+    jobs: Sequence[tuple[Traffic, Fabric]], place: Place, *, merge: float = 0.0, threads: int | None = None
+) -> list[Floats]:
+    """The same for jobs [J] that have a network each: all their iterations are alike, so there is one."""
+    worlds = [place(traffic, fabric) for traffic, fabric in jobs]
+    return [np.array([timeline.makespan]) for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
+
+
+def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
+    """Iterations of ``graph`` one after the other, the first at ``start`` (s); the T tasks of each, then its end.
+
+    An iteration begins when the end of the one before is over, which waits for all its tasks. So task
+    (i + 1) (T + 1) - 1 is the end of iteration i; it belongs to an owner of its own.
+    """
+    if graph.release.any():
+        raise ValueError("jobs: must not name start times, as their iterations are repeated")
+    tasks, awaited = graph.tasks, np.diff(graph.after_offsets)
+    sinks = np.setdiff1d(np.arange(tasks), graph.after)
+    first = np.append(awaited == 0, False)
+    counts = np.where(first, 1, np.append(awaited, len(sinks)))
+    within = np.full(int(counts.sum()), -1)  # the task before the iteration: the end of the one before
+    within[np.repeat(~first, counts)] = np.concatenate([graph.after, sinks])
+    after = (within + (tasks + 1) * np.arange(times)[:, None]).ravel()
+    counts = np.tile(counts, times)
+    counts[: tasks + 1][first] = 0
+
+    def tiled(array: Floats, of_end: float) -> Floats:
+        return np.tile(np.append(array, of_end), times)
+
+    release = np.zeros(times * (tasks + 1))
+    release[: tasks + 1][first] = start
+    return replace(
+        graph,
+        delay=tiled(graph.delay, 0.0),
+        bytes=tiled(graph.bytes, 0.0),
+        release=release,
+        path=np.tile(np.append(graph.path, -1), times).astype(np.int32),
+        after_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        after=after[after >= 0].astype(np.int32),
+        owner=np.tile(np.append(graph.owner, graph.owners), times).astype(np.int32),
+        owners=graph.owners + 1,
+    )
+
+
+def side_by_side(graphs: Sequence[Graph]) -> Graph:
+    """Graphs on the same links, at the same time; tasks, paths and owners of one behind those of the one before."""
+    tasks, paths = _before([graph.tasks for graph in graphs]), _before([len(g.path_offsets) - 1 for g in graphs])
+    owners = _before([graph.owners for graph in graphs])
+
+    def joined(field: str) -> Floats:
+        return np.concatenate([getattr(graph, field) for graph in graphs])
+
+    def shifted(field: str, by: Offsets) -> Ints:
+        parts = [getattr(graph, field) for graph in graphs]
+        return np.concatenate(
+            [np.where(part < 0, part, part + each) for part, each in zip(parts, by, strict=True)]
+        ).astype(np.int32)
+
+    def offsets(field: str) -> Offsets:
+        counts = np.concatenate([np.diff(getattr(graph, field)) for graph in graphs])
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    weights = any(graph.path_weight is not None for graph in graphs)
+    limits = any(graph.path_limit is not None for graph in graphs)
+    return Graph(
+        delay=joined("delay"),
+        bytes=joined("bytes"),
+        release=joined("release"),
+        path=shifted("path", paths),
+        after_offsets=offsets("after_offsets"),
+        after=shifted("after", tasks),
+        path_offsets=offsets("path_offsets"),
+        path_links=joined("path_links").astype(np.int32),
+        owner=shifted("owner", owners),
+        owners=sum(graph.owners for graph in graphs),
+        links=graphs[0].links,
+        path_weight=np.concatenate([_weights(graph) for graph in graphs]) if weights else None,
+        path_limit=np.concatenate([_limits(graph) for graph in graphs]) if limits else None,
+    )
+
+
+def _before(counts: Sequence[int]) -> Offsets:
+    """How many come before each."""
+    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+
+
+def _weights(graph: Graph) -> Floats:
+    return np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
+
+
+def _limits(graph: Graph) -> Floats:
+    return np.full(len(graph.path_offsets) - 1, np.inf) if graph.path_limit is None else graph.path_limit

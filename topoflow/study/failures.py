@@ -1,0 +1,129 @@
+"""How much slower a job gets when a fiber or a server fails, each by itself. F failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from topoflow.engine import fluid
+from topoflow.engine.base import World
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import RINGS as EITHER
+from topoflow.fabric.failed import Disconnected, without
+from topoflow.report.failures import Slowdowns
+from topoflow.traffic.base import Traffic
+
+RINGS = ("faster", *EITHER)  # faster: whichever of the others is, failure by failure
+PIECE = 16  # failures that are built and simulated at a time: as many networks and worlds are in memory
+
+# How a traffic becomes a world on a fabric: ``lowering.placement.place`` with all that is the same for each.
+Place = Callable[[Traffic, Fabric], World]
+Progress = Callable[[int, int], None]
+
+
+def ways_on(
+    fabric: Fabric,
+    *,
+    links: Sequence[int] = (),
+    fibers: Sequence[int] = (),
+    servers: Sequence[int] = (),
+    rings: str = "faster",
+) -> list[Fabric]:
+    """What ``fabric`` may go on as after a failure; the job takes the way on which it is fastest.
+
+    Of ``rings`` that ``fabric.failed.without`` knows, one; of "faster" one for each that leaves other rings than those
+    before. Raises as ``without`` does.
+    """
+    choices = EITHER if rings == "faster" else (rings,)
+    found: list[Fabric] = []
+    for choice in choices:
+        left = without(fabric, links=links, fibers=fibers, servers=servers, rings=choice)
+        if all(left.rings != other.rings for other in found):
+            found.append(left)
+    return found
+
+
+def fail_fibers(
+    traffic: Traffic,
+    fabric: Fabric,
+    place: Place,
+    *,
+    links: Sequence[int] | None = None,
+    rings: str = "faster",
+    merge: float = 0.0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Slowdowns:
+    """One fiber of each of ``links`` (None: of every link) fails by itself, and all else goes on.
+
+    ``rings`` is one of ``RINGS``, ``progress`` is called with (failures done, of how many).
+    """
+    chosen = range(fabric.links) if links is None else links
+    lose = partial(ways_on, fabric, rings=rings)
+    networks = [partial(lose, fibers=(link,)) for link in chosen]
+    whole = place(traffic, fabric)
+
+    def world(left: Fabric) -> World:
+        """Where no link is gone, and so no path, the same with less capacity."""
+        same = left.route is fabric.route and left.rings == fabric.rings
+        return replace(whole, capacity=left.bandwidth) if same else place(traffic, left)
+
+    return _run(whole, networks, world, partial(_times, merge, threads), progress)
+
+
+def fail_servers(
+    traffic: Traffic,
+    smaller: Traffic,
+    fabric: Fabric,
+    place: Place,
+    *,
+    servers: Sequence[int] | None = None,
+    rings: str = "faster",
+    merge: float = 0.0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Slowdowns:
+    """Each of ``servers`` (None: any) fails by itself, and the job goes on as ``smaller``, on one server fewer."""
+    if smaller.servers != traffic.servers - 1:
+        raise ValueError(f"{smaller.name}.servers: must be {traffic.servers - 1}, got {smaller.servers}")
+    chosen = range(traffic.servers) if servers is None else servers
+    lose = partial(ways_on, fabric, rings=rings)
+    networks = [partial(lose, servers=(server,)) for server in chosen]
+    return _run(place(traffic, fabric), networks, partial(place, smaller), partial(_times, merge, threads), progress)
+
+
+def _times(merge: float, threads: int | None, worlds: Sequence[World]) -> list[float]:
+    return [timeline.makespan for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
+
+
+def _run(
+    whole: World,
+    networks: Sequence[Callable[[], list[Fabric]]],
+    world: Callable[[Fabric], World],
+    times: Callable[[Sequence[World]], list[float]],
+    progress: Progress | None,
+) -> Slowdowns:
+    """The ``world`` on each network that is left, a piece at a time."""
+    failed = np.full(len(networks), np.inf)
+    for first in range(0, len(networks), PIECE):
+        ways = [
+            (number, way)
+            for number, left in enumerate(networks[first : first + PIECE], start=first)
+            for way in _connected(left)
+        ]
+        found = times([world(way) for _, way in ways])
+        np.minimum.at(failed, [number for number, _ in ways], found)
+        if progress is not None:
+            progress(min(first + PIECE, len(networks)), len(networks))
+    return Slowdowns(times([whole])[0], failed)
+
+
+def _connected(left: Callable[[], list[Fabric]]) -> list[Fabric]:
+    """None where what is left does not hang together."""
+    try:
+        return left()
+    except Disconnected:
+        return []

@@ -1,0 +1,68 @@
+"""How often bytes are sent: TopoOpt's Figure 13."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars
+from topoflow.report.draw.style import png
+from topoflow.report.rows import bandwidth_tax
+from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.simulate import Simulation, wire_bytes
+
+
+@dataclass(frozen=True)
+class BandwidthTax:
+    """Bytes that servers send, those that they relay included, over bytes asked for (5.4); a group of bars for each
+    value of ``x``, in it a bar for each of ``series``. Nothing is simulated: routes say it."""
+
+    title: str
+    source: str
+    grid: Grid
+    series: Mapping[str, Grid]
+    x: str
+    x_label: str
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.x", self, self.x)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        run = Simulation(setup)
+        graph, demand = run.world.graph, run.job.demand
+        mp = replace(graph, bytes=np.where(run.immutable, graph.bytes, 0.0))
+        return [
+            {
+                "bandwidth_tax": bandwidth_tax(graph, run.fabric),
+                "bandwidth_tax_mp": bandwidth_tax(mp, run.fabric),
+                "mp_bytes": float(demand.mp.sum()),
+                "all_reduce_bytes": wire_bytes(demand),
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return [{key: row[key] for key in ("series", self.x, "bandwidth_tax", "bandwidth_tax_mp")} for row in rows]
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            self.x: Heading(self.x_label),
+            "bandwidth_tax": Heading("bandwidth tax: bytes sent over bytes asked for", "x"),
+            "bandwidth_tax_mp": Heading("of model parallelism alone", "x"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        bars = {
+            series: {str(row[self.x]): number(row, "bandwidth_tax") for row in where(rows, series=series)}
+            for series in distinct(rows, "series")
+        }
+        figure = draw_bars(self.title, {"": bars}, Axis("bandwidth tax"), self.x_label)
+        caption = f"Bytes sent, counted again at every relay, over bytes asked for. After {self.source}."
+        return [Picture("bandwidth_tax.png", caption, png(figure))]

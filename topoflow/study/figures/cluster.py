@@ -1,0 +1,146 @@
+"""Iteration times of jobs that share a cluster: TopoOpt's Figure 16.
+
+J jobs, by shares of their kinds, get ``servers_per_job`` servers each. A network that can be sharded gives every job a
+part of its own; on the others they share links, iteration after iteration (``study.cluster``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import World
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.base import Demand, Fabric
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_lines
+from topoflow.report.draw.style import png
+from topoflow.study.cluster import dedicated, mean_and_tail, shared
+from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.simulate import Simulation
+from topoflow.traffic.base import Traffic
+from topoflow.traffic.jobs import allocate, apportion, on_servers
+from topoflow.traffic.lower import lower
+from topoflow.units import check_not_negative, check_positive
+from topoflow.workload.base import WorkloadModel
+
+Floats = NDArray[np.float64]
+PARTS = {"mean": "average", "p99": "99th percentile"}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Average and 99th percentile over the number of ``jobs``, a line for each of ``series``.
+
+    Every job counts as much, however many iterations it does (``study.cluster.mean_and_tail``).
+    """
+
+    title: str
+    source: str
+    grid: Grid
+    series: Mapping[str, Grid]
+    baseline: str
+    sharded: Sequence[str]  # series in which each job has a network of its own
+    kinds: Mapping[str, WorkloadModel]
+    shares: Mapping[str, float]  # of the jobs, by kind
+    jobs: Sequence[int]
+    servers_per_job: int
+    allocation: str  # of servers to jobs: random or consecutive
+    rounds: float  # iterations of the slowest job
+    starts: float  # s, within which jobs begin
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.grid", self, "servers")
+        if set(self.shares) != set(self.kinds):
+            raise ValueError(f"experiment.shares: must be of {', '.join(self.kinds)}, got {', '.join(self.shares)}")
+        check_positive("experiment.servers_per_job", self.servers_per_job)
+        check_positive("experiment.rounds", self.rounds)
+        check_not_negative("experiment.starts", self.starts)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        names = ("sharded", "kinds", "shares", "jobs", "servers_per_job", "allocation", "rounds", "starts")
+        return {name: repr(getattr(self, name)) for name in names}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each number of jobs and kind, and one for all kinds together."""
+        kinds = {kind: self._lowered(setup, model) for kind, model in self.kinds.items()}
+        return [row for jobs in self.jobs for row in self._rows(setup, kinds, jobs)]
+
+    def _lowered(self, setup: Setup, model: WorkloadModel) -> Traffic:
+        workload = model.build()
+        return lower(workload, setup.rule.place(workload, self.servers_per_job))
+
+    def _rows(self, setup: Setup, kinds: Mapping[str, Traffic], jobs: int) -> Sequence[Row]:
+        counts = apportion(jobs, [self.shares[kind] for kind in kinds])
+        names = [kind for kind, count in zip(kinds, counts, strict=True) for _ in range(count)]
+        times = self._times(setup, [kinds[name] for name in names])
+        load = jobs * self.servers_per_job / setup.servers
+        rows: list[Row] = []
+        for kind in ("all", *dict.fromkeys(names)):
+            chosen = [time for name, time in zip(names, times, strict=True) if kind in ("all", name)]
+            mean, p99 = mean_and_tail(chosen)
+            rows.append({"jobs": jobs, "load": load, "kind": kind, "mean": mean, "p99": p99})
+        return rows
+
+    def _times(self, setup: Setup, traffics: Sequence[Traffic]) -> list[Floats]:
+        """s of the iterations of each job."""
+
+        def placed(traffic: Traffic, fabric: Fabric) -> World:
+            how = {"all_reduce": setup.all_reduce, "routing": setup.routing, "rings": setup.rings}
+            return place(traffic, fabric, name=traffic.name, seed=setup.seed, **how)
+
+        run = Simulation(setup)
+        if setup.point["series"] in self.sharded:
+            shards = [(each, run.design.build(each.servers, Demand(*each.demand()))) for each in traffics]
+            return dedicated(shards, placed, merge=setup.merge, threads=1)
+        sizes = [traffic.servers for traffic in traffics]
+        places = allocate(sizes, setup.servers, how=self.allocation, seed=setup.seed)
+        jobs = [on_servers(traffic, at, setup.servers) for traffic, at in zip(traffics, places, strict=True)]
+        starts = np.random.Generator(np.random.Philox(key=[setup.seed, 1])).uniform(0, self.starts, len(jobs))
+        how = {"rounds": self.rounds, "starts": starts.tolist(), "merge": setup.merge}
+        return shared(jobs, run.unwired, placed, threads=1, **how)
+
+    def lines(self, rows: Sequence[Row], what: str, kind: str = "all") -> dict[str, dict[float, float]]:
+        """Series -> number of jobs -> seconds, averaged over seeds."""
+        of_kind = where(rows, kind=kind)
+        return {
+            series: {
+                number({"jobs": jobs}, "jobs"): fmean(
+                    number(row, what) for row in where(of_kind, series=series, jobs=jobs)
+                )
+                for jobs in distinct(where(of_kind, series=series), "jobs")
+            }
+            for series in distinct(of_kind, "series")
+        }
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """How many times as long each series takes as the baseline, by number of jobs."""
+        lines = {what: self.lines(rows, what) for what in PARTS}
+        base = {what: lines[what].get(self.baseline, {}) for what in PARTS}
+        found: list[Row] = []
+        for series in lines["mean"]:
+            for jobs in base["mean"] if series != self.baseline else ():
+                ratios = {f"ratio_{what}": lines[what][series][jobs] / base[what][jobs] for what in PARTS}
+                found.append({"series": series, "jobs": int(jobs), **ratios})
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        over = f"time of an iteration over that of {self.baseline}"
+        return {f"ratio_{what}": Heading(f"{over}, {title}", "x") for what, title in PARTS.items()}
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        parts = {
+            title: {
+                series: (np.array(list(line)), np.array(list(line.values())))
+                for series, line in self.lines(rows, what).items()
+            }
+            for what, title in PARTS.items()
+        }
+        figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"))
+        return [Picture("cluster.png", f"Each job has a weight of 1. After {self.source}.", png(figure))]

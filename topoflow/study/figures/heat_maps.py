@@ -1,0 +1,78 @@
+"""Who sends how much to whom: TopoOpt's Figure 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.report.draw.figures import draw_heat_maps
+from topoflow.report.draw.style import png
+from topoflow.report.rows import flow_matrix
+from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.simulate import Simulation
+
+
+@dataclass(frozen=True)
+class HeatMaps:
+    """A heat map for each of ``series``."""
+
+    title: str
+    source: str
+    grid: Grid
+    series: Mapping[str, Grid]
+
+    def __post_init__(self) -> None:
+        check_roles("experiment", self)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """One row per pair of servers that send something: all bytes, and those of model parallelism."""
+        run = Simulation(setup)
+        every, mp = flow_matrix(run.world.graph, run.fabric), run.job.demand.mp
+        return [
+            {"source": int(i), "target": int(j), "bytes": float(every[i, j]), "mp_bytes": float(mp[i, j])}
+            for i, j in np.argwhere(every > 0)
+        ]
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The largest transfer of each kind, between two servers."""
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            same = where(rows, series=series)
+            reduced = max(number(row, "bytes") - number(row, "mp_bytes") for row in same)
+            found.append(
+                {
+                    "series": series,
+                    "largest": max(number(row, "bytes") for row in same),
+                    "largest_all_reduce": reduced,
+                    "largest_mp": max(number(row, "mp_bytes") for row in same),
+                }
+            )
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "largest": Heading("most from one server to another", "B"),
+            "largest_all_reduce": Heading("most of all-reduces", "B"),
+            "largest_mp": Heading("most of model parallelism", "B"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        servers = 1 + max(int(number(row, end)) for row in rows for end in ("source", "target"))
+        maps = {series: _matrix(where(rows, series=series), servers) for series in distinct(rows, "series")}
+        caption = f"Bytes from the server of a row to that of a column in one iteration. After {self.source}."
+        return [Picture("traffic.png", caption, png(draw_heat_maps(self.title, maps)))]
+
+
+def _matrix(rows: Sequence[Row], servers: int) -> NDArray[np.float64]:
+    matrix = np.zeros((servers, servers))
+    for row in rows:
+        matrix[int(number(row, "source")), int(number(row, "target"))] = number(row, "bytes")
+    return matrix

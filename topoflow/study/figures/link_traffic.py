@@ -1,0 +1,90 @@
+"""How evenly circuits are loaded: TopoOpt's Figure 15."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine.base import Graph
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_cdf
+from topoflow.report.draw.style import png
+from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.simulate import Simulation
+
+KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
+
+
+@dataclass(frozen=True)
+class LinkTraffic:
+    """The distribution of bytes over physical links, a panel for each value of ``panel``, a curve for each of
+    ``series`` and each kind of traffic: all-to-all alone, and all-reduce with it. Routes say it."""
+
+    title: str
+    source: str
+    grid: Grid
+    series: Mapping[str, Grid]
+    panel: str
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.panel", self, self.panel)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """One row per link. Parallel circuits are one link of several, which share its bytes."""
+        run = Simulation(setup)
+        graph, fabric = run.world.graph, run.fabric
+        circuits = np.maximum(1, np.round(fabric.bandwidth / fabric.interface_bandwidth))
+        every = link_bytes(graph, graph.path >= 0) / circuits
+        mp = link_bytes(graph, (graph.path >= 0) & run.immutable) / circuits
+        return [
+            {"link": link, "circuits": int(circuits[link]), "bytes": float(every[link]), "mp_bytes": float(mp[link])}
+            for link in range(fabric.links)
+        ]
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The least and the most that a link carries; ``less``: their difference, as a share of the most."""
+        found: list[Row] = []
+        for panel in distinct(rows, self.panel):
+            for series in distinct(rows, "series"):
+                same = where(rows, series=series, **{self.panel: panel})
+                for kind in KINDS if same else ():
+                    least, most = (end(number(row, kind) for row in same) for end in (min, max))
+                    less = 1 - least / most if most else 0.0
+                    keys = {self.panel: panel, "series": series, "traffic": KINDS[kind]}
+                    found.append({**keys, "least": least, "most": most, "less": less})
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        ends = {"least": Heading("least on a link", "B"), "most": Heading("most on a link", "B")}
+        return {**ends, "less": Heading("least below most, of the most", "%")}
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        parts = {
+            f"{self.panel.rpartition('.')[2].replace('_', ' ')} = {panel}": {
+                f"{series}, {name}": np.repeat(
+                    [number(row, kind) for row in same], [int(number(row, "circuits")) for row in same]
+                )
+                for series in distinct(rows, "series")
+                for kind, name in KINDS.items()
+                if (same := where(rows, series=series, **{self.panel: panel}))
+            }
+            for panel in distinct(rows, self.panel)
+        }
+        figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links")
+        return [Picture("link_traffic.png", f"A steep curve is an even load. After {self.source}.", png(figure))]
+
+
+def link_bytes(graph: Graph, tasks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Bytes [links] that the chosen ``tasks`` [T], all of which are sent over a path, put on each link."""
+    of_path = np.bincount(graph.path[tasks], weights=graph.bytes[tasks], minlength=len(graph.path_offsets) - 1)
+    weight = 1.0 if graph.path_weight is None else graph.path_weight
+    of_hop = np.repeat(of_path, np.diff(graph.path_offsets)) * weight
+    return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)

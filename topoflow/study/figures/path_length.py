@@ -1,0 +1,60 @@
+"""How far servers are from each other: TopoOpt's Figure 14."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_cdf
+from topoflow.report.draw.style import png
+from topoflow.report.rows import path_lengths
+from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.simulate import Simulation
+
+
+@dataclass(frozen=True)
+class PathLength:
+    """The distribution of links between two servers over all ordered pairs, a curve for each of ``series``."""
+
+    title: str
+    source: str
+    grid: Grid
+    series: Mapping[str, Grid]
+
+    def __post_init__(self) -> None:
+        check_roles("experiment", self)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """One row per length that occurs."""
+        counts = Counter(path_lengths(Simulation(setup).fabric).tolist())
+        return [{"links": links, "pairs": counts[links]} for links in sorted(counts)]
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Mean and largest number of links."""
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            lengths = self._lengths(where(rows, series=series))
+            found.append({"series": series, "mean": float(lengths.mean()), "largest": float(lengths.max())})
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {"mean": Heading("links between two servers, mean"), "largest": Heading("at most")}
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        curves = {series: self._lengths(where(rows, series=series)) for series in distinct(rows, "series")}
+        figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers")
+        return [Picture("path_length.png", f"A curve that rises early is better. After {self.source}.", png(figure))]
+
+    @staticmethod
+    def _lengths(rows: Sequence[Row]) -> NDArray[np.float64]:
+        return np.repeat([number(row, "links") for row in rows], [int(number(row, "pairs")) for row in rows])

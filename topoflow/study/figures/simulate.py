@@ -1,0 +1,147 @@
+"""One point as a job on a network: lowered, wired, placed, and simulated if its time is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.engine import fluid
+from topoflow.engine.base import Timeline, World
+from topoflow.engine.dynamic import reconfigure
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.base import Demand, Fabric, FabricDesign
+from topoflow.search.alternate import search
+from topoflow.search.found import Found
+from topoflow.search.problem import Problem, Settings
+from topoflow.strategy.base import Strategy
+from topoflow.study.figures.base import Setup
+from topoflow.study.figures.similar_cost import similar_cost, unwired
+from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.lower import lower
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload and a strategy, and what they send."""
+
+    strategy: Strategy
+    traffic: Traffic
+
+    @cached_property
+    def demand(self) -> Demand:
+        return Demand(*self.traffic.demand())
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """What happened, on the links that there were."""
+
+    timeline: Timeline
+    world: World
+    fabric: Fabric
+
+
+def wire_bytes(demand: Demand) -> float:
+    """Bytes that ring all-reduces send between servers: each of k members sends 2 (k - 1) / k of the buffer."""
+    return sum(2 * (len(group) - 1) * buffer for group, buffer in demand.all_reduce.items())
+
+
+class Simulation:
+    """A setup, simulated as far as is asked for."""
+
+    def __init__(self, setup: Setup, settings: Settings | None = None) -> None:
+        """With ``settings``, the strategy is what a search finds that begins with that of ``setup``."""
+        self.setup = setup
+        self.settings = settings
+
+    @cached_property
+    def job(self) -> Job:
+        """Raises ``ValueError`` where the strategy cannot be."""
+        if self._found is not None:
+            return Job(self._found.strategy, self._found.traffic)
+        strategy = self._start
+        return Job(strategy, lower(self.setup.workload, strategy))
+
+    @property
+    def cost(self) -> float:
+        """USD of the network: of its own bill of materials, or of the rival that it must cost as much as."""
+        return self._priced[1]
+
+    @cached_property
+    def unwired(self) -> Fabric:
+        """The network before there is a job: what can be bought, not what a job does with it."""
+        return unwired(self.design, self.setup.servers)
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        if self._found is not None:
+            return self._found.fabric
+        return self.design.build(self.job.strategy.servers, self.job.demand)
+
+    @cached_property
+    def world(self) -> World:
+        if self._found is not None:
+            return self._found.world
+        setup = self.setup
+        return place(
+            self.job.traffic,
+            self.fabric,
+            name=", ".join(f"{key}={value}" for key, value in setup.point.items()),
+            all_reduce=setup.all_reduce,
+            routing=setup.routing,
+            rings=setup.rings,
+            seed=setup.seed,
+        )
+
+    @cached_property
+    def immutable(self) -> NDArray[np.bool_]:
+        """Whether a task of the world is model-parallel traffic or computation, and not part of an all-reduce [T]."""
+        tasks = self.job.traffic.tasks
+        reduces = np.array([isinstance(task, Collective) and task.op == "all_reduce" for task in tasks])
+        owned: NDArray[np.bool_] = ~reduces[self.world.graph.owner]
+        return owned
+
+    @cached_property
+    def ran(self) -> Ran:
+        """When every task runs, links shared max-min fairly; circuits may change meanwhile."""
+        setup, fabric, world = self.setup, self.fabric, self.world
+        if self._found is not None:
+            return Ran(self._found.timeline, world, fabric)
+        if fabric.reconfiguration is None:
+            return Ran(fluid.simulate([world], merge=setup.merge, threads=1)[0], world, fabric)
+        run = reconfigure.simulate(world, fabric, seed=setup.seed, routing=setup.routing, merge=setup.merge)
+        return Ran(run.timeline, run.world, run.fabric)
+
+    @property
+    def design(self) -> FabricDesign:
+        return self._priced[0]
+
+    @cached_property
+    def _priced(self) -> tuple[FabricDesign, float]:
+        setup = self.setup
+        if setup.rival is not None:
+            return similar_cost(setup.design, setup.rival, setup.servers, setup.prices)
+        return setup.design, setup.prices.cost(unwired(setup.design, setup.servers).bill)
+
+    @cached_property
+    def _start(self) -> Strategy:
+        return self.setup.rule.place(self.setup.workload, self.setup.servers)
+
+    @cached_property
+    def _found(self) -> Found | None:
+        """What a search finds, if one is asked for; it does not know of circuits that change while a job runs."""
+        setup = self.setup
+        if self.settings is None or self.unwired.reconfiguration is not None:
+            return None
+        problem = Problem(
+            workload=setup.workload,
+            start=self._start,
+            design=self.design,
+            all_reduce=setup.all_reduce,
+            routing=setup.routing,
+            seed=setup.seed,
+        )
+        return search(problem, self.settings)

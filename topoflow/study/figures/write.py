@@ -1,0 +1,86 @@
+"""A figure as a folder: ``result.json``, ``rows.csv``, pictures, and ``report.html`` with all of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from topoflow import __version__
+from topoflow.report.files import whole_folder
+from topoflow.report.page.template import figure, fill
+from topoflow.report.page.template import table as numbers
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row
+from topoflow.units import human
+
+
+def write(experiment: Experiment, rows: Sequence[Row], command: str, out: Path) -> None:
+    """Write everything into the folder ``out``: all of it or none; ``rows`` are those of all points, whole."""
+    pictures = experiment.draw(rows)
+    summary = experiment.summary(rows)
+    result = {
+        "version": __version__,
+        "command": command,
+        "title": experiment.title,
+        "source": experiment.source,
+        "summary": [dict(row) for row in summary],
+        "rows": [dict(row) for row in rows],
+    }
+    with whole_folder(out) as folder:
+        (folder / "result.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        (folder / "rows.csv").write_text(table(rows), encoding="utf-8", newline="")
+        for picture in pictures:
+            (folder / picture.file).write_bytes(picture.png)
+        (folder / "report.html").write_text(page(experiment, pictures, summary, command), encoding="utf-8")
+
+
+def columns(rows: Sequence[Row]) -> list[str]:
+    """The keys of all rows, in the order in which they are first seen."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """CSV as RFC 4180 has it, with line feeds; a row without a value has an empty field."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns(rows), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def page(experiment: Experiment, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
+    """One file that opens without a network."""
+    return fill(
+        "figure.html",
+        title=escape(experiment.title),
+        source=escape(experiment.source),
+        pictures="".join(figure(picture.caption, picture.png) for picture in pictures),
+        summary=numbers(*headed(experiment, summary), style="plain"),
+        command=escape(command),
+    )
+
+
+def headed(experiment: Experiment, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """The summary for a person: what its columns are, and their values with units."""
+    headings = {key: experiment.headings.get(key, Heading(_words(key))) for key in columns(summary)}
+    rows = [[shown(row.get(key), heading.unit) for key, heading in headings.items()] for row in summary]
+    return [heading.text for heading in headings.values()], rows
+
+
+def shown(value: object, unit: str = "") -> str:
+    """A value for a person."""
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    if unit in ("B", "s"):
+        return human(value, unit)
+    if unit == "x":
+        return f"{value:.2f}x"
+    return f"{100 * value:.3g} %" if unit == "%" else f"{value:.4g}"
+
+
+def _words(key: str) -> str:
+    """A key of a comparison in words: ``workload.batch_per_gpu`` is the batch per GPU."""
+    return key.rpartition(".")[2].replace("_gbps", " [Gb/s]").replace("_", " ").replace("gpu", "GPU")

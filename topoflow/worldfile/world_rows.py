@@ -1,0 +1,233 @@
+"""One row of a world file's tasks: each field is checked here, where its place in the file is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import fsum
+from typing import Any, NoReturn
+
+from topoflow.engine.lowering.collectives import ALGORITHMS, check_algorithm
+from topoflow.fabric.base import Path
+from topoflow.fabric.links import LinkList, name_of, number, shorten
+from topoflow.traffic.base import COLLECTIVES, Collective, Compute, Subflow, Task, Transfer
+from topoflow.units import check_positive
+
+COMMON = ("id", "type", "after", "start")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+RINGED = ("all_reduce", "all_gather", "reduce_scatter")
+ORDERED = ("ring", "hierarchical")  # the algorithms that follow ring orders
+MOST_LOCAL = 2**20
+
+
+def fields(kind: str) -> tuple[str, ...]:
+    """What a task of this type may have beside ``COMMON``."""
+    if kind == "transfer":
+        return ("bytes", "src", "dst", "path", "paths", "limit")
+    if kind == "compute":
+        return ("seconds", "server")
+    own = {"root": kind in ROOTED, "orders": kind in RINGED, "splits": kind == "all_to_all"}
+    return ("group", "bytes", "algorithm", "local", *(name for name, has in own.items() if has))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One object of ``tasks``, and the links it may speak of."""
+
+    place: str  # "world.json: tasks[3]"
+    values: Mapping[str, Any]
+    links: LinkList
+    nodes: Mapping[str, int]
+
+    def fail(self, field: str, law: str) -> NoReturn:
+        """Raise the ValueError for ``field``."""
+        got = shorten(self.values[field]) if field in self.values else "nothing"
+        raise ValueError(f"{self.place}.{field}: {law}, got {got}")
+
+    @property
+    def id(self) -> str:
+        return name_of(f"{self.place}.id", self.values.get("id"))
+
+    @property
+    def start(self) -> float:
+        return self.amount("start") if "start" in self.values else 0.0
+
+    @property
+    def after(self) -> list[str]:
+        """The ids that it waits for."""
+        values = self.values.get("after", [])
+        if not isinstance(values, list):
+            self.fail("after", "must be a list of ids")
+        return [name_of(f"{self.place}.after[{index}]", value) for index, value in enumerate(values)]
+
+    def amount(self, field: str) -> float:
+        """A number that is not negative."""
+        if field not in self.values:
+            self.fail(field, "must be given")
+        value = number(f"{self.place}.{field}", self.values[field])
+        if not 0 <= value < float("inf"):
+            self.fail(field, "must not be negative" if value < 0 else "must be finite")
+        return value
+
+    def node(self, field: str) -> int:
+        """A node by name."""
+        if field not in self.values:
+            self.fail(field, "must be given")
+        return self._node(f"{self.place}.{field}", self.values[field])
+
+    def _node(self, place: str, value: object) -> int:
+        name = name_of(place, value)
+        if name not in self.nodes:
+            raise ValueError(f"{place}: must be a node of the links, got {shorten(name)}")
+        return self.nodes[name]
+
+    def members(self, place: str, values: object) -> tuple[int, ...]:
+        """Nodes by name, each once."""
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{place}: must be a list of nodes, got {shorten(values)}")
+        nodes = tuple(self._node(f"{place}[{index}]", value) for index, value in enumerate(values))
+        if len(set(nodes)) != len(nodes):
+            raise ValueError(f"{place}: must name each node once, got {shorten(values)}")
+        return nodes
+
+    @staticmethod
+    def of(place: str, value: object, links: LinkList, nodes: Mapping[str, int]) -> Row:
+        """An object of a known type with known fields."""
+        if not isinstance(value, dict):
+            raise ValueError(f"{place}: must be an object, got {shorten(value)}")
+        row = Row(place, value, links, nodes)
+        kind = value.get("type")
+        if kind not in ("transfer", "compute", *COLLECTIVES):
+            row.fail("type", f"must be transfer, compute, {', '.join(COLLECTIVES)}")
+        allowed = (*COMMON, *fields(kind))
+        for field in value:
+            if field not in allowed:
+                row.fail(field, f"must be a field of a {kind} ({', '.join(allowed)})")
+        return row
+
+    def task(self, after: tuple[int, ...]) -> Task:
+        """The task that this row describes, behind the tasks ``after``."""
+        if self.values["type"] == "transfer":
+            subflows = self._subflows()
+            source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
+            limit = _positive(f"{self.place}.limit", self.values["limit"]) if "limit" in self.values else float("inf")
+            return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, subflows, limit)
+        if self.values["type"] == "compute":
+            server = self.node("server") if "server" in self.values else None
+            return Compute(self.amount("seconds"), server, after, self.id, self.start)
+        return self._collective(after)
+
+    def _ends(self, path: Path) -> tuple[int, int]:
+        """Source and target of a path, which the file may name too."""
+        source, target = int(self.links.source[path[0]]), int(self.links.target[path[-1]])
+        for field, end in (("src", source), ("dst", target)):
+            if field in self.values and self.node(field) != end:
+                self.fail(field, f"must be the end {self.links.nodes[end]!r} of the path")
+        return source, target
+
+    def _subflows(self) -> tuple[Subflow, ...]:
+        """The paths that the file gives, with their shares of the bytes."""
+        if "path" in self.values and "paths" in self.values:
+            self.fail("paths", "must be given without path")
+        if "path" in self.values:
+            return (Subflow(self._path(f"{self.place}.path", self.values["path"])),)
+        if "paths" not in self.values:
+            return ()
+        rows = self.values["paths"]
+        if not isinstance(rows, list) or not rows:
+            self.fail("paths", "must be a list of paths")
+        subflows = tuple(self._subflow(f"{self.place}.paths[{index}]", row) for index, row in enumerate(rows))
+        for index, subflow in enumerate(subflows):
+            if self._ends(subflow.links) != self._ends(subflows[0].links):
+                law = "must begin and end where the first path does"
+                raise ValueError(f"{self.place}.paths[{index}]: {law}, got {list(subflow.links)}")
+        total = fsum(subflow.weight for subflow in subflows)
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"{self.place}.paths: weights must sum to 1, got {total:.12g}")
+        return subflows
+
+    def _subflow(self, place: str, value: object) -> Subflow:
+        if not isinstance(value, dict) or set(value) != {"links", "weight"}:
+            raise ValueError(f"{place}: must be an object with links and weight, got {shorten(value)}")
+        return Subflow(self._path(f"{place}.links", value["links"]), _positive(f"{place}.weight", value["weight"]))
+
+    def _path(self, place: str, path: object) -> Path:
+        count = len(self.links.source)
+        if not isinstance(path, list) or not path:
+            raise ValueError(f"{place}: must be a list of links, got {shorten(path)}")
+        for index, link in enumerate(path):
+            if type(link) is not int or not 0 <= link < count:
+                raise ValueError(f"{place}[{index}]: must be a link within 0..{count - 1}, got {shorten(link)}")
+        for before, link in pairwise(path):
+            if self.links.target[before] != self.links.source[link]:
+                ends = self.links.nodes[self.links.target[before]], self.links.nodes[self.links.source[link]]
+                law = f"link {link} must begin where link {before} ends, at {ends[0]!r}"
+                raise ValueError(f"{place}: {law}, got {ends[1]!r}")
+        if len(set(path)) != len(path):
+            raise ValueError(f"{place}: must cross a link once, got {shorten(path)}")
+        return tuple(path)
+
+    def _collective(self, after: tuple[int, ...]) -> Collective:
+        op = self.values["type"]
+        group = self.members(f"{self.place}.group", self.values.get("group"))
+        algorithm = self.values.get("algorithm")
+        if "algorithm" in self.values:
+            if not isinstance(algorithm, str):
+                self.fail("algorithm", f"must be one of {', '.join(ALGORITHMS[op])}")
+            check_algorithm(f"{self.place}.algorithm", op, algorithm)
+        local = self.values.get("local", 1)
+        if type(local) is not int or not 1 <= local <= MOST_LOCAL:
+            self.fail("local", f"must be a whole number within 1..{MOST_LOCAL}")
+        if "splits" in self.values and ("bytes" in self.values or local > 1):
+            self.fail("splits", "must be given without bytes and without local")
+        if op in ROOTED and self.node("root") not in group:
+            self.fail("root", "must be in the group")
+        return Collective(
+            op=op,
+            bytes=0.0 if "splits" in self.values else self.amount("bytes"),
+            group=group,
+            after=after,
+            name=self.id,
+            start=self.start,
+            root=self.node("root") if op in ROOTED else None,
+            splits=self._splits(len(group)) if "splits" in self.values else None,
+            local=local,
+            algorithm=algorithm,
+        )
+
+    def _splits(self, size: int) -> tuple[tuple[float, ...], ...]:
+        splits = self.values["splits"]
+        if (
+            not isinstance(splits, list)
+            or [len(row) if isinstance(row, list) else -1 for row in splits] != [size] * size
+        ):
+            self.fail("splits", f"must be {size} lists of {size} numbers")
+        for i, row in enumerate(splits):
+            for j, value in enumerate(row):
+                place = f"{self.place}.splits[{i}][{j}]"
+                if not 0 <= number(place, value) < float("inf"):
+                    raise ValueError(f"{place}: must be finite and not negative, got {shorten(value)}")
+        return tuple(tuple(float(value) for value in row) for row in splits)
+
+    def orders(self, group: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """The ring orders of a collective among ``group``: those of the file, or that of the group."""
+        if "orders" not in self.values:
+            return (group,)
+        orders = self.values["orders"]
+        if self.values.get("algorithm", "ring") not in ORDERED:
+            self.fail("orders", f"must belong to one of {', '.join(ORDERED)}")
+        if not isinstance(orders, list) or not orders:
+            self.fail("orders", "must be a list of orders of the group")
+        found = tuple(self.members(f"{self.place}.orders[{index}]", order) for index, order in enumerate(orders))
+        for index, order in enumerate(found):
+            if sorted(order) != sorted(group):
+                law = "must have the nodes of the group"
+                raise ValueError(f"{self.place}.orders[{index}]: {law}, got {shorten(orders[index])}")
+        return found
+
+
+def _positive(place: str, value: object) -> float:
+    amount = number(place, value)
+    check_positive(place, amount)
+    return amount
