@@ -29,6 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.fabric.base import Fabric
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Offsets = NDArray[np.int64]
@@ -63,12 +65,17 @@ class Graph:
 
 @dataclass(frozen=True)
 class World:
-    """A graph on links with these capacities and latencies."""
+    """A graph on links with these capacities and latencies.
+
+    ``fabric`` says what the links are: their ends, the nodes, how circuits change. Worlds share it by reference. A
+    world that knows links only, as tests and sweeps make them, has none.
+    """
 
     name: str
     graph: Graph
     capacity: Floats  # [L] B/s
     latency: Floats  # [L] s
+    fabric: Fabric | None = None
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def fail_fibers(
     def world(left: Fabric) -> World:
         """Where no link is gone, and so no path, the same with less capacity."""
         same = left.route is fabric.route and left.rings == fabric.rings
-        return replace(whole, capacity=left.bandwidth) if same else place(traffic, left)
+        return replace(whole, capacity=left.bandwidth, fabric=left) if same else place(traffic, left)
 
     return _run(whole, networks, world, partial(_times, merge, threads), progress)
 

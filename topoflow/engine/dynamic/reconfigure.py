@@ -205,7 +205,7 @@ class _Job:
             latency=np.full(links, circuits.latency),
         )
         graph = self.journey.told(self.whole.graph, links)
-        world = World(self.whole.name, graph, bandwidth, fabric.latency)
+        world = World(self.whole.name, graph, bandwidth, fabric.latency, fabric)
         start, finish = self.pieces.start - self.began, self.pieces.finish - self.began
         return Run(timeline(world, start, finish, link_bytes(graph)), world, fabric, np.array(self.times), self.changes)
 

@@ -73,7 +73,8 @@ class StrategyWorlds:
             local_bandwidth=self.workload.gpu.local_bandwidth,
         )
         graph = _compact(graph, self.paths.arrays())
-        return World(strategy.name if name is None else name, graph, self.fabric.bandwidth, self.fabric.latency)
+        fabric = self.fabric
+        return World(strategy.name if name is None else name, graph, fabric.bandwidth, fabric.latency, fabric)
 
     def _block(self, bucket: Bucket, task: int) -> Block:
         local = self.workload.gpus_per_server
