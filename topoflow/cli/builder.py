@@ -15,11 +15,10 @@ from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
-from topoflow.strategy.memory import memory_per_gpu
 from topoflow.study.failures import ways_on
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
 HOW = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
@@ -35,7 +34,7 @@ class Job:
 
     @cached_property
     def memory(self) -> float | None:
-        return memory_per_gpu(self.workload, self.strategy)
+        return self.strategy.memory_per_gpu(self.workload)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def workload_of(point: Point) -> Workload:
 def servers_of(point: Point, workload: Workload) -> int | None:
     """None: as many as a recorded job used."""
     servers: int | None = point.config["servers"]
-    return DEFAULT_SERVERS if servers is None and workload.trace is None else servers
+    return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
 
 
 def _job(point: Point, fewer: int) -> Job:
@@ -165,8 +164,6 @@ def _job(point: Point, fewer: int) -> Job:
 
 def _smaller(rule: StrategyRule, workload: Workload, servers: int) -> Strategy:
     """The job on the ``servers`` that a failure leaves."""
-    if workload.trace is not None:
-        raise ValueError(f"fail: must leave a recorded job the servers it ran on, got {servers} that are left")
     try:
         return rule.place(workload, servers)
     except ValueError as error:

@@ -17,6 +17,7 @@ from topoflow.fabric.base import Demand, Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 
@@ -93,22 +94,19 @@ class Judge:
         ]
 
     def _world(self, strategy: Strategy, fabric: Fabric, made: dict[int, StrategyWorlds]) -> World:
-        if not self._is_placement(strategy):
+        """A placement becomes a world without being lowered."""
+        if not isinstance(strategy, Placement):
             return self.problem.place(self.traffic(strategy), fabric, strategy.name)
         if id(fabric) not in made:
             made[id(fabric)] = self.problem.worlds(fabric)
         return made[id(fabric)].world(strategy)
 
     def _demand(self, strategy: Strategy) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
-        if not self._is_placement(strategy):
+        if not isinstance(strategy, Placement):
             return self.traffic(strategy).demand()
         if self.tasks is None:
             self.tasks = StrategyTasks(self.problem.workload, self.problem.servers)
         return self.tasks.of(strategy).demand(self.problem.servers)
-
-    def _is_placement(self, strategy: Strategy) -> bool:
-        """Whether it says where layers are, and so is made a world without being lowered."""
-        return self.problem.workload.trace is None and strategy.grid is None
 
 
 def check_keeps_circuits(fabric: Fabric) -> None:

@@ -16,7 +16,7 @@ from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.units import check_positive
-from topoflow.workload.base import Workload
+from topoflow.workload.base import Workload, layer_graph
 
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
@@ -65,7 +65,9 @@ class Problem:
 
     def worlds(self, fabric: Fabric) -> StrategyWorlds:
         """What ``place`` makes of placement strategies of this problem's layers, without lowering them."""
-        return StrategyWorlds(self.workload, fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed)
+        return StrategyWorlds(
+            layer_graph(self.workload), fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed
+        )
 
 
 @dataclass(frozen=True)

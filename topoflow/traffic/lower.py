@@ -15,25 +15,48 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import singledispatch
 
-from topoflow.strategy.base import Strategy, places
+from topoflow.strategy.as_captured import Recorded
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.grid import Grid
+from topoflow.strategy.placement import Placement, places
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.captured import lower_captured
 from topoflow.traffic.pipelined import lower_pipelined
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 
 def lower(workload: Workload, strategy: Strategy) -> Traffic:
-    """The traffic of one iteration. A captured workload brings its own; a grid cuts layers (``pipelined.py``).
+    """The traffic of one iteration.
 
-    Raises ``ValueError`` where the strategy does not place a layer of the workload.
+    Raises ``ValueError`` where the strategy does not fit the workload: a placement must place every layer.
     """
-    if workload.trace is not None:
-        return lower_captured(workload, strategy)
-    if strategy.grid is not None:
-        return lower_pipelined(workload, strategy, strategy.grid)
+    return lowering(strategy, workload)
+
+
+@singledispatch
+def lowering(strategy: Strategy, workload: Workload) -> Traffic:
+    """``lower``, by the kind of the strategy; a new kind registers its own function."""
+    raise TypeError(f"strategy: must be of a kind that has a lowering, got {type(strategy).__name__}")
+
+
+@lowering.register
+def _(strategy: Grid, workload: Workload) -> Traffic:
+    return lower_pipelined(layer_graph(workload), strategy)
+
+
+@lowering.register
+def _(strategy: Recorded, workload: Workload) -> Traffic:
+    return lower_captured(workload, strategy)
+
+
+@lowering.register
+def lower_placement(strategy: Placement, workload: Workload) -> Traffic:
+    """Every server computes whole layers, for its own samples and those of servers without a copy."""
+    workload = layer_graph(workload)
     for layer in workload.layers:
         if layer.name not in strategy.placement:
             raise ValueError(f"strategy.placement: must place every layer of {workload.name}, got no {layer.name!r}")
@@ -54,7 +77,7 @@ def lower(workload: Workload, strategy: Strategy) -> Traffic:
 class _Iteration:
     """The tasks so far, and where each layer's work is. Tasks are their positions in ``tasks``."""
 
-    def __init__(self, workload: Workload, strategy: Strategy) -> None:
+    def __init__(self, workload: LayerGraph, strategy: Placement) -> None:
         self.workload = workload
         self.strategy = strategy
         self.tasks: list[Task] = []
@@ -146,7 +169,7 @@ class _Iteration:
             self.add(Compute(seconds[server], server, _ascending(awaited), f"optimizer @{server}"))
 
 
-def _hosts(strategy: Strategy) -> dict[str, list[int]]:
+def _hosts(strategy: Placement) -> dict[str, list[int]]:
     """Layer -> the server that computes it for the samples of server 0, 1, ..."""
     by_holders: dict[tuple[int, ...], list[int]] = {}
     for holders in strategy.placement.values():

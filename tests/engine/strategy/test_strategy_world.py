@@ -20,14 +20,13 @@ from topoflow.engine.lowering.strategy_tasks import StrategyTasks
 from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
-Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+Job = Callable[..., tuple[LayerGraph, Strategy, Fabric]]
 
 LAW = settings(max_examples=60)
-GRID = Grid(1, 1, 1, 4, 1, 1, 2, (("A",),))
 
 
 def some_holders(random: np.random.Generator, servers: int) -> tuple[int, ...]:
@@ -35,12 +34,12 @@ def some_holders(random: np.random.Generator, servers: int) -> tuple[int, ...]:
     return tuple(sorted(random.choice(servers, size, replace=False).tolist()))
 
 
-def some_strategy(workload: Workload, servers: int, seed: int, **buckets: int) -> Strategy:
+def some_strategy(workload: LayerGraph, servers: int, seed: int, **buckets: int) -> Strategy:
     """Layers on some of three sets of servers, or on all, so that several share one."""
     random = np.random.default_rng(seed)
     choices = [tuple(range(servers)), *(some_holders(random, servers) for _ in range(3))]
     placement = {layer.name: choices[random.integers(len(choices))] for layer in workload.layers}
-    return Strategy(f"some {seed}", servers, placement, **buckets)
+    return Placement(f"some {seed}", servers, placement, **buckets)
 
 
 def hops(world: World) -> list[Any]:
@@ -73,7 +72,7 @@ def run_alike(one: World, other: World, merge: float = 0.0) -> None:
     assert first.makespan == second.makespan > 0
 
 
-def the_long_way(workload: Workload, strategy: Strategy, fabric: Fabric, **how: Any) -> World:
+def the_long_way(workload: LayerGraph, strategy: Strategy, fabric: Fabric, **how: Any) -> World:
     return place(lower(workload, strategy), fabric, name=strategy.name, rings="flows", **how)
 
 
@@ -81,7 +80,7 @@ def the_long_way(workload: Workload, strategy: Strategy, fabric: Fabric, **how: 
 @given(data=st.data())
 def test_it_is_the_world_of_the_tasks_for_any_layers_any_holders_and_any_fabric(
     data: st.DataObject,
-    workloads: st.SearchStrategy[Workload],
+    workloads: st.SearchStrategy[LayerGraph],
     fabrics: Callable[[int], st.SearchStrategy[Fabric]],
 ) -> None:
     servers = data.draw(st.integers(1, 6))
@@ -128,7 +127,7 @@ def test_it_runs_as_the_tasks_of_the_jobs_of_the_paper_do(
 
 @LAW
 @given(data=st.data())
-def test_its_demand_is_that_of_the_tasks(data: st.DataObject, workloads: st.SearchStrategy[Workload]) -> None:
+def test_its_demand_is_that_of_the_tasks(data: st.DataObject, workloads: st.SearchStrategy[LayerGraph]) -> None:
     servers = data.draw(st.integers(1, 6))
     workload = data.draw(workloads)
     strategy = some_strategy(workload, servers, data.draw(st.integers(0, 99)), bucket_bytes=10**7)
@@ -149,25 +148,21 @@ def test_worlds_that_were_made_before_do_not_change_a_byte(job: Job) -> None:
 
 
 @pytest.fixture(scope="module")
-def worlds(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> StrategyWorlds:
+def worlds(make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]) -> StrategyWorlds:
     """Of one layer, A, on a switch of 4 servers."""
     return StrategyWorlds(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(4))
 
 
 def test_a_world_has_the_name_of_its_strategy_or_its_own(worlds: StrategyWorlds) -> None:
-    strategy = Strategy("all", 4, {"A": (0, 1, 2, 3)})
+    strategy = Placement("all", 4, {"A": (0, 1, 2, 3)})
     assert (worlds.world(strategy).name, worlds.world(strategy, name="mine").name) == ("all", "mine")
 
 
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        (Strategy("s", 2, {}), r"^strategy\.placement: must place every layer of some, got no 'A'$"),
-        (Strategy("s", 9, {"A": (0,)}), r"^s\.servers: must be at most the 4 of ideal_switch, got 9$"),
-        (
-            Strategy("s", 2, {"A": (0,)}, grid=GRID),
-            r"^s\.grid: must be none for a placement of layers, got one$",
-        ),
+        (Placement("s", 2, {}), r"^strategy\.placement: must place every layer of some, got no 'A'$"),
+        (Placement("s", 9, {"A": (0,)}), r"^s\.servers: must be at most the 4 of ideal_switch, got 9$"),
     ],
 )
 def test_strategies_that_are_no_placement_are_refused_in_one_line(
@@ -185,7 +180,7 @@ def test_strategies_that_are_no_placement_are_refused_in_one_line(
     ],
 )
 def test_what_there_is_not_is_refused_in_one_line(
-    change: dict[str, Any], message: str, make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+    change: dict[str, Any], message: str, make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]
 ) -> None:
     with pytest.raises(ValueError, match=message):
         StrategyWorlds(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(4), **change)

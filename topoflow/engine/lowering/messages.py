@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.engine.base import Floats, Offsets
-from topoflow.strategy.base import places
-from topoflow.workload.base import Workload
+from topoflow.strategy.placement import places
+from topoflow.workload.base import LayerGraph
 
 
 class Edges(NamedTuple):
@@ -24,7 +24,7 @@ class Edges(NamedTuple):
     bytes: Floats  # [E] for the samples of one server
 
 
-def edges_of(workload: Workload, number: dict[str, int]) -> Edges:
+def edges_of(workload: LayerGraph, number: dict[str, int]) -> Edges:
     """Which layer reads which, by ``number``."""
     ends = [(number[layer.name], number[earlier]) for layer in workload.layers for earlier in layer.after]
     consumer, earlier = np.array(ends, np.int64).reshape(-1, 2).T

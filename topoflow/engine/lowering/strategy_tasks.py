@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from topoflow.engine.base import Floats, Offsets
 from topoflow.engine.lowering.messages import Parcels, Rows, Spread, distinct, edges_of, parcels_of, spread
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 Mask = NDArray[np.bool_]
 
@@ -56,16 +56,14 @@ class StrategyTasks:
     """Makes the iterations of one workload on at most so many servers. Raises ``ValueError`` for a captured one."""
 
     def __init__(self, workload: Workload, servers: int) -> None:
-        if workload.trace is not None:
-            raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
-        self.workload = workload
+        self.workload = workload = layer_graph(workload)
         self.number = {layer.name: index for index, layer in enumerate(workload.layers)}
         self.edges = edges_of(workload, self.number)
         self.times = _Times(workload, servers)
         self.spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # of the servers and holders there were
 
-    def of(self, strategy: Strategy) -> Iteration:
-        """Raises ``ValueError`` for a strategy with a grid, and for one that does not place a layer."""
+    def of(self, strategy: Placement) -> Iteration:
+        """Raises ``ValueError`` for a strategy that does not place a layer."""
         rows = self._rows(strategy)
         parcels = parcels_of(rows, self.edges)
         buckets = {self.number[each.layers[-1]]: each for each in gradient_buckets(self.workload, strategy)}
@@ -87,9 +85,7 @@ class StrategyTasks:
             buckets=reduced,
         )
 
-    def _rows(self, strategy: Strategy) -> Rows:
-        if strategy.grid is not None:
-            raise ValueError(f"{strategy.name}.grid: must be none for a placement of layers, got one")
+    def _rows(self, strategy: Placement) -> Rows:
         for name in self.number:
             if name not in strategy.placement:
                 raise ValueError(f"strategy.placement: must place every layer of {self.workload.name}, got no {name!r}")
@@ -123,7 +119,7 @@ class StrategyTasks:
 class _Times:
     """Compute times, of layers that take the same time at once; each is worked out when it is first asked for."""
 
-    def __init__(self, workload: Workload, servers: int) -> None:
+    def __init__(self, workload: LayerGraph, servers: int) -> None:
         alike = [replace(layer, name="", after=(), sharding=None) for layer in workload.layers]
         self.workload = workload
         self.kinds: list[Layer] = list(dict.fromkeys(alike))

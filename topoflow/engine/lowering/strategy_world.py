@@ -22,10 +22,10 @@ from topoflow.engine.lowering.blocks import Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths, PathTable
 from topoflow.engine.lowering.strategy_tasks import Iteration, StrategyTasks
 from topoflow.fabric.base import Fabric
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective
 from topoflow.traffic.buckets import Bucket
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 UNKNOWN = NO_PATH - 1  # the path of a pair of servers that no strategy has used
 
@@ -38,7 +38,7 @@ class StrategyWorlds:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: LayerGraph,
         fabric: Fabric,
         *,
         all_reduce: str = "hierarchical",
@@ -53,7 +53,7 @@ class StrategyWorlds:
         self.blocks = Blocks(self.paths, all_reduce, "flows")
         self.pairs = np.full((fabric.servers, fabric.servers), UNKNOWN, np.int32)  # [N, N] the path of a transfer
 
-    def world(self, strategy: Strategy, *, name: str | None = None) -> World:
+    def world(self, strategy: Placement, *, name: str | None = None) -> World:
         """The world of ``strategy``, by its name unless it has a ``name`` of its own.
 
         Raises ``ValueError`` for a grid, for a layer that is not placed, for more servers than the fabric's, and for
