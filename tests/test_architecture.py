@@ -15,14 +15,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric are siblings and do not see each other.
-BEFORE_ENGINE = {"traffic", "fabric", "strategy", "workload", "capture", "units"}
+BEFORE_ENGINE = {"traffic", "fabric", "strategy", "workload", "capture", "operations", "units"}
 MAY_IMPORT = {
     "units": set(),
-    "capture": {"units"},
+    "operations": set(),
+    "capture": {"operations", "units"},
     "workload": {"capture", "units"},
-    "strategy": {"workload", "capture", "units"},
-    "traffic": {"strategy", "workload", "capture", "units"},
-    "fabric": {"units"},
+    "strategy": {"workload", "capture", "operations", "units"},
+    "traffic": {"strategy", "workload", "capture", "operations", "units"},
+    "fabric": {"operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "search": {"engine"} | BEFORE_ENGINE,
