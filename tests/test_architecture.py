@@ -14,15 +14,16 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
-# A stage may import itself and the stages named here. traffic and fabric are siblings and do not see each other.
-BEFORE_ENGINE = {"traffic", "fabric", "strategy", "workload", "capture", "units"}
+# A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
+BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "units"}
 MAY_IMPORT = {
     "units": set(),
+    "demand": {"units"},
     "capture": {"units"},
     "workload": {"capture", "units"},
     "strategy": {"workload", "capture", "units"},
-    "traffic": {"strategy", "workload", "capture", "units"},
-    "fabric": {"units"},
+    "traffic": {"demand", "strategy", "workload", "capture", "units"},
+    "fabric": {"demand", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "search": {"engine"} | BEFORE_ENGINE,

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine import bound
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.contention_reference import makespan
 from topoflow.engine.screen.strategy_bound import StrategyBound
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -43,7 +44,7 @@ def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(
     """What L3 reads of L0 has no bytes: only the all-reduce of L0 is on the links."""
     empty = [Layer(f"L{i}", "dense", 10_000 * (i == 0), 0.0, 0, 0, ("L0",) if i == 3 else ()) for i in range(5)]
     workload = make_workload(*empty)
-    fabric = Expander(bandwidth=1e9, degree=2, latency=0.0, seed=1).build(5, Demand(np.zeros((5, 5)), {}))
+    fabric = Expander(bandwidth=1e9, degree=2, latency=0.0, seed=1).build(5, Demand(5))
     choices = some_choices(5, 4, 41)
     rows = [[everyone, 0, 0, other, 0] for everyone in range(len(choices)) for other in range(len(choices))]
     expected = [by_tasks(lower(workload, strategy_of(workload, 5, choices, row)), fabric) for row in rows]
