@@ -142,8 +142,8 @@ def check_possible(each: Search, objective: str) -> None:
 
 
 def _sends(traffic: Traffic) -> bool:
-    mp, all_reduce = traffic.demand()
-    return bool(mp.any()) or any(all_reduce.values())
+    demand = traffic.demand()
+    return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
 def _find(each: Search, tell: Tell) -> Found:
