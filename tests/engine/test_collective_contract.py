@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, names
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.lowering.schedule import Schedule
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.double_binary_tree import NO_PARENT, binary_tree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
@@ -231,13 +232,9 @@ def seconds(fabric: Fabric, algorithm: str, **fields: int) -> float:
     return simulate(place(Traffic("t", fabric.servers, (task,)), fabric, name="world")).makespan
 
 
-def no_demand(servers: int) -> Demand:
-    return Demand(np.zeros((servers, servers)), {})
-
-
 @pytest.mark.parametrize("n", [2, 4, 8, 16, 32])
 def test_swing_between_equal_ports_takes_the_time_of_halving_doubling(n: int) -> None:
-    switch = IdealSwitch(bandwidth=B, degree=1, latency=A / 2).build(n, no_demand(n))  # up and down
+    switch = IdealSwitch(bandwidth=B, degree=1, latency=A / 2).build(n, Demand(n))  # up and down
     expected = 2 * np.log2(n) * A + 2 * (n - 1) / n * S / B
     assert seconds(switch, "swing") == pytest.approx(expected, rel=1e-9)
     assert seconds(switch, "halving_doubling") == pytest.approx(expected, rel=1e-9)
@@ -246,7 +243,7 @@ def test_swing_between_equal_ports_takes_the_time_of_halving_doubling(n: int) ->
 @pytest.mark.parametrize(("n", "reaches"), [(4, (1, 1)), (8, (1, 1, 3)), (16, (1, 1, 3, 5)), (32, (1, 1, 3, 5, 11))])
 def test_swing_on_a_ring_takes_its_closed_form_and_less_than_halving_doubling(n: int, reaches: tuple[int, ...]) -> None:
     # De Sensi et al., NSDI 2024, section 3: |rho(s)| hops, over links that as many share; each way S / 2^(s+2)
-    ring = Ring(bandwidth=B, degree=2, latency=A).build(n, no_demand(n))
+    ring = Ring(bandwidth=B, degree=2, latency=A).build(n, Demand(n))
     expected = 2 * sum(reach * (A + S / 2 ** (step + 2) / B) for step, reach in enumerate(reaches))
     assert seconds(ring, "swing") == pytest.approx(expected, rel=1e-9)
     assert seconds(ring, "swing") < seconds(ring, "halving_doubling")
@@ -254,6 +251,6 @@ def test_swing_on_a_ring_takes_its_closed_form_and_less_than_halving_doubling(n:
 
 @pytest.mark.parametrize(("n", "power"), [(3, 2), (6, 4), (11, 8)])
 def test_swing_folds_what_exceeds_a_power_of_two(n: int, power: int) -> None:
-    switch = IdealSwitch(bandwidth=B, degree=1, latency=A / 2).build(n, no_demand(n))  # up and down
+    switch = IdealSwitch(bandwidth=B, degree=1, latency=A / 2).build(n, Demand(n))  # up and down
     expected = 2 * np.log2(power) * A + 2 * (power - 1) / power * S / B + 2 * (A + S / B)
     assert seconds(switch, "swing") == pytest.approx(expected, rel=1e-9)
