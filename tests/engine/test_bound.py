@@ -14,7 +14,6 @@ from topoflow.engine.base import World
 from topoflow.engine.bound.reference import bound as twin
 from topoflow.engine.lowering.collectives import ALGORITHMS
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic
 
@@ -125,7 +124,7 @@ def collective(op: str, algorithm: str, servers: int = 8) -> World:
     group = tuple(range(servers))
     both = [Collective(op, size, group, (k,), root=root, algorithm=algorithm) for k, size in enumerate((1e6, 2e7))]
     traffic = Traffic("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
-    fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, Demand(*traffic.demand()))
+    fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, traffic.demand())
     return place(traffic, fabric, name=f"{op} {algorithm}")
 
 
