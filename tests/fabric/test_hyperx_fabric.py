@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.hyperx import HyperX
 
 B = 12.5e9  # B/s: 100 Gb/s
@@ -17,8 +18,7 @@ DIMS = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 
 
 def build(dims: list[int] | None, servers_per_switch: int, servers: int) -> Fabric:
-    demand = Demand(np.zeros((servers, servers)), {})
-    return HyperX(B, 2, 1e-6, servers_per_switch, dims).build(servers, demand)
+    return HyperX(B, 2, 1e-6, servers_per_switch, dims).build(servers, Demand(servers))
 
 
 @given(dims=DIMS, servers_per_switch=st.integers(1, 3))
@@ -80,4 +80,4 @@ def test_all_ports_of_all_switches_are_bought() -> None:
 def test_a_hyperx_that_cannot_be_is_an_error_with_its_law(design: dict[str, object], law: str) -> None:
     keys = {"servers_per_switch": 4} | design
     with pytest.raises(ValueError, match=law):
-        HyperX(B, 4, 1e-6, **keys).build(17, Demand(np.zeros((17, 17)), {}))  # type: ignore[arg-type]
+        HyperX(B, 4, 1e-6, **keys).build(17, Demand(17))  # type: ignore[arg-type]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, duplex, server_names, switched_bill
