@@ -134,7 +134,7 @@ class SearchReport:
 
     @property
     def notes(self) -> list[str]:
-        """What a person has to know beside the answer."""
+        """What a person has to know in addition to the answer."""
         return [] if self.too_large is None else [self.too_large.instead(self.before)]
 
     @property
@@ -174,7 +174,7 @@ class SearchReport:
         return rows if more <= 0 else [*rows[:ROWS], (f"{more} more groups", "in plan.json")]
 
     def _built(self, what: str, group: Group, orders: Sequence[Group]) -> str:
-        """``3 rings: +1 (2 times), +5``; where all-reduces go another way, that the circuits alone are these."""
+        """``3 rings: +1 (2 times), +5``; where all-reduces do not use rings, that only the circuits are these."""
         found = _orders(what, group, orders)
         return (
             found
@@ -218,7 +218,7 @@ class SearchReport:
 
     @property
     def went(self) -> str:
-        """How much was looked at, in a sentence."""
+        """How many proposals and simulations there were, in a sentence."""
         history = self.history
         simulated = sum(len(each.simulated) for each in history.rounds)
         topologies = sum(each.new_topology for each in history.rounds)

@@ -70,7 +70,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a search goes on; ``configs/search.yaml`` says where the defaults come from.
+    """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
     ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
     by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of

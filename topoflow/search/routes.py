@@ -36,7 +36,7 @@ def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees,
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
-    """For both kinds of traffic, from every server to every other, the ways through servers; none through switches.
+    """For both kinds of traffic, the paths from every server to every other, as servers; none through switches.
 
     Where there are several, they are equal: ``routing`` says how they share the traffic.
     """
@@ -45,7 +45,7 @@ def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
     target = fabric.target.tolist()
     servers = range(fabric.servers)
 
-    def ways(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
+    def paths(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
         return () if i == j else tuple((i, *(target[link] for link in path)) for path in fabric.route(i, j, kind))
 
-    return {kind: tuple(tuple(ways(i, j, kind) for j in servers) for i in servers) for kind in KINDS}
+    return {kind: tuple(tuple(paths(i, j, kind) for j in servers) for i in servers) for kind in KINDS}
