@@ -86,6 +86,8 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
             axes.add_collection(PolyCollection(list(heads), facecolors=kind.colour, linewidths=0, zorder=10))
             _count_parallel(axes, curves, fabric, kind)
     (_draw_servers if direct else _draw_tiers)(axes, place, fabric, inches)
+    top = float(curves[:, :, 1].max(initial=0.0))  # links within the upper tier bend upwards
+    axes.set_ylim(top=max(axes.get_ylim()[1], top + 0.05))
     axes.set_title(f"{network.title}\n{_widest(network)}", fontsize=10)
     axes.axis("off")
     handles = [Line2D([], [], color=kind.colour, linewidth=2.5, label=kind.label) for kind in found]
