@@ -10,12 +10,13 @@ import pytest
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
+from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.dynamic.pieces import Pieces
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.ocs_reconfig import OcsReconfig
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
@@ -35,7 +36,7 @@ def ring_of_three(**changed: object) -> Fabric:
         paths=1,
         start="even",
     )
-    return replace(design, **changed).build(3, Demand(np.zeros((3, 3)), {}))
+    return replace(design, **changed).build(3, Demand(3))
 
 
 def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Run:
@@ -131,7 +132,7 @@ def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base=None):
         design = instantiate(compose("compare", overrides=[f"fabric={name}", *overrides]).fabric)
-    fabric = design.build(8, Demand(*dlrm.demand()))
+    fabric = design.build(8, dlrm.demand())
     assert isinstance(fabric, Fabric)
     return place(dlrm, fabric, name=name, all_reduce="ring", rings="flows"), fabric
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.lowering.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring, ring_streams
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -28,14 +29,14 @@ from topoflow.workload.gpu import Gpu
 
 B, A, S = 50e9, 1e-6, 1e6
 RINGED = st.sampled_from(
-    [(op, algorithm) for op in ("all_reduce", "all_gather", "reduce_scatter") for algorithm in ("ring", "hierarchical")]
+    [(op, name) for name, algorithm in algorithms().items() if algorithm.orders == "rings" for op in algorithm.ops]
 )
 
 
 def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
     """Server i has one link, to server i + 1."""
     servers = len(bandwidth)
-    ring = Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(np.zeros((servers, servers)), {}))
+    ring = Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(servers))
     return replace(ring, bandwidth=np.array(bandwidth), latency=np.array(latency))
 
 
@@ -72,24 +73,11 @@ def test_alone_on_links_of_its_own_a_ring_takes_the_same_time_as_flows(
 def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n: int, rings: int, shuffle) -> None:
     op, algorithm = choice
     group = tuple(range(n))
-    fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(np.zeros((n, n)), {}))
+    fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(n))
     orders = tuple(tuple(shuffle.sample(group, n)) for _ in range(rings))
     fabric = replace(fabric, rings={group: orders})
     steps, flows = both(fabric, Collective(op, S, group, algorithm=algorithm))
     assert flows.makespan == pytest.approx(steps.makespan, rel=1e-9)
-
-
-@given(st.integers(1, 9), st.integers(1, 3), st.randoms(use_true_random=False))
-def test_a_stream_carries_what_the_sends_of_its_pair_do(ranks: int, rings: int, shuffle) -> None:
-    orders = np.array([shuffle.sample(range(ranks), ranks) for _ in range(rings)])
-    for phases in ((REDUCE_SCATTER, ALL_GATHER), (ALL_GATHER,)):
-        sends, streams = ring(orders, phases), ring_streams(orders, phases)
-        carried: dict[tuple[int, int, int], float] = {}
-        for *pair, share in zip(sends.source, sends.target, sends.channel, sends.share, strict=True):
-            carried[tuple(map(int, pair))] = carried.get(tuple(map(int, pair)), 0.0) + share
-        pairs = zip(streams.source.tolist(), streams.target.tolist(), streams.channel.tolist(), strict=True)
-        assert dict(zip(pairs, streams.share, strict=True)) == pytest.approx(carried)
-        assert sends.sends == len(streams.share) * streams.steps
 
 
 def test_two_links_that_others_need_one_after_the_other_hold_up_steps_twice_and_flows_once() -> None:
@@ -109,7 +97,7 @@ def job() -> Callable[[int], tuple[Traffic, dict[str, Fabric]]]:
     def make(servers: int) -> tuple[Traffic, dict[str, Fabric]]:
         workload = Dlrm(Gpu("A100", {"float32": 19.5e12}, 1555e9, 300e9, 40e9)).build()
         traffic = lower(workload, Hybrid().place(workload, servers))
-        demand = Demand(*traffic.demand())
+        demand = traffic.demand()
         designs = {
             "ideal_switch": IdealSwitch(bandwidth=12.5e9, degree=4, latency=A),
             "fat_tree": FatTree(bandwidth=12.5e9, degree=4, latency=A, radix=None, oversubscription=1),

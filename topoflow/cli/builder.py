@@ -13,7 +13,7 @@ from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.failures import ways_on
 from topoflow.traffic.base import Traffic
@@ -96,7 +96,7 @@ class Builder:
             fabric: Fabric = self._once(
                 point,
                 ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.strategy.servers, Demand(*job.traffic.demand())),
+                lambda point: build(point, "fabric").build(job.strategy.servers, job.traffic.demand()),
             )
         return fabric
 

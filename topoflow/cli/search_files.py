@@ -45,7 +45,7 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
 def _state(judged: Candidate, workload: Workload) -> State:
     """What was simulated of a strategy, on the network that it was simulated on."""
     sent = flow_matrix(judged.world.graph, judged.fabric)
-    groups = frozenset(group for group, bytes_ in judged.traffic.demand()[1].items() if bytes_ > 0)
+    groups = frozenset(group for group, bytes_ in judged.traffic.demand().all_reduce.items() if bytes_ > 0)
     memory = judged.strategy.memory_per_gpu(workload)
     return State(judged.strategy, judged.fabric, judged.timeline, sent, groups, memory)
 

@@ -39,8 +39,8 @@ class Fixed:
 
     def start(self) -> Strategy:
         """Raises ``ValueError`` for a job that sends nothing: then all networks are equally good."""
-        mp, all_reduce = lower(self.problem.workload, self.problem.start).demand()
-        if not (mp.any() or any(all_reduce.values())):
+        demand = lower(self.problem.workload, self.problem.start).demand()
+        if not (demand.bytes.any() or any(demand.all_reduce.values())):
             name = self.problem.workload.name
             raise ValueError(f"workload: must send something between servers, got nothing by {name}")
         return self.problem.start

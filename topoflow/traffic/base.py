@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
+from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.units import check_not_negative, check_positive
-
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 
 
 @dataclass(frozen=True)
@@ -113,24 +113,28 @@ class Traffic:
             elif isinstance(task, Transfer):
                 _check_transfer(position, task)
 
-    def demand(self) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
-        """What a topology is built for: (bytes that cannot move [servers, servers], all-reduce bytes by group).
+    def demand(self) -> Demand:
+        """What a network is asked for: transfers and all collectives but all-reduce as bytes between pairs of servers.
 
-        The first is TopoOpt's T_MP (transfers and all collectives but all-reduce, as point-to-point bytes), the
-        second its T_AllReduce: buffer bytes S summed over the all-reduces of a group.
+        Of all-reduces the bytes of the buffer, summed over those of a group.
         """
-        immutable = np.zeros((self.servers, self.servers))
+        source: list[int] = []
+        target: list[int] = []
+        bytes: list[float] = []
         groups: dict[tuple[int, ...], float] = {}
         for task in self.tasks:
             if isinstance(task, Transfer):
-                immutable[task.source, task.target] += task.bytes
+                source.append(task.source)
+                target.append(task.target)
+                bytes.append(task.bytes)
             elif isinstance(task, Collective) and task.op == "all_reduce":
                 if len(task.group) > 1:
                     groups[task.group] = groups.get(task.group, 0.0) + task.bytes
             elif isinstance(task, Collective):
-                immutable[np.ix_(task.group, task.group)] += pair_bytes(task)
-        np.fill_diagonal(immutable, 0.0)
-        return immutable, groups
+                source += np.repeat(task.group, len(task.group)).tolist()
+                target += task.group * len(task.group)
+                bytes += pair_bytes(task).ravel().tolist()
+        return Demand.from_pairs(self.servers, source, target, bytes, groups)
 
 
 def _where(position: int, task: Task) -> str:
@@ -164,7 +168,7 @@ def _check_collective(position: int, task: Collective) -> None:
         raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
     if not task.group or len(set(task.group)) != size:
         raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
-    if task.op in ("broadcast", "reduce", "gather", "scatter") and task.root not in task.group:
+    if task.op in ROOTED and task.root not in task.group:
         raise ValueError(f"{where}.root: must be in the group, got {task.root}")
     if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
         raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")

@@ -8,11 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric, FabricDesign
+from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem, Settings
@@ -32,7 +34,7 @@ class Job:
 
     @cached_property
     def demand(self) -> Demand:
-        return Demand(*self.traffic.demand())
+        return self.traffic.demand()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +47,8 @@ class Ran:
 
 
 def wire_bytes(demand: Demand) -> float:
-    """Bytes that ring all-reduces send between servers: each of k members sends 2 (k - 1) / k of the buffer."""
-    return sum(2 * (len(group) - 1) * buffer for group, buffer in demand.all_reduce.items())
+    """Bytes that ring all-reduces send between servers."""
+    return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())
 
 
 class Simulation:
