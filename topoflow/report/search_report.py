@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import Timeline
-from topoflow.engine.lowering.collectives import ON_RINGS, ON_TREES
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.history import History
@@ -212,9 +212,7 @@ class SearchReport:
     @property
     def _form(self) -> str:
         """What the job's all-reduces are between servers: ``rings``, ``trees``, ``halving doubling``."""
-        if self.all_reduce in ON_RINGS:
-            return "rings"
-        return "trees" if self.all_reduce in ON_TREES else self.all_reduce.replace("_", " ")
+        return algorithms()[self.all_reduce].orders or self.all_reduce.replace("_", " ")
 
     @property
     def went(self) -> str:

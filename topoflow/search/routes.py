@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoflow.engine.lowering.collectives import ON_RINGS, ON_TREES
+from topoflow.engine.lowering.algorithms import following
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.base import Circuits, Ring, Routes, Trees
@@ -22,7 +22,7 @@ def plan_circuits(fabric: Fabric) -> Circuits:
 
 def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, ...]:
     """The rings of every group of servers that all-reduces, as ``place`` takes them: without any, the group's order."""
-    if algorithm not in ON_RINGS:
+    if algorithm not in following("rings"):
         return ()
     orders = {group: fabric.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
     return tuple(Ring(group, tuple(stride(group, order) for order in found), found) for group, found in orders.items())
@@ -30,7 +30,7 @@ def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, 
 
 def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees, ...]:
     """The same of double binary trees."""
-    if algorithm not in ON_TREES:
+    if algorithm not in following("trees"):
         return ()
     return tuple(Trees(group, fabric.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
 
