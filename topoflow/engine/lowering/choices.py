@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topoflow.engine.base import World
 from topoflow.engine.lowering.blocks import RINGS
-from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
@@ -23,10 +23,10 @@ class Lowering:
     seed: int = 0  # of the choice among equal paths
 
     def __post_init__(self) -> None:
-        allowed = {"all_reduce": ALGORITHMS["all_reduce"], "routing": ROUTINGS, "rings": RINGS}
-        for key, names in allowed.items():
-            if getattr(self, key) not in names:
-                raise ValueError(f"{key}: must be one of {', '.join(names)}, got {getattr(self, key)!r}")
+        allowed = {"all_reduce": names("all_reduce"), "routing": ROUTINGS, "rings": RINGS}
+        for key, options in allowed.items():
+            if getattr(self, key) not in options:
+                raise ValueError(f"{key}: must be one of {', '.join(options)}, got {getattr(self, key)!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise ValueError(f"seed: must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
 
