@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.engine.base import World
-from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.algorithms import names
+from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
