@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand
+from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.units import check_not_negative, check_positive
-
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def _check_collective(position: int, task: Collective) -> None:
         raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
     if not task.group or len(set(task.group)) != size:
         raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
-    if task.op in ("broadcast", "reduce", "gather", "scatter") and task.root not in task.group:
+    if task.op in ROOTED and task.root not in task.group:
         raise ValueError(f"{where}.root: must be in the group, got {task.root}")
     if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
         raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")

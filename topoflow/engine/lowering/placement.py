@@ -4,11 +4,10 @@ A compute or a transfer is one task. A collective is a join that waits for all i
 algorithm, and a join that the next tasks wait for. Ranks are the members of a collective: ``local`` on each server of
 the group. What two ranks of one server exchange does not enter the network: it takes bytes / local_bandwidth.
 
-    ring, double_binary_tree, halving_doubling, chain, direct    among all ranks
-    hierarchical    inside each server a ring reduce-scatter among its l ranks, (l-1)/l S / local_bandwidth; then l
-                    rings between the servers, one per local rank with S/l each, which are one ring with S as they
-                    use the same links; then an all-gather inside, as long again
-    hierarchical_tree    the same with double binary trees between the servers
+    ring, double_binary_tree, halving_doubling, swing, ..    among all ranks
+    hierarchical, hierarchical_tree                          inside each server, between the servers, inside again
+
+``collectives/`` has a module for each.
 
 Shapes: K traffic tasks.
 """
@@ -20,7 +19,7 @@ from itertools import chain
 import numpy as np
 
 from topoflow.engine.base import World
-from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Tasks, assemble
 from topoflow.engine.lowering.blocks import RINGS, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
@@ -46,7 +45,7 @@ def place(
     Raises ``ValueError`` for an algorithm that the operation does not have, for more servers than the fabric's, and for
     two servers without a path.
     """
-    collectives.check_algorithm("all_reduce", "all_reduce", all_reduce)
+    check_algorithm("all_reduce", "all_reduce", all_reduce)
     if rings not in RINGS:
         raise ValueError(f"rings: must be one of {', '.join(RINGS)}, got {rings!r}")
     if traffic.servers > fabric.servers:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from topoflow.engine.base import Graph, Ints, Offsets, World
-from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Tasks, assemble
 from topoflow.engine.lowering.blocks import Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths, PathTable
@@ -45,7 +45,7 @@ class StrategyWorlds:
         routing: str = "ecmp",
         seed: int = 0,
     ) -> None:
-        collectives.check_algorithm("all_reduce", "all_reduce", all_reduce)
+        check_algorithm("all_reduce", "all_reduce", all_reduce)
         self.workload = workload
         self.fabric = fabric
         self.tasks = StrategyTasks(workload, fabric.servers)
