@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from topoflow import __version__
-from topoflow.report.base import Outcome, Report
-from topoflow.report.rows import kind
+from topoflow.case.base import Result
+from topoflow.case.rows import kind
+from topoflow.report.base import Report
 from topoflow.traffic.base import Compute, Task, Transfer
 
 LINKS = pa.schema(
@@ -102,7 +103,7 @@ def write_failures(report: Report, path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
 
 
-def _links(outcome: Outcome) -> pa.Table:
+def _links(outcome: Result) -> pa.Table:
     fabric = outcome.fabric
     return pa.table(
         {
@@ -119,7 +120,7 @@ def _links(outcome: Outcome) -> pa.Table:
     )
 
 
-def _tasks(outcome: Outcome) -> pa.Table:
+def _tasks(outcome: Result) -> pa.Table:
     tasks = outcome.traffic.tasks
     return pa.table(
         {
