@@ -20,7 +20,7 @@ from topoflow.report.failures import Failures, Slowdowns
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
-TRAFFIC = Traffic(
+TRAFFIC = Traffic.from_tasks(
     "job",
     4,
     (
