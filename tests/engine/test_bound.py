@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from topoflow.engine import bound
 from topoflow.engine.base import World
 from topoflow.engine.bound.reference import bound as twin
-from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic
@@ -135,7 +135,7 @@ def nearby(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
     return world.capacity * factors[0], world.latency * factors[1]
 
 
-@pytest.mark.parametrize(("op", "algorithm"), [(op, one) for op, many in ALGORITHMS.items() for one in many])
+@pytest.mark.parametrize(("op", "algorithm"), [(op, name) for name, one in algorithms().items() for op in one.ops])
 def test_folding_does_not_change_the_bound(op, algorithm):
     world = collective(op, algorithm)
     capacity, latency = nearby(world, 3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid.reference import simulate
-from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ring import Ring
@@ -108,7 +108,7 @@ def test_a_double_binary_tree_among_three_shares_the_port_of_the_rank_inside() -
 
 
 def test_trees_are_pipelined_in_chunks_of_512_kib() -> None:
-    assert [collectives.chunks("chain", size) for size in (0, 1, 2**19, 2**19 + 1, 2**30)] == [1, 1, 1, 2, 64]
+    assert [algorithms()["chain"].chunks(size, 1) for size in (0, 1, 2**19, 2**19 + 1, 2**30)] == [1, 1, 1, 2, 64]
 
 
 def test_the_two_trees_of_an_all_reduce_are_cut_as_if_it_were_alone() -> None:
@@ -279,7 +279,7 @@ def test_rings_of_one_group_hash_apart() -> None:
     assert len(set(world.graph.path[1:-1].tolist())) > 4  # 8 rings in 64 paths, both directions
 
 
-OPS = st.sampled_from([(op, algorithm) for op, allowed in collectives.ALGORITHMS.items() for algorithm in allowed])
+OPS = st.sampled_from([(op, name) for name, algorithm in algorithms().items() for op in algorithm.ops])
 
 
 @given(OPS, st.integers(1, 9), st.integers(1, 3), st.sampled_from([0.0, 1.0, 3e6]), st.data())

@@ -22,32 +22,7 @@ from topoflow.report.base import Outcome, Report, Settings
 from topoflow.report.failures import Failures
 from topoflow.report.files import check_folder
 from topoflow.report.terminal import show
-from topoflow.report.write import STEPS, write
 from topoflow.units import us
-
-EPILOG = """\
-A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
-
-  topoflow compare
-  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
-  topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
-  topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
-  topoflow compare fabric=fat_tree,topoopt fail.each=fiber
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "compare",
-        help="which network runs a job how fast, and at what price",
-        description="Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
-        "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -63,6 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
+            from topoflow.report.write import STEPS, write  # pictures and tables: a second to import
+
             tick_draw = stages.stage("drawing")
             write(report, out, lambda done: tick_draw(done, STEPS))
     console = Output()

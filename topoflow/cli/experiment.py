@@ -6,7 +6,6 @@ import argparse
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from importlib import resources
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -21,6 +20,7 @@ from topoflow.cli.grid import Point, build, check_fields, checked_parser, grid, 
 from topoflow.cli.hints import suggest
 from topoflow.cli.keys import GROUPS, KEYS, check
 from topoflow.cli.output import Output
+from topoflow.cli.parsers import experiments
 from topoflow.cli.stages import Stages
 from topoflow.report.files import check_folder
 from topoflow.search.problem import Settings
@@ -35,41 +35,6 @@ SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fidelity", "fail")  # keys of a comparison
 OF_FIGURES = (*(key for key in (*GROUPS, *KEYS) if key not in NOT_OF_FIGURES), "series", "search", "experiment")
 Progress = Callable[[int, int], None]
-
-EPILOG = """\
-Keys are those of `topoflow compare` but fidelity and fail; a comma sweeps one. What is not given is as in the paper.
-`series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
-point. Each of them is stored in DIR/checkpoint.jsonl when it is done: the same command goes on where it was stopped.
-
-  topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
-  topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "experiment",
-        help="a figure of a paper, drawn from its own simulations",
-        description="Simulate all points of a published figure, and draw it. Figures: " + ", ".join(known()) + ".",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],  # else argparse calls them required where there is no figure
-        metavar="KEY=VALUE",
-        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
-    )
-    parser.set_defaults(run=run)
-
-
-def known() -> list[str]:
-    """The names of all experiments."""
-    files = resources.files("topoflow.configs").joinpath(GROUP).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -108,8 +73,8 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 
     Raises ``ValueError`` for an experiment that there is not, and for a field that is wrong.
     """
-    if name not in known():
-        raise ValueError(f"experiment: must be one of {', '.join(known())}, got {name!r}")
+    if name not in experiments():
+        raise ValueError(f"experiment: must be one of {', '.join(experiments())}, got {name!r}")
     given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
     own = [argument for argument in given if argument.startswith(OWN)]
     searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]

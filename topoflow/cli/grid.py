@@ -32,6 +32,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from topoflow.cli.composer import Composer
 from topoflow.cli.hints import suggest, suggest_key
+from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -58,7 +59,7 @@ def grid(
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
     file of ``configs/`` that has the keys.
     """
-    register_resolvers()
+    register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
         points, by_default = expand([argument for argument in arguments if argument not in own], own, config)

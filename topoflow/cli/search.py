@@ -42,29 +42,6 @@ from topoflow.units import human
 
 CONFIG = "search"
 KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "seed", "search", "resume", "out")
-EPILOG = """\
-A comma makes several searches; search.objective then chooses. What is stopped (Ctrl-C) goes on with the same command
-and out=DIR, and finds what it would have found. Examples:
-
-  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/dlrm8
-  topoflow search workload=bert servers=4 fabric=topoopt,fat_tree search.proposals=200 out=runs/bert
-  topoflow search workload=transformer strategy=parallel servers=8
-  topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "search",
-        help="how to split a job, and how to wire its network, so that it runs fastest",
-        description="Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
-        "plan.json, result.json and report.html.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True)

@@ -23,27 +23,6 @@ from topoflow.worldfile.world_file import WorldFile, read
 
 KEYS = ("world", "out", "device", "fluid.merge")
 DEVICES = ("cpu", "cuda")
-EPILOG = """\
-The README has the format of a world. Example:
-
-  topoflow simulate world=examples/two_flows.json out=runs/two_flows
-  cat runs/two_flows/flows.csv
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "simulate",
-        help="when every task of a world in a file runs",
-        description="Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
-        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default) or cuda. "
-        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help=f"one of {', '.join(KEYS)}")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -91,7 +91,7 @@ def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
 
 
 def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
-    """Links on the way from one server to another [P], over all ordered pairs; the mean of a pair's paths."""
+    """Links on the path from one server to another [P], over all ordered pairs; the mean of a pair's paths."""
     lengths = []
     for source in range(fabric.servers):
         for target in range(fabric.servers):

@@ -48,7 +48,7 @@ FAILURES = pa.schema(
         ("number", pa.int32()),  # of the link in links.parquet, or of the server
         ("name", pa.string()),
         ("count", pa.int32()),  # fibers of the link, which are alike
-        ("iteration_time", pa.float64()),  # s, once it has failed; null: the job cannot go on
+        ("iteration_time", pa.float64()),  # s, after the failure; null: the job cannot continue
         ("slowdown", pa.float64()),  # times as long as when nothing has failed
     ]
 )

@@ -16,7 +16,7 @@ from topoflow.report.answer import answers, memory_notes, place
 from topoflow.report.base import Outcome, Report
 from topoflow.units import human
 
-MOST = 60  # rows of a table that a person reads
+MAX_ROWS = 60  # rows of a table that a person reads
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _table(job: tuple[Outcome, ...], columns: Sequence[Cell]) -> Table:
     table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for cell in columns:
         table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
-    for outcome in job[:MOST]:
+    for outcome in job[:MAX_ROWS]:
         style = "green" if outcome is job[0] and outcome.fits else "" if outcome.fits else "red"
         table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
     return table
@@ -102,19 +102,19 @@ def _failures(report: Report, titles: Sequence[str]) -> Table:
     for title in titles:
         table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
     for network, one in report.failures.items():
-        row = dict(zip(failures.HEAD, one.cells(network), strict=True))
+        row = dict(zip(failures.COLUMNS, one.cells(network), strict=True))
         table.add_row(*(Text(row[title]) for title in titles))
     return table
 
 
 def _show_failures(report: Report, console: Console) -> None:
-    titles = list(failures.HEAD)
+    titles = list(failures.COLUMNS)
     for spare in ("95th percentile", "single failures", "what fails", "which is"):
         if _width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
     if any(one.what == "server" for one in report.failures.values()):
-        console.print(Text(failures.FEWER))
+        console.print(Text(failures.FEWER_SAMPLES))
 
 
 def show(report: Report, console: Console) -> None:
@@ -128,8 +128,8 @@ def show(report: Report, console: Console) -> None:
         console.print(_table(job, columns))
         if left_out:
             console.print(f"The terminal is too narrow for {', '.join(left_out)}; result.json has them (out=DIR).")
-        if len(job) > MOST:
-            console.print(f"The fastest {MOST} of {len(job)} worlds; result.json has all (out=DIR).")
+        if len(job) > MAX_ROWS:
+            console.print(f"The fastest {MAX_ROWS} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
     for note in memory_notes(report):

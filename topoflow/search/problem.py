@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoflow.engine.checks import check_merge
-from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.fabric.base import Fabric, FabricDesign
@@ -36,7 +36,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
-            ("all_reduce", self.all_reduce, ALGORITHMS["all_reduce"]),
+            ("all_reduce", self.all_reduce, names("all_reduce")),
             ("routing", self.routing, ROUTINGS),
         ):
             if value not in allowed:
@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a search goes on; ``configs/search.yaml`` says where the defaults come from.
+    """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
     ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
     by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of

@@ -23,7 +23,6 @@ from topoflow.demand import Demand
 from topoflow.traffic.laws import check, check_object
 from topoflow.traffic.tasks import (
     COLLECTIVE,
-    COLLECTIVES,
     COMPUTE,
     NONE,
     TRANSFER,
@@ -38,7 +37,6 @@ from topoflow.traffic.tasks import (
 )
 
 __all__ = [
-    "COLLECTIVES",
     "Collective",
     "Compute",
     "Label",

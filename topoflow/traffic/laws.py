@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from topoflow.arrays import Ints, Mask, Offsets
-from topoflow.traffic.tasks import COLLECTIVES, COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
+from topoflow.operations import COLLECTIVES, ROOTED
+from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
 from topoflow.units import check_not_negative, check_positive
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _problem(operation: Operation, servers: int) -> str | None:
         return f".op: must be one of {', '.join(COLLECTIVES)}, got {operation.op!r}"
     if not group or len(set(group)) != size:
         return f".group: must name each server once, got {list(group)}"
-    if operation.op in ("broadcast", "reduce", "gather", "scatter") and operation.root not in group:
+    if operation.op in ROOTED and operation.root not in group:
         return f".root: must be in the group, got {operation.root}"
     if operation.splits is not None and [len(row) for row in operation.splits] != [size] * size:
         return f".splits: expected [{size}, {size}], got {[len(row) for row in operation.splits]}"

@@ -10,9 +10,6 @@ import numpy as np
 
 from topoflow.arrays import Floats
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
-
-
 COMPUTE, TRANSFER, COLLECTIVE = range(3)  # kinds of tasks
 NONE = -1  # no server, no operation
 

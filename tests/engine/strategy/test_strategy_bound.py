@@ -120,7 +120,7 @@ def test_it_is_the_bound_of_the_tasks_where_servers_and_edges_are_more_than_a_wo
 
 
 def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
-    # The example of csrc/bound/strategy_bound.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of
+    # The example of csrc/screen/strategy_bound.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of
     # 4 B are 1 s per sample; backward takes twice as long. 25 elements of 4 B are 100 B, 1 s at 100 B/s.
     #   forward   A@0 0-2 (two samples), 0>1 2-3, B@0 2-3, B@1 3-4
     #   backward  B@0 3-5, B@1 4-6, 1>0 6-7, A@0 7-11

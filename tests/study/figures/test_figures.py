@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.experiment import known, load
+from topoflow.cli.experiment import load
+from topoflow.cli.parsers import experiments
 from topoflow.study.figures.base import SIMILAR_COST
 
 SMALL = {  # a figure in a second or two
@@ -53,11 +54,11 @@ SMALL = {  # a figure in a second or two
 
 
 def test_every_figure_is_tried_here() -> None:
-    assert sorted(SMALL) == known()
+    assert sorted(SMALL) == experiments()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", experiments())
 def test_a_figure_is_made_and_goes_on_where_it_was_stopped(name: str, tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     assert main(["experiment", name, *SMALL[name], f"out={whole}"]) == 0

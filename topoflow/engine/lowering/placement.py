@@ -4,11 +4,10 @@ A compute or a transfer is one task. A collective is a join that waits for all i
 algorithm, and a join that the next tasks wait for. Ranks are the members of a collective: ``local`` on each server of
 the group. What two ranks of one server exchange does not enter the network: it takes bytes / local_bandwidth.
 
-    ring, double_binary_tree, halving_doubling, chain, direct    among all ranks
-    hierarchical    inside each server a ring reduce-scatter among its l ranks, (l-1)/l S / local_bandwidth; then l
-                    rings between the servers, one per local rank with S/l each, which are one ring with S as they
-                    use the same links; then an all-gather inside, as long again
-    hierarchical_tree    the same with double binary trees between the servers
+    ring, double_binary_tree, halving_doubling, swing, ..    among all ranks
+    hierarchical, hierarchical_tree                          inside each server, between the servers, inside again
+
+``collectives/`` has a module for each.
 
 Shapes: K traffic tasks.
 """
@@ -21,7 +20,7 @@ import numpy as np
 
 from topoflow.arrays import Ints, Offsets
 from topoflow.engine.base import World
-from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, ROUTINGS, Paths
@@ -44,7 +43,7 @@ class Lowering:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        collectives.check_algorithm("all_reduce", "all_reduce", self.all_reduce)
+        check_algorithm("all_reduce", "all_reduce", self.all_reduce)
         for field, value, allowed in (("routing", self.routing, ROUTINGS), ("rings", self.rings, RINGS)):
             if value not in allowed:
                 raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")

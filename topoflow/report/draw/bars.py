@@ -12,7 +12,7 @@ from topoflow.report.base import Outcome, Report
 from topoflow.report.draw.style import COMPUTE, EXPOSED, plain, scale
 from topoflow.units import human
 
-MOST = 40  # bars that can be read on one page
+MAX_BARS = 40  # bars that can be read on one page
 JOBS = 8
 BANDWIDTHS = 8
 
@@ -22,7 +22,7 @@ Group = tuple[Outcome, ...]  # one job at one bandwidth, fastest first
 def draw(report: Report) -> Figure:
     """Horizontal bars, one panel per job: the busiest server's computing time, then what it does not compute."""
     jobs = report.jobs[:JOBS]
-    shown = [_groups(job, MOST // len(jobs)) for job in jobs]
+    shown = [_groups(job, MAX_BARS // len(jobs)) for job in jobs]
     bars = [sum(map(len, groups)) for groups in shown]
     heights = [count + 1.6 * len(groups) for count, groups in zip(bars, shown, strict=True)]
     figure = Figure(figsize=(9, 1.2 + 0.34 * sum(heights) + 0.6 * len(jobs)), layout="constrained")

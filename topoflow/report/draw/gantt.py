@@ -16,7 +16,7 @@ from topoflow.capture.spans import Spans, merge
 from topoflow.report.base import Outcome, Report
 from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
 
-MOST = 6  # worlds
+MAX_WORLDS = 6  # worlds
 SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
 ROWS = 16  # rows of a panel that can be read
 
@@ -43,7 +43,7 @@ def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
 
 def draw(report: Report) -> Figure:
     """One panel per world: a row per server, in it a lane for computing and one for each kind of sending."""
-    shown = report.representatives(MOST)
+    shown = report.representatives(MAX_WORLDS)
     ends = [outcome.row.iteration_time for outcome in shown]
     shared = max(ends) <= SHARED * min(ends)
     rows = -(-len(shown) // 2)

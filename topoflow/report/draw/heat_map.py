@@ -15,7 +15,7 @@ from topoflow.report.base import Outcome, Report
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
-MOST = 6  # panels
+MAX_PANELS = 6  # panels
 NOTHING = "#F2F2F2"
 
 
@@ -44,7 +44,7 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 
 def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
     """Matrices [n, n] of bytes from row to column, on one colour scale."""
-    shown = list(zip(titles, matrices, strict=True))[:MOST]
+    shown = list(zip(titles, matrices, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")

@@ -89,6 +89,6 @@ def _tables(report: Report) -> str:
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures.items()]
         fewer = any(one.what == "server" for one in report.failures.values())
-        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows, 'plain')}")
-        parts.append(paragraphs([failures.FEWER] if fewer else []))
+        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.COLUMNS, rows, 'plain')}")
+        parts.append(paragraphs([failures.FEWER_SAMPLES] if fewer else []))
     return "".join(parts)

@@ -14,6 +14,7 @@ from topoflow.engine.base import Timeline, World
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem, Settings
@@ -46,8 +47,8 @@ class Ran:
 
 
 def wire_bytes(demand: Demand) -> float:
-    """Bytes that ring all-reduces send between servers: each of k members sends 2 (k - 1) / k of the buffer."""
-    return sum(2 * (len(group) - 1) * buffer for group, buffer in demand.all_reduce.items())
+    """Bytes that ring all-reduces send between servers."""
+    return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())
 
 
 class Simulation:
