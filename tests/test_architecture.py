@@ -28,11 +28,12 @@ MAY_IMPORT = {
     "fabric": {"demand", "operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
-    "search": {"engine"} | BEFORE_ENGINE,
-    "apply": {"engine"} | BEFORE_ENGINE,
-    "report": {"engine"} | BEFORE_ENGINE,
-    "study": {"search", "report", "engine"} | BEFORE_ENGINE,
-    "cli": {"study", "search", "apply", "report", "worldfile", "engine"} | BEFORE_ENGINE,
+    "case": {"engine"} | BEFORE_ENGINE,
+    "search": {"case", "engine"} | BEFORE_ENGINE,
+    "apply": {"case", "engine"} | BEFORE_ENGINE,
+    "report": {"case", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}

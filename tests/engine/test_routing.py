@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from topoflow.case.rows import bandwidth_tax, flow_matrix
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.paths import Hops, union
@@ -16,7 +17,6 @@ from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.fabric.torus import Torus
-from topoflow.report.rows import bandwidth_tax, flow_matrix
 from topoflow.traffic.base import Collective, Subflow, Traffic, Transfer
 
 B, A, S = 12.5e9, 1e-6, 1e6  # B/s and s of every link, bytes

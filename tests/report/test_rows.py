@@ -8,12 +8,13 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from topoflow.case.base import Result
+from topoflow.case.rows import COLUMNS, Row
 from topoflow.fabric.base import Fabric
-from topoflow.report.base import Outcome, Report
-from topoflow.report.rows import COLUMNS, Row
+from topoflow.report.base import Report
 from topoflow.traffic.base import Compute, Traffic, Transfer
 
-Make = Callable[..., Outcome]
+Make = Callable[..., Result]
 Fabrics = dict[str, Callable[[float], Fabric]]
 
 

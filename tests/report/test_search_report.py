@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from topoflow.case.rows import flow_matrix
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
@@ -23,7 +24,6 @@ from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
 from topoflow.report.page.search import SearchReport, State, page, write_search
 from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
-from topoflow.report.rows import flow_matrix
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer

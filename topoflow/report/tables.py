@@ -12,7 +12,8 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow import __version__
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 
 LINKS = pa.schema(
     [
@@ -102,7 +103,7 @@ def write_failures(report: Report, path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
 
 
-def _links(outcome: Outcome) -> pa.Table:
+def _links(outcome: Result) -> pa.Table:
     fabric = outcome.fabric
     return pa.table(
         {
@@ -119,7 +120,7 @@ def _links(outcome: Outcome) -> pa.Table:
     )
 
 
-def _tasks(outcome: Outcome) -> pa.Table:
+def _tasks(outcome: Result) -> pa.Table:
     traffic = outcome.traffic
     groups = [list(operation.group) for operation in traffic.operations]
     return pa.table(

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from topoflow.capture.spans import Spans, merge
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
 
 MAX_WORLDS = 6  # worlds
@@ -23,7 +24,7 @@ ROWS = 16  # rows of a panel that can be read
 Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
 
 
-def lanes(outcome: Outcome) -> dict[str, list[Spans]]:
+def lanes(outcome: Result) -> dict[str, list[Spans]]:
     """When each server that is drawn computes, and when it sends for each kind of communication."""
     servers = range(min(outcome.fabric.servers, ROWS))
     timeline, graph, traffic = outcome.timeline, outcome.world.graph, outcome.traffic
