@@ -42,10 +42,10 @@ def lower_pipelined(workload: LayerGraph, grid: Grid) -> Traffic:
             iteration.backward(one)
     iteration.tied()
     iteration.update()
-    return Traffic(
+    return Traffic.from_tasks(
         name=f"{workload.name} {grid.name}",
         servers=grid.servers,
-        tasks=tuple(iteration.tasks.listed),
+        tasks=iteration.tasks.listed,
         local_bandwidth=workload.gpu.local_bandwidth,
     )
 
