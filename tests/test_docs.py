@@ -1,6 +1,6 @@
 """Every command and every line of Python in the documentation is run, and prints what the text says that it prints.
 
-- A block of ``bash`` or ``python`` is run, page by page, in the order of the page, in a folder with a copy of ``examples/``.
+- A block of ``bash`` or ``python`` is run, in the order of its page, in a folder with a copy of ``examples/``.
 - A block of ``text`` after it is what it prints: the same words; a line ``...`` stands for what is left out.
 - A block whose title is a path of the project is quoted from that file.
 - Any other title says why the block is not run: ``takes ...`` or ``needs ...``.
