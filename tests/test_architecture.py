@@ -15,15 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "operations", "units"}
+BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "arrays", "operations", "units"}
 MAY_IMPORT = {
     "units": set(),
+    "arrays": set(),
     "operations": set(),
     "demand": {"operations", "units"},
     "capture": {"operations", "units"},
     "workload": {"capture", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
-    "traffic": {"demand", "strategy", "workload", "capture", "operations", "units"},
+    "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
     "fabric": {"demand", "operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
@@ -150,7 +151,10 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def test_the_project_names_no_machine() -> None:
     """Paths of a machine, home folders and hosts do not belong in files that others check out."""
     pattern = re.compile(r"(?<![\w.])/(?:home|root|work|farm)/\w")
-    for folder in ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples"):
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and path.suffix in {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".md", ".txt", ".json"}:
-                assert not pattern.search(path.read_text()), path
+    folders = ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples", "docs", ".github")
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
+    kinds = {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".yml", ".toml", ".md", ".txt", ".json"}
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    for path in [*files, *(ROOT / page for page in pages)]:
+        if path.suffix in kinds:
+            assert not pattern.search(path.read_text()), path

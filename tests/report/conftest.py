@@ -24,7 +24,7 @@ from topoflow.report.draw.history import History, Round
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
-TRAFFIC = Traffic(
+TRAFFIC = Traffic.from_tasks(
     "job",
     4,
     (

@@ -26,6 +26,7 @@ from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 SERVERS = 8
@@ -36,7 +37,9 @@ SETTINGS = {"bandwidth": 1e9, "degree": 3, "latency": 1e-6}
 def job(table: float, dense: float) -> Traffic:
     """Server 0 sends what it holds to all others; all reduce the rest."""
     sends = [Transfer(table, 0, server, after=(0,)) for server in range(1, SERVERS)]
-    return Traffic("job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,))))
+    return Traffic.from_tasks(
+        "job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,)))
+    )
 
 
 def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
@@ -47,7 +50,7 @@ def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
 
 
 def strategy(**placement: tuple[int, ...]) -> Strategy:
-    return Strategy("hybrid", SERVERS, placement)
+    return Placement("hybrid", SERVERS, placement)
 
 
 def topoopt(traffic: Traffic) -> Fabric:

@@ -1,4 +1,4 @@
-"""A world as a file: links and tasks made by hand or by another tool (the README has the format).
+"""A world as a file: links and tasks made by hand or by another tool (docs/world_files.md has the format).
 
 Everything that is wrong is one line with file, place, field, law and value:
 ``world.json: tasks[3].bytes: must not be negative, got -5``.
@@ -77,7 +77,7 @@ def read(path: FilePath) -> WorldFile:
     fabric = _fabric(links, _rings(rows, tasks))
     ordered = tuple(_renumbered(tasks[index], place_of) for index in sequence)
     try:
-        world = place(Traffic(path.name, fabric.servers, ordered, local_bandwidth), fabric, name=path.name)
+        world = place(Traffic.from_tasks(path.name, fabric.servers, ordered, local_bandwidth), fabric, name=path.name)
     except ValueError as error:
         _check_reachable(rows, tasks, fabric)
         raise ValueError(f"{path}: {error}") from error
