@@ -13,6 +13,7 @@ from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.observer import Observer
 from topoflow.fabric.base import Demand, Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.memory import memory_per_gpu
@@ -57,15 +58,15 @@ class Builder:
     made: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # why fabrics that nobody asked for are missing
 
-    def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Built]:
-        """All worlds of the grid; ``progress(done, total)``.
+    def build(self, points: Sequence[Point], observer: Observer) -> list[Built]:
+        """All worlds of the grid; ``observer`` sees each.
 
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
         """
         built = []
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
-            progress(done, len(points))
+            observer.advance(done, len(points))
             with at(point):
                 job = self.job(point)
                 try:
@@ -76,7 +77,7 @@ class Builder:
                     self.left_out.append(f"{name}: {error}")
                     continue
                 built.append(self._built(point, name, *self._after_failure(point, job, fabric)))
-        progress(len(points), len(points))
+        observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
         return built

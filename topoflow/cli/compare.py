@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from topoflow.cli.builder import Builder, Built
 from topoflow.cli.failures import fail_each
-from topoflow.cli.grid import Point, grid
+from topoflow.cli.grid import Point, fidelity_of, grid, run_of
 from topoflow.cli.keys import check
 from topoflow.cli.output import Output
-from topoflow.cli.stages import Stages
-from topoflow.engine import bound, fluid
-from topoflow.engine.base import Timeline
-from topoflow.engine.dynamic import reconfigure
+from topoflow.cli.stages import Terminal
+from topoflow.engine.base import Run, Timeline
+from topoflow.engine.simulation import simulate_each
 from topoflow.report.base import Outcome, Report, Settings
 from topoflow.report.failures import Failures
 from topoflow.report.files import check_folder
@@ -52,19 +50,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, build, simulate, print; then write, if there is an ``out``."""
-    with Stages() as stages:
-        points = grid(arguments.overrides, check, stages.stage("composing"))
-        out = output(points, "compare")
+    with Terminal() as terminal:
+        terminal.stage("composing")
+        points = grid(arguments.overrides, check, terminal)
+        out, run = output(points, "compare"), run_of(points, terminal)
         builder = Builder()
-        built = builder.build(points, stages.stage("placing"))
-        ran = simulate(built, stages.stage("simulating"))
-        failures = fail_each([one for one, _ in ran], builder, stages)
+        terminal.stage("placing")
+        built = builder.build(points, terminal)
+        terminal.stage("simulating")
+        ran = simulate(built, run)
+        failures = fail_each([one for one, _ in ran], builder, run)
         outcomes = tuple(outcome(one, timeline, failures.get(one.world.name)) for one, timeline in ran)
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
-            tick_draw = stages.stage("drawing")
-            write(report, out, lambda done: tick_draw(done, STEPS))
+            terminal.stage("drawing")
+            write(report, out, lambda done: terminal.advance(done, STEPS))
     console = Output()
     if not console.is_terminal:
         console.width = 200  # a file or a pipe has no width to fit into
@@ -77,56 +78,16 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def simulate(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[tuple[Built, Timeline]]:
-    """Each with its timeline, and with what became of its circuits. ``progress(done, total)``.
+def simulate(built: Sequence[Built], run: Run) -> list[tuple[Built, Timeline]]:
+    """Each with its timeline; what has the same fidelity runs as one batch.
 
-    What may go on in several ways after a failure is told as on the fastest of them.
+    What may continue in several ways after a failure is reported as on the fastest of them.
     """
-    ways = [replace(one, fabric=fabric, world=world) for one in built for fabric, world in one.ways]
-    others = iter(range(len(built), len(built) + len(ways)))
-    ran = _run_all([*built, *ways], progress)
+    worlds = [(one, world) for one in built for world in (one.world, *(world for _, world in one.ways))]
+    timelines = iter(simulate_each([(world, fidelity_of(one.point)) for one, world in worlds], run))
     return [
-        min([ran[number], *(ran[next(others)] for _ in one.ways)], key=lambda each: each[1].makespan)
-        for number, one in enumerate(built)
+        (one, min(islice(timelines, 1 + len(one.ways)), key=lambda timeline: timeline.makespan)) for one in built
     ]
-
-
-def _run_all(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[tuple[Built, Timeline]]:
-    """What has the same fidelity and settings runs as one batch, networks that reconfigure one by one."""
-    batches: dict[tuple[str, float], list[int]] = {}
-    ran: dict[int, tuple[Built, Timeline]] = {}
-    for index, one in enumerate(built):
-        fidelity = one.point.config["fidelity"]
-        merge = one.point.config["fluid"]["merge"] if fidelity == "fluid" else 0.0
-        if one.fabric.reconfiguration is None:
-            batches.setdefault((fidelity, merge), []).append(index)
-        else:
-            ran[index] = _reconfigure(one, merge)
-            progress(len(ran), len(built))
-    for (fidelity, merge), batch in batches.items():
-        tell = partial(_tell, progress, len(ran), len(built))
-        worlds = [built[index].world for index in batch]
-        if fidelity == "bound":
-            found = bound.simulate(worlds, progress=tell)
-        else:
-            found = fluid.simulate(worlds, progress=tell, merge=merge)
-        ran |= {index: (built[index], timeline) for index, timeline in zip(batch, found, strict=True)}
-    return [ran[index] for index in range(len(built))]
-
-
-def _reconfigure(one: Built, merge: float) -> tuple[Built, Timeline]:
-    config = one.point.config
-    if config["fidelity"] != "fluid":
-        raise ValueError(
-            f"fidelity: must be fluid on {one.fabric.name}, whose circuits change, got {config['fidelity']}"
-        )
-    ran = reconfigure.simulate(one.world, one.fabric, seed=config["seed"], routing=config["routing"], merge=merge)
-    return replace(one, world=ran.world, fabric=ran.fabric), ran.timeline
-
-
-def _tell(progress: Callable[[int, int], None], earlier: int, total: int, done: int) -> None:
-    """Progress of one batch as progress of all."""
-    progress(earlier + done, total)
 
 
 def output(points: Sequence[Point], verb: str) -> Path | None:
@@ -145,11 +106,13 @@ def output(points: Sequence[Point], verb: str) -> Path | None:
 
 def outcome(one: Built, timeline: Timeline, failures: Failures | None) -> Outcome:
     """What was asked for, what that was built into, and what happened."""
+    world = timeline.world
+    assert world.fabric is not None  # it was placed on one
     return Outcome(
-        settings(one.point, one.world.name),
+        settings(one.point, world.name),
         one.job.traffic,
-        one.fabric,
-        one.world,
+        world.fabric,
+        world,
         timeline,
         *one.price,
         memory=one.job.memory,

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from topoflow.cli.builder import Builder, Built
-from topoflow.cli.stages import Stages
-from topoflow.engine.base import World
+from topoflow.cli.grid import fidelity_of
+from topoflow.engine.base import Run, World
 from topoflow.fabric.base import Fabric
 from topoflow.report.failures import Failures, Slowdowns
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
-Progress = Callable[[int, int], None]
 
-
-def fail_each(built: Sequence[Built], builder: Builder, stages: Stages) -> dict[str, Failures]:
+def fail_each(built: Sequence[Built], builder: Builder, run: Run) -> dict[str, Failures]:
     """What failures do to every world that asks for them, by its name."""
     asked = [one for one in built if one.point.config["fail"]["each"] is not None]
-    return {one.world.name: _fail(one, builder, stages.stage(f"{one.fabric.name} failing")) for one in asked}
+    return {one.world.name: _fail(one, builder, run) for one in asked}
 
 
-def _fail(one: Built, builder: Builder, progress: Progress) -> Failures:
-    config, fabric = one.point.config, one.fabric
-    settings = {"rings": config["fail"]["rings"], "merge": config["fluid"]["merge"], "progress": progress}
-    place = partial(_place, one, builder)
-    if config["fail"]["each"] == "fiber":
-        found = fail_fibers(one.job.traffic, fabric, place, **settings)
-        return _of_fibers(fabric, found)
-    found = fail_servers(one.job.traffic, builder.job(one.point, fewer=1).traffic, fabric, place, **settings)
+def _fail(one: Built, builder: Builder, run: Run) -> Failures:
+    fail, fabric, traffic = one.point.config["fail"], one.fabric, one.job.traffic
+    run.observer.stage(f"{fabric.name} failing")
+    place, how = partial(_place, one, builder), {"rings": fail["rings"], "run": run}
+    fidelity = fidelity_of(one.point)
+    if fail["each"] == "fiber":
+        return _of_fibers(fabric, fail_fibers(traffic, fabric, place, fidelity, **how))
+    found = fail_servers(traffic, builder.job(one.point, fewer=1).traffic, fabric, place, fidelity, **how)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
