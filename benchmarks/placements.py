@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from topoflow.cli.grid import build, grid
 from topoflow.cli.keys import check
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload
@@ -41,7 +41,7 @@ def job(fabric: str, degree: int) -> Job:
     (point,) = grid(keys, check, lambda done, total: None)
     workload = build(point, "workload").build()
     strategy = build(point, "strategy").place(workload, SERVERS)
-    demand = Demand(*lower(workload, strategy).demand())
+    demand = lower(workload, strategy).demand()
     return Job(workload, strategy, build(point, "fabric").build(SERVERS, demand))
 
 

@@ -1,4 +1,5 @@
-#include "backend.h"
+// The kernels of this backend. Plain pointers in, exceptions out.
 #include "bound/run.h"
-#include "bound/strategy_run.h"
-#include "fluid/piece.h"
+#include "circuits/piece.h"
+#include "fluid/run.h"
+#include "screen/run.h"

@@ -8,7 +8,7 @@
 // Programming, InPar 2012.
 #pragma once
 
-#include "../parallel.h"
+#include "parallel/team.h"
 
 namespace topoflow::cpu {
 typedef double Simd __attribute__((vector_size(16)));  // what every x86-64 and every 64-bit Arm has

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bound.h"
+#include "parallel/launch.h"
 
 namespace topoflow::BACKEND {
 

@@ -5,7 +5,7 @@
 // 1989); the order is kept by a skew heap (Sleator and Tarjan, Self-Adjusting Heaps, SIAM J. Computing 15(1), 1986).
 #pragma once
 
-#include "../parallel.h"
+#include "parallel/team.h"
 
 namespace topoflow::BACKEND {
 

@@ -4,7 +4,7 @@
 // (Demmel and Nguyen, Fast Reproducible Floating-Point Summation, ARITH 2013, sum into bins for the same reason).
 #pragma once
 
-#include "../parallel.h"
+#include "parallel/team.h"
 
 namespace topoflow::BACKEND {
 

@@ -3,7 +3,7 @@
 // Source: topoflow/engine/base.py states the model.
 #pragma once
 
-#include "../parallel.h"
+#include "parallel/team.h"
 
 namespace topoflow::BACKEND {
 

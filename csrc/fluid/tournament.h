@@ -5,7 +5,7 @@
 // team reads memory in order, and nothing depends on the order in which its threads set keys.
 #pragma once
 
-#include "../parallel.h"
+#include "parallel/team.h"
 
 namespace topoflow::BACKEND {
 

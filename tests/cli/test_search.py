@@ -141,7 +141,7 @@ def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_netw
         (["search.chains=0"], "search.chains: must be a whole number of at least 1, got 0"),
         (["search.chains=many"], "search.chains: must be a whole number, got 'many'"),
         (["search.objective=joy"], "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
-        (["fidelity=fluid"], "fidelity: no such key of topoflow search; topoflow compare has fidelity"),
+        (["rings=flows"], "rings: no such key of topoflow search; topoflow compare has rings"),
         (
             ["search.objective=time,cost"],
             "search.objective: must be one, as it chooses between searches, got time, cost",

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
-from topoflow.engine.base import World
+from topoflow.engine.base import Run, World
 from topoflow.engine.bound.reference import bound as twin
 from topoflow.engine.lowering.collectives import ALGORITHMS
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic
 
@@ -125,7 +124,7 @@ def collective(op: str, algorithm: str, servers: int = 8) -> World:
     group = tuple(range(servers))
     both = [Collective(op, size, group, (k,), root=root, algorithm=algorithm) for k, size in enumerate((1e6, 2e7))]
     traffic = Traffic("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
-    fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, Demand(*traffic.demand()))
+    fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, traffic.demand())
     return place(traffic, fabric, name=f"{op} {algorithm}")
 
 
@@ -182,14 +181,13 @@ def test_worlds_side_by_side_do_not_see_each_other(count):
     assert found.tolist() == alone
 
 
-def test_timelines_come_in_the_order_of_the_worlds():
+def test_timelines_come_in_the_order_of_the_worlds(watching):
     one, other = collective("all_reduce", "ring"), collective("all_to_all", "direct")
     mixed = [one, other, replace(one, name="slower", capacity=one.capacity / 2)]
-    told: list[int] = []
-    found = bound.simulate(mixed, progress=told.append, threads=2)
+    found = bound.Bound().simulate(mixed, Run(threads=2, observer=watching))
     assert [timeline.name for timeline in found] == [world.name for world in mixed]
     assert [timeline.makespan for timeline in found] == [bound.simulate([world])[0].makespan for world in mixed]
-    assert told == [2, 3]
+    assert watching.advances == [(2, 3), (3, 3)]
     assert bound.simulate([]) == []
 
 

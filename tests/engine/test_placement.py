@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering import collectives
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.ring import Ring
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Traffic, Transfer
 
@@ -42,7 +43,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
 
 def circle(servers: int) -> Fabric:
     """Server i has one link, to server i + 1."""
-    return Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(np.zeros((servers, servers)), {}))
+    return Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(servers))
 
 
 def planes(count: int) -> Fabric:

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring, ring_streams
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -35,7 +36,7 @@ RINGED = st.sampled_from(
 def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
     """Server i has one link, to server i + 1."""
     servers = len(bandwidth)
-    ring = Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(np.zeros((servers, servers)), {}))
+    ring = Ring(bandwidth=B, degree=1, latency=A).build(servers, Demand(servers))
     return replace(ring, bandwidth=np.array(bandwidth), latency=np.array(latency))
 
 
@@ -72,7 +73,7 @@ def test_alone_on_links_of_its_own_a_ring_takes_the_same_time_as_flows(
 def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n: int, rings: int, shuffle) -> None:
     op, algorithm = choice
     group = tuple(range(n))
-    fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(np.zeros((n, n)), {}))
+    fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(n))
     orders = tuple(tuple(shuffle.sample(group, n)) for _ in range(rings))
     fabric = replace(fabric, rings={group: orders})
     steps, flows = both(fabric, Collective(op, S, group, algorithm=algorithm))
@@ -109,7 +110,7 @@ def job() -> Callable[[int], tuple[Traffic, dict[str, Fabric]]]:
     def make(servers: int) -> tuple[Traffic, dict[str, Fabric]]:
         workload = Dlrm(Gpu("A100", {"float32": 19.5e12}, 1555e9, 300e9, 40e9)).build()
         traffic = lower(workload, Hybrid().place(workload, servers))
-        demand = Demand(*traffic.demand())
+        demand = traffic.demand()
         designs = {
             "ideal_switch": IdealSwitch(bandwidth=12.5e9, degree=4, latency=A),
             "fat_tree": FatTree(bandwidth=12.5e9, degree=4, latency=A, radix=None, oversubscription=1),

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.paths import Hops, union
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
@@ -19,7 +20,7 @@ from topoflow.report.rows import bandwidth_tax, flow_matrix
 from topoflow.traffic.base import Collective, Subflow, Traffic, Transfer
 
 B, A, S = 12.5e9, 1e-6, 1e6  # B/s and s of every link, bytes
-NONE = Demand(np.zeros((16, 16)), {})
+NONE = Demand(16)
 FABRICS = {
     "fat_tree": FatTree(B, 1, A).build(16, NONE),
     "leaf_spine": LeafSpine(B, 1, A, 4).build(16, NONE),
@@ -85,7 +86,7 @@ def test_servers_relay_as_much_by_spraying_as_by_hashing(name: str) -> None:
 
 
 def test_where_there_is_one_path_spraying_is_hashing() -> None:
-    star = LeafSpine(B, 1, A, 4).build(2, Demand(np.zeros((2, 2)), {}))
+    star = LeafSpine(B, 1, A, 4).build(2, Demand(2))
     one, other = (world(star, routing, Transfer(S, 0, 1)).graph for routing in ("ecmp", "spray"))
     assert other.path_weight is None
     assert np.array_equal(one.path_links, other.path_links)

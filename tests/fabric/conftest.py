@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from topoflow.fabric.base import Demand
+from topoflow.demand import Demand
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,6 @@ def demands() -> st.SearchStrategy[tuple[int, int, Demand]]:
         np.fill_diagonal(mp, 0)
         members = st.lists(st.integers(0, servers - 1), min_size=2, unique=True).map(tuple)
         groups = draw(st.dictionaries(members, st.floats(0, 1e10), max_size=4))
-        return servers, draw(st.integers(1, 9)), Demand(mp, groups)
+        return servers, draw(st.integers(1, 9)), Demand.from_matrix(mp, groups)
 
     return draws()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.fabric.base import Demand, Fabric, FabricDesign
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.ring import Ring
@@ -21,7 +22,7 @@ B = 12.5e9  # B/s: 100 Gb/s
 
 
 def build(design: FabricDesign, servers: int) -> Fabric:
-    return design.build(servers, Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1e9}))
+    return design.build(servers, Demand(servers, {tuple(range(servers)): 1e9}))
 
 
 def graph(fabric: Fabric) -> networkx.DiGraph:

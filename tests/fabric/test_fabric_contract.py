@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
@@ -34,7 +35,7 @@ def demand(servers: int) -> Demand:
     """All-reduce over all and over the first half, and an uneven all-to-all."""
     mp = np.add.outer(np.arange(servers), 2.0 * np.arange(servers)) * 1e6
     np.fill_diagonal(mp, 0)
-    return Demand(mp, {tuple(range(servers)): 1e9, tuple(range(servers // 2)): 1e8})
+    return Demand.from_matrix(mp, {tuple(range(servers)): 1e9, tuple(range(servers // 2)): 1e8})
 
 
 @pytest.fixture(scope="module")

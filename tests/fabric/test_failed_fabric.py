@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Disconnected, without
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -22,11 +23,11 @@ KINDS = ("all_reduce", "mp")
 def topoopt(degree: int = 3) -> Fabric:
     mp = np.random.default_rng(3).random((12, 12))
     np.fill_diagonal(mp, 0)
-    return TopoOpt(10.0, degree, 1e-6, degree).build(12, Demand(mp, {EVERYONE: 100.0}))
+    return TopoOpt(10.0, degree, 1e-6, degree).build(12, Demand.from_matrix(mp, {EVERYONE: 100.0}))
 
 
 def fat_tree() -> Fabric:
-    return FatTree(10.0, 2, 1e-6).build(12, Demand(np.zeros((12, 12)), {}))
+    return FatTree(10.0, 2, 1e-6).build(12, Demand(12))
 
 
 def ends(fabric: Fabric) -> list[tuple[str, str]]:
@@ -57,7 +58,7 @@ def test_every_route_leads_over_what_is_left_and_keeps_what_was_whole(fabric: Fa
 
 
 def test_parallel_circuits_go_on_when_one_fiber_fails() -> None:
-    fabric = TopoOpt(10.0, 4, 1e-6, 4).build(2, Demand(np.zeros((2, 2)), {(0, 1): 1.0}))
+    fabric = TopoOpt(10.0, 4, 1e-6, 4).build(2, Demand(2, {(0, 1): 1.0}))
     assert fabric.bandwidth.tolist() == [40.0, 40.0]
     assert without(fabric, fibers=[0]).bandwidth.tolist() == [30.0, 40.0]
     assert without(fabric, fibers=[0, 0, 1]).bandwidth.tolist() == [20.0, 30.0]
@@ -76,10 +77,10 @@ def test_a_ring_that_lost_a_hop_recovers_it_or_leaves_its_bytes_to_the_others() 
 
 
 def test_the_last_ring_of_a_group_is_recovered() -> None:
-    fabric = TopoOpt(10.0, 1, 1e-6, 1).build(12, Demand(np.zeros((12, 12)), {EVERYONE: 1.0}))
+    fabric = TopoOpt(10.0, 1, 1e-6, 1).build(12, Demand(12, {EVERYONE: 1.0}))
     with pytest.raises(Disconnected, match=r"topoopt: must stay connected, got no path from 'server 0' to 'server 1'"):
         without(fabric, links=[0])  # a single one-way ring
-    two = TopoOpt(10.0, 2, 1e-6, 2).build(12, Demand(np.zeros((12, 12)), {EVERYONE: 1.0}))
+    two = TopoOpt(10.0, 2, 1e-6, 2).build(12, Demand(12, {EVERYONE: 1.0}))
     links = [0, int(np.flatnonzero(two.source == 5)[-1])]
     assert without(two, links=links, rings="drop").rings[EVERYONE]
 
@@ -104,7 +105,7 @@ def test_nothing_that_failed_is_nothing_that_changed() -> None:
 
 
 def test_a_circle_of_cables_goes_the_other_way_round() -> None:
-    fabric = Ring(10.0, 2, 1e-6).build(6, Demand(np.zeros((6, 6)), {}))
+    fabric = Ring(10.0, 2, 1e-6).build(6, Demand(6))
     left = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
     assert [len(path) for path in left.route(0, 1, "mp")] == [5]
 
@@ -119,7 +120,7 @@ def test_a_circle_of_cables_goes_the_other_way_round() -> None:
     ],
 )
 def test_what_cannot_fail_is_an_error_with_its_law(failure: dict[str, object], law: str) -> None:
-    fabric = IdealSwitch(10.0, 2, 1e-6).build(12, Demand(np.zeros((12, 12)), {}))
+    fabric = IdealSwitch(10.0, 2, 1e-6).build(12, Demand(12))
     with pytest.raises(ValueError, match=law):
         without(fabric, **failure)
 
@@ -127,4 +128,4 @@ def test_what_cannot_fail_is_an_error_with_its_law(failure: dict[str, object], l
 def test_a_network_that_reconfigures_is_refused() -> None:
     design = OcsReconfig(10.0, 2, 0.0, 1.0, 0.1, forwarding=True, discount=0.5, paths=1)
     with pytest.raises(ValueError, match="ocs_reconfig: must keep its circuits to lose one"):
-        without(design.build(4, Demand(np.zeros((4, 4)), {})), links=[0])
+        without(design.build(4, Demand(4)), links=[0])

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.links import Links, read_links
 
 
@@ -30,7 +31,7 @@ def write(path: Path, content: object) -> str:
 
 
 def build(file: str, servers: int, hosts: Sequence[str | int] | None = None) -> Fabric:
-    return Links(file, hosts).build(servers, Demand(np.zeros((servers, servers)), {}))
+    return Links(file, hosts).build(servers, Demand(servers))
 
 
 def test_links_keep_their_order_and_hosts_become_the_servers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from topoflow.fabric.base import Demand
+from topoflow.demand import Demand
 from topoflow.fabric.topoopt.joining import join
 from topoflow.fabric.topoopt.matching import Matcher, maximum_weight_matching
 from topoflow.fabric.topoopt.port_shares import PortShares, add_rings, parts, share_ports
@@ -31,7 +31,7 @@ def pipeline(stages: int, size: int, buffer: float, moved: float) -> Demand:
     """Each stage all-reduces ``buffer``; each of its servers and its like in the next send each other ``moved``."""
     servers = stages * size
     mp = np.diag(np.full(servers - size, moved), size)
-    return Demand(mp + mp.T, {tuple(range(s, s + size)): buffer for s in range(0, servers, size)})
+    return Demand.from_matrix(mp + mp.T, {tuple(range(s, s + size)): buffer for s in range(0, servers, size)})
 
 
 @given(st.integers(2, 20), st.integers(1, 8), st.floats(0, 1e10), st.integers(0, 10**6), st.floats(0, 1))
@@ -89,7 +89,7 @@ def test_what_a_group_without_a_ring_sends_is_left_to_match() -> None:
     assert shares.groups == {(0, 1): 1, (2, 3): 1}
     assert shares.joins == [0, 1, 1, 0]
     assert shares.rest[1, 2] == shares.rest[2, 1] == 1e6  # 2 (k - 1) / k S of each member of two
-    assert find_topology(4, 2, Demand(np.zeros((4, 4)), groups)).pairs == ((1, 2),)
+    assert find_topology(4, 2, Demand(4, groups)).pairs == ((1, 2),)
 
 
 def test_the_last_port_is_a_ring() -> None:
@@ -117,7 +117,7 @@ def test_the_way_back_to_a_stage_is_as_short_as_the_way_there() -> None:
     """A ring over all servers would lead back through all other stages: 12 circuits and more of 16."""
     demand = pipeline(4, 4, 1e12, 1e6)
     graph = networkx.DiGraph(list(find_topology(16, 3, demand).circuits()))
-    for i, j in np.argwhere(demand.mp > 0).tolist():
+    for i, j in zip(demand.source.tolist(), demand.target.tolist(), strict=True):
         assert networkx.shortest_path_length(graph, i, j) <= 2 + 1 + 2  # two rings of four, +1 and +3, and the join
 
 

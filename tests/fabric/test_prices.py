@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from topoflow.fabric.base import Demand, Item
+from topoflow.demand import Demand
+from topoflow.fabric.base import Item
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.prices import Prices
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.units import gbps
 
-NOTHING = Demand(np.zeros((128, 128)), {})
+NOTHING = Demand(128)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,11 @@ from math import gcd, inf
 from operator import or_
 
 import networkx
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.fabric.base import Demand
+from topoflow.demand import Demand
 from topoflow.fabric.topoopt.coin_change import coin_change
 from topoflow.fabric.topoopt.select_permutations import select_permutations
 from topoflow.fabric.topoopt.topology_finder import find_topology
@@ -48,7 +47,7 @@ def test_of_large_groups_only_prime_strides_and_one_remain() -> None:
     assert totient_perms(25, primes_above=24) == (1, 2, 3, 7, 11, 13, 17, 19, 23)
     assert totient_perms(25, primes_above=25) == totient_perms(25)
     assert select_permutations(16, 8, primes_above=15) == (1, 3, 5, 11, 13, 7, 1, 3)  # six, then from the first
-    demand = Demand(np.zeros((25, 25)), {tuple(range(25)): 1.0})
+    demand = Demand(25, {tuple(range(25)): 1.0})
     large = find_topology(25, 4, demand, primes_above=24)
     assert large.strides[tuple(range(25))] == (1, 2, 3, 7)  # ratio 2.24: near 2.24, 4.47 (3 or 7: 3), 6.7
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import networkx
 import numpy as np
 import pytest
@@ -9,15 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from topoflow.fabric.base import Demand
+from topoflow.demand import Demand
 from topoflow.fabric.topoopt.matching import Matcher, maximum_weight_matching
 from topoflow.fabric.topoopt.topology_finder import find_topology
 
 Demands = st.SearchStrategy[tuple[int, int, Demand]]
-
-
-def no_mp(servers: int) -> NDArray[np.float64]:
-    return np.zeros((servers, servers))
 
 
 def uniform_mp(servers: int, total: float) -> NDArray[np.float64]:
@@ -29,13 +27,13 @@ def uniform_mp(servers: int, total: float) -> NDArray[np.float64]:
 
 def test_degrees_are_split_by_bytes_on_the_wire() -> None:
     # ring all-reduce of 1 GB among 16 sends 2 * 15 * 1 GB = 30 GB; MP 10 GB; ceil(4 * 30 / 40) = 3 rings, 1 matching
-    topology = find_topology(16, 4, Demand(uniform_mp(16, 10e9), {tuple(range(16)): 1e9}))
+    topology = find_topology(16, 4, Demand.from_matrix(uniform_mp(16, 10e9), {tuple(range(16)): 1e9}))
     assert topology.strides == {tuple(range(16)): (1, 3, 7)}
     assert len(topology.pairs) == 8
 
 
 def test_at_least_one_degree_is_a_ring() -> None:
-    topology = find_topology(16, 4, Demand(uniform_mp(16, 10e9), {}))
+    topology = find_topology(16, 4, Demand.from_matrix(uniform_mp(16, 10e9), {}))
     assert topology.strides == {tuple(range(16)): (1,)}
     assert len(topology.pairs) == 3 * 8
 
@@ -43,7 +41,7 @@ def test_at_least_one_degree_is_a_ring() -> None:
 def test_groups_that_share_no_server_do_not_share_degrees_either() -> None:
     # two halves of 8; one degree is the ring over all that joins them, the other three are rings of both halves
     halves = {tuple(range(8)): 1e9, tuple(range(8, 16)): 1e9}
-    topology = find_topology(16, 4, Demand(no_mp(16), halves))
+    topology = find_topology(16, 4, Demand(16, halves))
     assert {group: len(strides) for group, strides in topology.strides.items()} == {
         tuple(range(8)): 3,
         tuple(range(8, 16)): 3,
@@ -68,9 +66,9 @@ def test_no_server_has_more_circuits_than_ports_and_everyone_is_reached(
 
 
 def test_without_any_demand_all_circuits_are_rings_over_everyone() -> None:
-    nothing = find_topology(16, 3, Demand(no_mp(16), {}))
+    nothing = find_topology(16, 3, Demand(16))
     assert nothing.strides == {tuple(range(16)): (1, 3, 7)}
-    assert find_topology(16, 3, Demand(no_mp(16), {(0, 1): 0.0, (5,): 1e9})) == nothing  # nothing to send either
+    assert find_topology(16, 3, Demand(16, {(0, 1): 0.0, (5,): 1e9})) == nothing  # nothing to send either
 
 
 @settings(max_examples=50)
@@ -102,18 +100,26 @@ def test_matched_pairs_count_half_the_next_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("demand", "law"),
+    ("make", "law"),
     [
-        (Demand(no_mp(3), {}), r"demand\.mp: expected \[4, 4\], got \[3, 3\]"),
-        (Demand(np.full((4, 4), -1.0), {}), r"demand\.mp: must not be negative, got -1\.0"),
-        (Demand(no_mp(4), {(0, 4): 1.0}), r"demand\.all_reduce: a group must name servers of 0\.\.3 once, got 0, 4"),
+        (lambda: Demand(3), r"demand\.servers: must be the 4 of the network, got 3"),
+        (lambda: Demand.from_matrix(np.full((4, 4), -1.0), {}), r"demand\.bytes: must not be negative, got -1\.0"),
+        (lambda: Demand.from_pairs(4, [0], [4], [1.0], {}), r"demand\.target: must be servers of 0\.\.3, got 4"),
         (
-            Demand(no_mp(4), {(0, 1, 0): 1.0}),
+            lambda: Demand.from_matrix(np.zeros((4, 3)), {}),
+            r"demand\.bytes: expected \[servers, servers\], got \[4, 3\]",
+        ),
+        (
+            lambda: Demand(4, {(0, 4): 1.0}),
+            r"demand\.all_reduce: a group must name servers of 0\.\.3 once, got 0, 4",
+        ),
+        (
+            lambda: Demand(4, {(0, 1, 0): 1.0}),
             r"demand\.all_reduce: a group must name servers of 0\.\.3 once, got 0, 1, 0",
         ),
-        (Demand(no_mp(4), {(0, 1): -1.0}), r"demand\.all_reduce of 2 servers: must not be negative, got -1\.0"),
+        (lambda: Demand(4, {(0, 1): -1.0}), r"demand\.all_reduce of 2 servers: must not be negative, got -1\.0"),
     ],
 )
-def test_a_demand_that_is_not_one_of_the_servers_is_an_error_with_its_law(demand: Demand, law: str) -> None:
+def test_a_demand_that_is_not_one_of_the_servers_is_an_error_with_its_law(make: Callable[[], Demand], law: str) -> None:
     with pytest.raises(ValueError, match=law):
-        find_topology(4, 2, demand)
+        find_topology(4, 2, make())

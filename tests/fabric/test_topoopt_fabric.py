@@ -10,19 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.k_shortest import KShortestPaths
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt import TopoOpt
 
 B = 12.5e9  # B/s: 100 Gb/s
 Demands = st.SearchStrategy[tuple[int, int, Demand]]
-
-
-def no_mp(servers: int) -> NDArray[np.float64]:
-    return np.zeros((servers, servers))
 
 
 def build(servers: int, degree: int, demand: Demand, paths: int = 4, **options: Any) -> Fabric:
@@ -33,7 +29,7 @@ def build(servers: int, degree: int, demand: Demand, paths: int = 4, **options: 
 @pytest.mark.parametrize("degree", [1, 3, 4, 8])
 def test_data_parallel_traffic_gets_all_circuits_as_rings(servers: int, degree: int) -> None:
     group = tuple(range(servers))
-    fabric = build(servers, degree, Demand(no_mp(servers), {group: 1e9}))
+    fabric = build(servers, degree, Demand(servers, {group: 1e9}))
     assert len(fabric.rings[group]) == degree
     # however many of the rings coincide, every server sends on all interfaces
     assert np.bincount(fabric.source, weights=fabric.bandwidth).tolist() == [degree * B] * servers
@@ -63,14 +59,14 @@ def test_mp_takes_at_most_so_many_paths_and_only_shortest_ones(data: st.DataObje
 
 
 def test_all_reduce_between_strangers_of_a_ring_pays_with_its_strides() -> None:
-    fabric = build(16, 3, Demand(no_mp(16), {tuple(range(16)): 1e9}))
+    fabric = build(16, 3, Demand(16, {tuple(range(16)): 1e9}))
     (path,) = fabric.route(4, 2, "all_reduce")  # distance 14 = 7 + 7
     assert fabric.target[list(path)].tolist() == [11, 2]
 
 
 def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
     # Appendix G: 128 * d NICs and transceivers, 128 * 2 * d patch panel ports; C: a 1x2 switch at each interface
-    bill = {item.component: item.count for item in build(128, 4, Demand(no_mp(128), {tuple(range(128)): 1.0})).bill}
+    bill = {item.component: item.count for item in build(128, 4, Demand(128, {tuple(range(128)): 1.0})).bill}
     assert bill == {
         "nic_port": 512,
         "transceiver": 512,
@@ -78,7 +74,7 @@ def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
         "optical_switch_1x2": 512,
         "patch_panel_port": 1024,
     }
-    switched = build(128, 4, Demand(no_mp(128), {tuple(range(128)): 1.0}), optics="ocs").bill
+    switched = build(128, 4, Demand(128, {tuple(range(128)): 1.0}), optics="ocs").bill
     assert {item.component: item.count for item in switched} == {
         "nic_port": 512,
         "transceiver": 512,
@@ -124,7 +120,7 @@ def test_the_k_shortest_paths_are_as_long_as_yen_s(demands: Demands, data: st.Da
 
 def test_where_there_are_few_strides_rings_are_laid_twice() -> None:
     # 6 servers have +1 and +5 only: 4 interfaces are two circuits each way round
-    fabric = build(6, 4, Demand(no_mp(6), {tuple(range(6)): 1e9}))
+    fabric = build(6, 4, Demand(6, {tuple(range(6)): 1e9}))
     assert fabric.links == 12
     assert fabric.bandwidth.tolist() == [2 * B] * 12
 
@@ -133,10 +129,10 @@ def test_where_there_are_few_strides_rings_are_laid_twice() -> None:
 def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) -> None:
     law = rf"topoopt\.servers: must be at most the {ports} ports of an optical switch \({optics}: topoopt\.ports\), got"
     with pytest.raises(ValueError, match=law):
-        build(ports + 1, 4, Demand(no_mp(ports + 1), {}), optics=optics)
-    assert build(4, 2, Demand(no_mp(4), {}), ports=4).servers == 4
+        build(ports + 1, 4, Demand(ports + 1), optics=optics)
+    assert build(4, 2, Demand(4), ports=4).servers == 4
     with pytest.raises(ValueError, match=r"topoopt\.servers: must be at most the 4 ports"):
-        build(5, 2, Demand(no_mp(5), {}), ports=4)
+        build(5, 2, Demand(5), ports=4)
 
 
 @pytest.mark.parametrize(

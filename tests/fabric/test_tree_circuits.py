@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.double_binary_tree import NO_PARENT, PORTS, double_binary_tree, tree_edges
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.fabric.topoopt.topology_finder import find_topology
@@ -26,7 +27,7 @@ Demands = st.SearchStrategy[tuple[int, int, Demand]]
 
 
 def everyone(servers: int, buffer: float = 1e9) -> Demand:
-    return Demand(np.zeros((servers, servers)), {tuple(range(servers)): buffer})
+    return Demand(servers, {tuple(range(servers)): buffer})
 
 
 def build(servers: int, degree: int, demand: Demand) -> Fabric:
@@ -90,7 +91,7 @@ def test_what_cannot_move_keeps_its_degrees() -> None:
     # 30 GB on the wire of trees, 10 GB of MP: ceil(8 * 30 / 40) = 6 degrees are one pair of trees, 2 are matchings
     mp = np.zeros((16, 16))
     mp[np.arange(16), (np.arange(16) + 8) % 16] = 10e9 / 16
-    topology = find_topology(16, 8, Demand(mp, {tuple(range(16)): 1e9}), collective=TREES)
+    topology = find_topology(16, 8, Demand.from_matrix(mp, {tuple(range(16)): 1e9}), collective=TREES)
     assert topology.tree_strides == {tuple(range(16)): (1,)}
     circuits = topology.circuits()
     assert all(circuits[i, (i + 8) % 16] >= 2 for i in range(16))

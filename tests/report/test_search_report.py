@@ -15,7 +15,7 @@ from rich.console import Console
 
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.report.draw.history import History
@@ -41,7 +41,9 @@ def job(table: float, dense: float) -> Traffic:
 
 def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
     world = place(traffic, fabric, name="world")
-    return State(strategy, fabric, simulate(world), flow_matrix(world.graph, fabric), frozenset(traffic.demand()[1]))
+    return State(
+        strategy, fabric, simulate(world), flow_matrix(world.graph, fabric), frozenset(traffic.demand().all_reduce)
+    )
 
 
 def strategy(**placement: tuple[int, ...]) -> Strategy:
@@ -49,7 +51,7 @@ def strategy(**placement: tuple[int, ...]) -> Strategy:
 
 
 def topoopt(traffic: Traffic) -> Fabric:
-    return TopoOpt(**SETTINGS, paths=4).build(SERVERS, Demand(*traffic.demand()))
+    return TopoOpt(**SETTINGS, paths=4).build(SERVERS, traffic.demand())
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def found(make_history: Callable[..., History]) -> SearchReport:
 def switched(found: SearchReport) -> SearchReport:
     """The same job behind a switch, whose circuits nobody chooses, of a search that proposed nothing."""
     traffic = job(3e5, 4e6)
-    fabric = IdealSwitch(**SETTINGS).build(SERVERS, Demand(*traffic.demand()))
+    fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
     only = state(traffic, fabric, found.after.strategy)
     nothing = History(*(np.zeros(0) for _ in range(6)), start=only.time)
     return replace(found, before=only, after=only, circuits=(), cost=None, power=None, history=nothing)

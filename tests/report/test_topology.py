@@ -9,7 +9,8 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.double_binary_tree import tree_edges
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
@@ -28,9 +29,8 @@ SETTINGS = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6}
 
 def demand(servers: int, mp: float = 1.0) -> Demand:
     """An all-reduce among all, and ``mp`` bytes from server 0 to every other."""
-    to_others = np.zeros((servers, servers))
-    to_others[0, 1:] = mp
-    return Demand(to_others, {tuple(range(servers)): 1.0})
+    others = range(1, servers)
+    return Demand.from_pairs(servers, [0] * len(others), others, [mp] * len(others), {tuple(range(servers)): 1.0})
 
 
 def topoopt(servers: int, mp: float = 1.0, collective: str = "ring") -> Fabric:

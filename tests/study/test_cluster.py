@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.study.cluster import dedicated, mean_and_tail, repeated, shared, side_by_side
@@ -29,7 +30,7 @@ def sender(name: str, source: int, target: int, bytes_: float, seconds: float) -
 
 
 def switch(bandwidth: float = 100.0) -> Fabric:
-    return IdealSwitch(bandwidth, 1, 0.0).build(4, Demand(np.zeros((4, 4)), {}))
+    return IdealSwitch(bandwidth, 1, 0.0).build(4, Demand(4))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def jobs(configured: Callable[..., Any]) -> list[Traffic]:
 
 
 def tree(oversubscription: int = 1, bandwidth: float = 1e9) -> Fabric:
-    return FatTree(bandwidth, 1, 1e-6, None, oversubscription).build(16, Demand(np.zeros((16, 16)), {}))
+    return FatTree(bandwidth, 1, 1e-6, None, oversubscription).build(16, Demand(16))
 
 
 def test_iterations_follow_each_other() -> None:
@@ -78,14 +79,14 @@ def test_a_job_that_others_make_faster_goes_on_to_the_end_too() -> None:
     # 100/3 B/s for the way there, so 200/3 B/s for the way to 1: 100 B take 1.5 s, and all is done after 3 s.
     helped = Traffic("helped", 5, (Transfer(100, 0, 1), Transfer(100, 0, 2), Compute(1.5, 1, (0,))))
     others = Traffic("others", 5, (Transfer(1e4, 3, 2), Transfer(1e4, 4, 2)))  # 200 s alone
-    fabric = IdealSwitch(100.0, 1, 0.0).build(5, Demand(np.zeros((5, 5)), {}))
+    fabric = IdealSwitch(100.0, 1, 0.0).build(5, Demand(5))
     times, _ = shared([helped, others], fabric, placed, rounds=3.001)
     np.testing.assert_allclose(times, 3)
     assert len(times) == 200
 
 
 def test_jobs_that_share_no_link_do_not_see_each_other(jobs: list[Traffic]) -> None:
-    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(np.zeros((16, 16)), {}))
+    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
     alone = [float(times[0]) for times in dedicated([(job, ideal) for job in jobs], placed)]
     for times, lone in zip(shared(jobs, ideal, placed, rounds=3), alone, strict=True):
         assert len(times) >= 2
@@ -100,7 +101,7 @@ def test_jobs_that_share_links_are_slower_where_the_tree_is_thin(jobs: list[Traf
 
 
 def test_later_starts_shift_a_job(jobs: list[Traffic]) -> None:
-    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(np.zeros((16, 16)), {}))
+    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
     for early, late in zip(
         shared(jobs, ideal, placed, rounds=2),
         shared(jobs, ideal, placed, rounds=2, starts=[0.0, 0.01, 0.02]),
@@ -110,7 +111,7 @@ def test_later_starts_shift_a_job(jobs: list[Traffic]) -> None:
 
 
 def test_graphs_side_by_side_run_as_they_do_alone(jobs: list[Traffic]) -> None:
-    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(np.zeros((16, 16)), {}))
+    ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
     worlds = [placed(job, ideal) for job in jobs]
     graph = side_by_side([world.graph for world in worlds])
     together = fluid.simulate([World("together", graph, ideal.bandwidth, ideal.latency)])[0]

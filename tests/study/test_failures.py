@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.engine.base import World
+from topoflow.engine.base import Run, World
 from topoflow.engine.fluid import simulate
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import without
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.topoopt import TopoOpt
@@ -29,7 +29,7 @@ def all_reduce(servers: int) -> Traffic:
 
 
 def on_topoopt(traffic: Traffic, degree: int) -> Fabric:
-    return TopoOpt(10.0, degree, 0.0, degree).build(traffic.servers, Demand(*traffic.demand()))
+    return TopoOpt(10.0, degree, 0.0, degree).build(traffic.servers, traffic.demand())
 
 
 def test_a_dropped_ring_leaves_its_bytes_to_the_other() -> None:
@@ -63,22 +63,22 @@ def test_of_two_ways_to_go_on_the_faster_counts() -> None:
 def test_a_link_that_keeps_a_fiber_keeps_its_paths(fabric: FatTree | TopoOpt) -> None:
     """Such worlds are not placed anew; they are the same as if they were."""
     job = all_reduce(4)
-    network = fabric.build(4, Demand(*job.demand()))
+    network = fabric.build(4, job.demand())
     assert (network.bandwidth > network.interface_bandwidth).any()
     anew = [simulate([placed(job, without(network, fibers=[link]))])[0].makespan for link in range(network.links)]
     np.testing.assert_array_equal(fail_fibers(job, network, placed, rings="recover").failed, anew)
 
 
-def test_who_waits_is_told_how_many_failures_are_done() -> None:
-    job, told = all_reduce(5), list[tuple[int, int]]()
+def test_an_observer_sees_how_many_failures_are_done(watching: Any) -> None:
+    job = all_reduce(5)
     network = on_topoopt(job, 4)
-    fail_fibers(job, network, placed, progress=lambda *at: told.append(at))
-    assert told == [(16, network.links), (network.links, network.links)]
+    fail_fibers(job, network, placed, run=Run(observer=watching))
+    assert watching.advances == [(16, network.links), (network.links, network.links)]
 
 
 def test_a_server_without_a_way_has_an_endless_iteration() -> None:
     traffic = Traffic("one flow", 4, (Transfer(10.0, 0, 1),))
-    fabric = FatTree(10.0, 1, 0.0).build(4, Demand(*traffic.demand()))
+    fabric = FatTree(10.0, 1, 0.0).build(4, traffic.demand())
     at_server = int(np.flatnonzero(fabric.source == 2)[0])
     found = fail_fibers(traffic, fabric, placed, links=[at_server])
     assert found.failed.tolist() == [np.inf]
@@ -95,7 +95,7 @@ def dlrm(configured: Callable[..., Any]) -> tuple[Traffic, Traffic]:
 
 def test_a_dlrm_on_topoopt_survives_any_fiber_and_any_server(dlrm: tuple[Traffic, Traffic]) -> None:
     traffic, smaller = dlrm
-    fabric = TopoOpt(1.25e9, 4, 1e-6, 4).build(8, Demand(*traffic.demand()))
+    fabric = TopoOpt(1.25e9, 4, 1e-6, 4).build(8, traffic.demand())
     for rings in ("recover", "drop"):
         fibers = fail_fibers(traffic, fabric, placed, rings=rings)
         assert np.isfinite(fibers.failed).all()

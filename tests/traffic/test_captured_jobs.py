@@ -13,7 +13,6 @@ from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.load import load
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic import base
@@ -57,7 +56,7 @@ def sums(job: base.Traffic) -> dict[str, float]:
 
 
 def seconds_on_ideal_network(job: base.Traffic) -> float:
-    demand = Demand(*job.demand())
+    demand = job.demand()
     fabric = IdealSwitch(bandwidth=1e30, degree=1, latency=0.0).build(job.servers, demand)
     return simulate(place(job, fabric, name="ideal")).makespan
 

@@ -8,7 +8,6 @@ from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.load import load
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic.captured_iteration import representative
@@ -38,7 +37,7 @@ def replayed(trace: Trace, bandwidth: float) -> float:
     """Iteration time of a trace on an ideal switch, s."""
     workload = Workload(trace.name, (), 1, GPU, 1, trace=trace)
     traffic = lower(workload, AsCaptured().place(workload, None))
-    fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, Demand(*traffic.demand()))
+    fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, traffic.demand())
     return simulate(place(traffic, fabric, name="replay")).makespan
 
 

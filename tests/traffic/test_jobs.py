@@ -54,11 +54,10 @@ def test_a_job_does_the_same_on_other_servers() -> None:
     assert [task.server for task in moved.tasks if isinstance(task, Compute)] == [6, None]
     assert [(task.source, task.target) for task in moved.tasks if isinstance(task, Transfer)] == [(4, 6)]
     assert [task.group for task in moved.tasks if isinstance(task, Collective)] == [(6, 4), (9, 6)]
-    mp, groups = traffic.demand()
-    mp_moved, groups_moved = moved.demand()
-    assert np.array_equal(mp_moved[np.ix_((4, 9, 6), (4, 9, 6))], mp)
-    assert mp_moved.sum() == mp.sum()
-    assert groups_moved == groups == {}
+    before, after = traffic.demand(), moved.demand()
+    assert np.array_equal(after.matrix()[np.ix_((4, 9, 6), (4, 9, 6))], before.matrix())
+    assert after.bytes.sum() == before.bytes.sum()
+    assert after.all_reduce == before.all_reduce == {}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from topoflow.engine import fluid
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.space import parallel_choices
@@ -38,7 +37,7 @@ def makespan(
 ) -> float:
     """By fluid, on an ideal switch."""
     traffic = lower(workload, rule.place(workload, servers))
-    fabric = IdealSwitch(bandwidth, 1, latency).build(servers, Demand(*traffic.demand()))
+    fabric = IdealSwitch(bandwidth, 1, latency).build(servers, traffic.demand())
     world = place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")
     return fluid.simulate([world])[0].makespan
 

@@ -79,25 +79,25 @@ def test_figure_1_has_its_rows_and_columns() -> None:
     # TopoOpt 2.1 and appendix D: four tables of 512 columns, double precision, 8192 samples per server, so that
     # 8192 * 512 * 8 B = 32 MiB of each table go to each server, and come back
     workload = Dlrm(A100, batch_per_gpu=2048, dtype="float64", tables=4, dimension=512).build()
-    mp, _ = lower(workload, FIGURE_1.place(workload, 16)).demand()
+    demand = lower(workload, FIGURE_1.place(workload, 16)).demand()
     holders = [0, 3, 8, 13]
     expected = np.zeros((16, 16))
     expected[holders, :] += 32 * 2**20  # activations: one to many
     expected[:, holders] += 32 * 2**20  # gradients: many to one
     np.fill_diagonal(expected, 0)
-    np.testing.assert_array_equal(mp, expected)
+    np.testing.assert_array_equal(demand.matrix(), expected)
 
 
 def test_appendix_d_all_reduces_its_tables_in_data_parallel() -> None:
     # "20 GB embedding tables with double-precision [...] each server would need to send and receive 37.5 GB":
     # 4 tables * 1,220,703 rows * 512 * 8 B = 20 GB; a ring sends 2 * 15 / 16 of it
     workload = Dlrm(A100, dtype="float64", tables=4, rows=1_220_703, dimension=512).build()
-    _, groups = lower(workload, DataParallel().place(workload, 16)).demand()
+    groups = lower(workload, DataParallel().place(workload, 16)).demand().all_reduce
     dense = sum(layer.parameters for layer in workload.layers if layer.kind != "table") * 8
     tables = groups[tuple(range(16))] - dense
     assert 2 * 15 / 16 * tables == pytest.approx(37.5e9, rel=1e-6)
     # with the tables on one server each, nothing of them is left to reduce
-    _, groups = lower(workload, FIGURE_1.place(workload, 16)).demand()
+    groups = lower(workload, FIGURE_1.place(workload, 16)).demand().all_reduce
     assert groups == {tuple(range(16)): dense}
 
 
@@ -108,8 +108,8 @@ def test_two_copies_of_a_table_halve_its_transfers_and_reduce_it_in_a_pair() -> 
     parcel = 512 * 128 * 4  # B: samples of a server * dimension * element
     assert transferred(one, "activations") == 7 * parcel
     assert transferred(two, "activations") == 6 * parcel
-    assert two.demand()[1][2, 5] == 10**7 * 128 * 4
-    assert (2, 5) not in one.demand()[1]
+    assert two.demand().all_reduce[2, 5] == 10**7 * 128 * 4
+    assert (2, 5) not in one.demand().all_reduce
 
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.name)
@@ -130,8 +130,8 @@ def test_one_server_reduces_among_its_gpus_and_one_gpu_not_at_all(
 def test_the_demand_between_servers_counts_what_their_members_exchange(op: str, times: int) -> None:
     # 3 servers of 2 members: in an all-to-all each hands S/6 to the 2 of another server, 2 * 2 * S/6 = 2 S/3; of a
     # gathered buffer a server holds S/3, which another server needs once
-    mp, _ = Traffic("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
-    np.testing.assert_array_equal(mp, times * 10.0 * (1 - np.eye(3)))
+    demand = Traffic("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
+    np.testing.assert_array_equal(demand.matrix(), times * 10.0 * (1 - np.eye(3)))
 
 
 def test_a_collective_knows_its_server_mates() -> None:

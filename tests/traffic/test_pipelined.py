@@ -11,7 +11,6 @@ import pytest
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
@@ -33,7 +32,7 @@ COSTS_NOTHING = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
     given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
-    fabric = IdealSwitch(**given).build(traffic.servers, Demand(*traffic.demand()))
+    fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
     return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
@@ -118,13 +117,13 @@ def test_a_tied_matrix_is_added_up_between_the_first_and_the_last_stage() -> Non
 def test_what_is_inside_a_server_does_not_enter_the_network() -> None:
     workload = Transformer(A100).build()
     rule = Parallel(tensor=2, context=2, pipeline=2, microbatches=12)
-    mp, groups = lower(workload, rule.place(workload, 8)).demand()
+    demand = lower(workload, rule.place(workload, 8)).demand()
     # 12 * 4 * 2 samples of 1024 * 768 elements of 2 bytes there and back, for each replica: one per server
     stream = 96 * 1024 * 768 * 2
     expected = np.zeros((8, 8))
     expected[[0, 1, 2, 3], [4, 5, 6, 7]] = expected[[4, 5, 6, 7], [0, 1, 2, 3]] = stream
-    np.testing.assert_allclose(mp, expected)
-    assert set(groups) == {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}
+    np.testing.assert_allclose(demand.matrix(), expected)
+    assert set(demand.all_reduce) == {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7)}
 
 
 JOBS = [Transformer(A100).build(), Bert(A100).build(), Moe(A100, layers=4).build()]
@@ -139,7 +138,7 @@ def test_degrees_of_one_are_data_parallel(workload: Workload) -> None:
     ours, theirs = lower(workload, cut), lower(workload, plain)
     buckets = [[task.bytes for task in one.tasks if isinstance(task, Collective)] for one in (ours, theirs)]
     assert buckets[0] == buckets[1]
-    assert ours.demand()[1] == theirs.demand()[1]
+    assert ours.demand().all_reduce == theirs.demand().all_reduce
     for switch in ({}, COSTS_NOTHING):
         assert simulate(ours, **switch).makespan == pytest.approx(simulate(theirs, **switch).makespan)
 

@@ -11,7 +11,6 @@ import pytest
 
 from topoflow.engine import fluid
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
@@ -54,7 +53,7 @@ def test_an_iteration_takes_less_than_measured_but_more_than_half(
     assert workload.parameters / 1e9 == pytest.approx(billions, rel=0.005)
     strategy = Parallel(tensor=8, pipeline=stages).place(workload, stages)
     traffic = lower(workload, strategy)
-    fabric = IdealSwitch(bandwidth=25e9, degree=8, latency=1e-6).build(stages, Demand(*traffic.demand()))
+    fabric = IdealSwitch(bandwidth=25e9, degree=8, latency=1e-6).build(stages, traffic.demand())
     world = place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")
     assert seconds / 2 < fluid.simulate([world])[0].makespan < seconds
     assert bytes_per_gpu(workload, strategy).max() < workload.gpu.memory

@@ -8,7 +8,6 @@ import pytest
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.grid import Grid
 from topoflow.traffic.base import Collective, Traffic
@@ -23,7 +22,7 @@ def timeline(op: str, grid: Grid, axes: tuple[str, ...], *, all_reduce: str = "h
     tasks = Tasks(LOCAL)
     tasks.collective(op, S, grid.groups(0, axes), dict.fromkeys(range(servers), ()), op)
     traffic = Traffic("one", servers, tuple(tasks.listed), LOCAL)
-    fabric = IdealSwitch(bandwidth=B, degree=1, latency=0.0).build(servers, Demand(*traffic.demand()))
+    fabric = IdealSwitch(bandwidth=B, degree=1, latency=0.0).build(servers, traffic.demand())
     return fluid.simulate([place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")])[0]
 
 

@@ -14,7 +14,7 @@ from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.observer import Observer
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.memory import memory_per_gpu
 from topoflow.study.failures import ways_on
@@ -98,7 +98,7 @@ class Builder:
             fabric: Fabric = self._once(
                 point,
                 ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.strategy.servers, Demand(*job.traffic.demand())),
+                lambda point: build(point, "fabric").build(job.strategy.servers, job.traffic.demand()),
             )
         return fabric
 

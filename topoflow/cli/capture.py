@@ -8,39 +8,9 @@ from pathlib import Path
 
 from topoflow.capture import jsonl
 from topoflow.capture.base import Trace
-from topoflow.capture.load import known_formats, load
+from topoflow.capture.load import load
 from topoflow.cli.os_errors import named
 from topoflow.units import human
-
-EPILOG = """example (examples/ is in the repository):
-  topoflow capture import examples/ddp_4_ranks.jsonl.gz --out runs/trace.jsonl.gz
-  topoflow inspect runs/trace.jsonl.gz
-
-Give the files of all ranks, or their folders. Where a profile has no sizes, give the PyTorch execution traces of
-the same steps as well: they are matched rank by rank. To record a job instead of importing a profile of it:
-  torchrun --nproc-per-node 4 -m topoflow.capture run --out DIR train.py
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """``topoflow capture import FILE... --out TRACE``."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = subparsers.add_parser(
-        "capture", help="import the traces of a real job", epilog=EPILOG, formatter_class=layout
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    importer = actions.add_parser(
-        "import",
-        help="read the profiles of a job's ranks into one trace",
-        description=f"Read traces of a job into one file, checking that ranks agree: {', '.join(known_formats())}.",
-        epilog=EPILOG,
-        formatter_class=layout,
-    )
-    importer.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
-    importer.add_argument(
-        "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
-    )
-    importer.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:

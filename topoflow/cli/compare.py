@@ -6,46 +6,19 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 
 from topoflow.cli.builder import Builder, Built
 from topoflow.cli.failures import fail_each
 from topoflow.cli.grid import Point, fidelity_of, grid, run_of
 from topoflow.cli.keys import check
-from topoflow.cli.output import Output
+from topoflow.cli.output import Output, output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.base import Run, Timeline
 from topoflow.engine.simulation import simulate_each
 from topoflow.report.base import Outcome, Report, Settings
 from topoflow.report.failures import Failures
-from topoflow.report.files import check_folder
 from topoflow.report.terminal import show
-from topoflow.report.write import STEPS, write
 from topoflow.units import us
-
-EPILOG = """\
-A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
-
-  topoflow compare
-  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
-  topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
-  topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
-  topoflow compare fabric=fat_tree,topoopt fail.each=fiber
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "compare",
-        help="which network runs a job how fast, and at what price",
-        description="Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
-        "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -64,6 +37,8 @@ def run(arguments: argparse.Namespace) -> None:
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
+            from topoflow.report.write import STEPS, write  # pictures and tables: a second to import
+
             terminal.stage("drawing")
             write(report, out, lambda done: terminal.advance(done, STEPS))
     console = Output()
@@ -85,23 +60,7 @@ def simulate(built: Sequence[Built], run: Run) -> list[tuple[Built, Timeline]]:
     """
     worlds = [(one, world) for one in built for world in (one.world, *(world for _, world in one.ways))]
     timelines = iter(simulate_each([(world, fidelity_of(one.point)) for one, world in worlds], run))
-    return [
-        (one, min(islice(timelines, 1 + len(one.ways)), key=lambda timeline: timeline.makespan)) for one in built
-    ]
-
-
-def output(points: Sequence[Point], verb: str) -> Path | None:
-    """The one folder for ``verb`` to write to. Raises ``ValueError`` when there are several or it cannot be one."""
-    outs = {str(point.config["out"]): point.config["out"] for point in points}
-    if len(outs) > 1:
-        raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
-    ((name, out),) = outs.items()
-    if out is None:
-        return None
-    if not name or isinstance(out, list | dict):
-        raise ValueError(f"out: must be the name of a folder, got {out!r}")
-    check_folder(Path(name), verb)
-    return Path(name)
+    return [(one, min(islice(timelines, 1 + len(one.ways)), key=lambda timeline: timeline.makespan)) for one in built]
 
 
 def outcome(one: Built, timeline: Timeline, failures: Failures | None) -> Outcome:

@@ -13,14 +13,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from importlib import resources
-
 from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
+
+from topoflow.cli.options import options
 
 FIDELITY = "fidelity"  # the key and the config group
 
@@ -68,15 +68,9 @@ class Composer:
         return self.of_files[files]
 
 
-def options(group: str) -> list[str]:
-    """The names of the files of a config group."""
-    files = resources.files("topoflow.configs").joinpath(group).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
-
-
 def composed(name: str, files: Sequence[str]) -> DictConfig:
-    """The configuration ``name`` with those ``files`` chosen and the settings of all fidelities, and Hydra's node."""
-    settings = [f"+{FIDELITY}@{each}={each}" for each in options(FIDELITY)]
+    """The configuration ``name`` with those ``files`` chosen, Hydra's node and, if of a verb, all fidelities' settings."""
+    settings = [f"+{FIDELITY}@{each}={each}" for each in options(FIDELITY) if "/" not in name]
     try:
         return compose(name, overrides=[*files, *settings], return_hydra_config=True)
     except ValueError as error:

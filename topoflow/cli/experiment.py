@@ -16,10 +16,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
-from topoflow.cli.composer import options
 from topoflow.cli.grid import Point, build, check_fields, checked_parser, fidelity_of, grid, one_line, run_of
 from topoflow.cli.hints import suggest
 from topoflow.cli.keys import GROUPS, KEYS, check
+from topoflow.cli.options import options
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.base import Run
@@ -36,36 +36,10 @@ OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fail",)  # keys of a comparison
 HOW = ("device", "threads")  # keys on which no answer depends
-OF_FIGURES = (*(key for key in (*GROUPS, *KEYS) if key not in NOT_OF_FIGURES), "series", "search", "experiment", *options("fidelity"))
-
-EPILOG = """\
-Keys are those of `topoflow compare` but fail; a comma sweeps one. What is not given is as in the paper.
-`series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
-point. Each of them is stored in DIR/checkpoint.jsonl when it is done: the same command goes on where it was stopped.
-
-  topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
-  topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "experiment",
-        help="a figure of a paper, drawn from its own simulations",
-        description="Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options(GROUP)) + ".",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],  # else argparse calls them required where there is no figure
-        metavar="KEY=VALUE",
-        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
-    )
-    parser.set_defaults(run=run)
+OF_FIGURES = (
+    *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
+    *("series", "search", "experiment"),
+)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -76,14 +50,14 @@ def run(arguments: argparse.Namespace) -> None:
     stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with Terminal() as terminal:
-        todo = list(points(experiment, chosen, given))
-        run = run_of([planned.point for planned in todo], Silent())
+        planned = list(points(experiment, chosen, given))
+        how = run_of([each.point for each in planned], Silent())
         terminal.stage("composing")
-        todo = identified(experiment, list(points(experiment, chosen, given)), terminal)
+        todo = identified(experiment, planned, terminal)
         if done := sum(point in stored for point, _ in todo):
             print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
         terminal.stage("simulating")
-        rows = measure(experiment, todo, stored, run, terminal)
+        rows = measure(experiment, todo, stored, how, terminal)
     experiment = titled(experiment, rows)
     write(experiment, rows, command, out)
     console = Output()

@@ -30,8 +30,9 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from topoflow.cli.composer import FIDELITY, Composer, options
+from topoflow.cli.composer import FIDELITY, Composer
 from topoflow.cli.hints import suggest, suggest_key
+from topoflow.cli.options import options
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device
 from topoflow.engine.observer import Observer
@@ -53,9 +54,7 @@ class Point:
     by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
 
 
-def grid(
-    arguments: Sequence[str], check: Check, observer: Observer, config: str = CONFIG
-) -> list[Point]:
+def grid(arguments: Sequence[str], check: Check, observer: Observer, config: str = CONFIG) -> list[Point]:
     """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
@@ -119,7 +118,8 @@ def _compose(composer: Composer, overrides: list[str], point: Point, check: Chec
         check({str(key): config[key] for key in config if key not in fidelities})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        return _of_fidelity(dataclasses.replace(point, choices=choices, config=resolved), fidelities)
+        values = typing.cast("dict[str, typing.Any]", resolved)
+        return _of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities)
 
 
 def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:

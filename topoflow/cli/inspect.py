@@ -15,29 +15,6 @@ from topoflow.report.draw.trace_pictures import draw_timeline, draw_traffic
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.report.trace_terminal import show
 
-EPILOG = """\
-Examples (examples/ is in the repository; profiles of several ranks are given together):
-
-  topoflow inspect examples/ddp_4_ranks.jsonl.gz
-  topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
-  topoflow inspect examples/ddp_4_ranks.jsonl.gz --out runs/pictures
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "inspect",
-        help="what a trace says: collectives, groups, traffic, share of time in communication",
-        description="Read a trace (or a folder with the traces of all ranks) of any supported format and count it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder")
-    parser.add_argument("--json", action="store_true", help="print JSON for a program: bytes, seconds, per rank")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
-    parser.set_defaults(run=run)
-
 
 def run(arguments: argparse.Namespace) -> None:
     """Load, count, print, draw."""

@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.cli import compare
 from topoflow.cli.builder import servers_of, workload_of
 from topoflow.cli.grid import Point, at, build, fidelity_of, grid, numbered, run_of, unique_names
 from topoflow.cli.keys import GROUPS, check_job, check_keys
 from topoflow.cli.os_errors import named, of_group
-from topoflow.cli.output import Output
+from topoflow.cli.output import Output, output
 from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
@@ -46,29 +45,6 @@ KEYS = (
     *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "search"),
     *("resume", "device", "threads", "out"),
 )
-EPILOG = """\
-A comma makes several searches; search.objective then chooses. What is stopped (Ctrl-C) goes on with the same command
-and out=DIR, and finds what it would have found. Examples:
-
-  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/dlrm8
-  topoflow search workload=bert servers=4 fabric=topoopt,fat_tree search.proposals=200 out=runs/bert
-  topoflow search workload=transformer strategy=parallel servers=8
-  topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the verb."""
-    parser = subparsers.add_parser(
-        "search",
-        help="how to split a job, and how to wire its network, so that it runs fastest",
-        description="Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
-        "plan.json, result.json and report.html.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True)
@@ -92,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     with Terminal() as terminal:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, terminal, CONFIG)
-    out = compare.output(points, "search")
+    out = output(points, "search")
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)
     for each in searches:
@@ -169,8 +145,8 @@ def check_possible(each: Search, objective: str) -> None:
 
 
 def _sends(traffic: Traffic) -> bool:
-    mp, all_reduce = traffic.demand()
-    return bool(mp.any()) or any(all_reduce.values())
+    demand = traffic.demand()
+    return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
 def _find(each: Search, run: Run) -> Found:

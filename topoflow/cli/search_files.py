@@ -47,7 +47,7 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
 def _state(judged: Candidate, memory: float | None) -> State:
     """What was simulated of a strategy, on the network that it was simulated on."""
     sent = flow_matrix(judged.world.graph, judged.fabric)
-    groups = frozenset(group for group, bytes_ in judged.traffic.demand()[1].items() if bytes_ > 0)
+    groups = frozenset(group for group, bytes_ in judged.traffic.demand().all_reduce.items() if bytes_ > 0)
     return State(judged.strategy, judged.fabric, judged.timeline, sent, groups, memory)
 
 

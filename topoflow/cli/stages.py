@@ -30,9 +30,7 @@ class Terminal:
     def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
         usual = (TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(
-            *(columns or usual), console=console, transient=True, disable=not console.is_terminal
-        )
+        self._progress = Progress(*(columns or usual), console=console, transient=True, disable=not console.is_terminal)
         self._stage = TaskID(0)
 
     def __enter__(self: T) -> T:

@@ -136,7 +136,7 @@ class Run:
 
 
 class Fidelity(Protocol):
-    """A model that simulates worlds: a frozen dataclass in the package ``engine/NAME``, and ``configs/fidelity/NAME.yaml``.
+    """A model that simulates worlds: a frozen dataclass in ``engine/NAME`` and ``configs/fidelity/NAME.yaml``.
 
     The fields of the dataclass are the keys ``NAME.FIELD`` of every command. Worlds of equal fidelities are a batch.
     """

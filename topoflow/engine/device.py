@@ -29,7 +29,7 @@ class Device:
 
     @classmethod
     def named(cls, name: str) -> Device:
-        """"cpu"; "cuda", torch's current GPU; or "auto", the GPU if there is a usable one, else the CPU.
+        """ "cpu"; "cuda", torch's current GPU; or "auto", the GPU if there is a usable one, else the CPU.
 
         Raises ``ValueError`` for another name, and for "cuda" where something is missing.
         """

@@ -21,7 +21,7 @@ def count_threads(threads: int | None) -> int:
 
 
 def launch(kernel: Callable[[], object], cancel: Any, poll: Callable[[], None] | None = None) -> None:
-    """Call ``kernel``, and ``poll`` every ``POLL_INTERVAL`` until it returns. What is raised meanwhile sets ``cancel``."""
+    """Call ``kernel``, and ``poll`` repeatedly until it returns. What is raised meanwhile sets ``cancel``."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         try:
             running = pool.submit(kernel)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.units import check_positive
 
 Path = tuple[int, ...]  # links, first to last
@@ -96,14 +97,6 @@ class Fabric:
     def is_direct(self) -> bool:
         """Whether servers are wired to each other, without switches."""
         return len(self.nodes) == self.servers
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a demand-aware fabric is built for; the two halves of ``Traffic.demand()``."""
-
-    mp: NDArray[np.float64]  # [servers, servers] bytes that must go from i to j
-    all_reduce: Mapping[tuple[int, ...], float]  # group -> buffer bytes
 
 
 class FabricDesign(Protocol):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import networkx
 import numpy as np
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from topoflow.fabric.base import Demand, Fabric, Item, Path
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item, Path
 from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, forth, switched_bill
 
 

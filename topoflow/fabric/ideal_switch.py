@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import Tree
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex, server_names

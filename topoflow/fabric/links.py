@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.fabric.base import Demand, Fabric, Item
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.units import check_not_negative, check_positive
 

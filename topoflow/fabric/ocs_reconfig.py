@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.fabric.base import Demand, Fabric, Item, Reconfiguration
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item, Reconfiguration
 from topoflow.fabric.circuits.reconfigurable import check_reconfiguration, reconfigurable
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 

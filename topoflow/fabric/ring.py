@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.hamiltonian import both_ways
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Grid, grid_fabric

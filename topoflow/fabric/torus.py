@@ -8,7 +8,8 @@ from itertools import product
 from math import prod
 from typing import Protocol
 
-from topoflow.fabric.base import Demand, Fabric, Path
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Path
 from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, direct_bill, forth
 

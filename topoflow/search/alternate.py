@@ -38,17 +38,17 @@ from topoflow.strategy.base import Strategy
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
 
 
-def search(
-    problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint: Path | None = None
-) -> Found:
+def search(problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint: Path | None = None) -> Found:
     """The fastest strategy and network that are found; never slower than the start on its network.
 
     The same problem and settings give the same plan. With a ``checkpoint``, a search that was stopped, wherever, goes
     on from there to the plan that it would have found unbroken; the file is left there. ``run.observer`` is informed of
     each step: ``activity`` ("exploring" or "simulating"), ``round`` of ``rounds``, ``time`` (s, of the best plan so
     far), ``best`` (s, the least in this round, as screened), ``current`` (s, of the coldest chain, as screened),
-    ``acceptance`` (share of the proposals so far in this round) and ``rate`` (evaluations per second). Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint
-    is of another search.
+    ``acceptance`` (share of the proposals so far in this round) and ``rate`` (evaluations per second).
+
+    Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint is of another
+    search.
     """
     return _Search(problem, settings, space(problem, settings), run, checkpoint).search()
 

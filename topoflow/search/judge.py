@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Fidelity, Run, Timeline, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.strategy_tasks import StrategyTasks
 from topoflow.engine.lowering.strategy_world import StrategyWorlds
 from topoflow.engine.simulation import simulate
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
@@ -78,9 +78,9 @@ class Judge:
 
         Raises ``ValueError`` where it changes its circuits while a job runs: no plan could tell them.
         """
-        mp, all_reduce = self._demand(wiring.strategy)
-        scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in all_reduce.items()}
-        built = self.problem.design.build(self.problem.servers, Demand(mp, scaled))
+        demand = self._demand(wiring.strategy)
+        scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in demand.all_reduce.items()}
+        built = self.problem.design.build(self.problem.servers, replace(demand, all_reduce=scaled))
         check_keeps_circuits(built)
         return built
 
@@ -101,7 +101,7 @@ class Judge:
             made[id(fabric)] = self.problem.worlds(fabric)
         return made[id(fabric)].world(strategy)
 
-    def _demand(self, strategy: Strategy) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
+    def _demand(self, strategy: Strategy) -> Demand:
         if not self._is_placement(strategy):
             return self.traffic(strategy).demand()
         if self.tasks is None:
@@ -141,5 +141,5 @@ def same_wires(one: Fabric, other: Fabric) -> bool:
 def ideal_for(fabric: Fabric) -> Fabric:
     """An ideal switch with the interfaces of ``fabric``."""
     latency = float(fabric.latency.max(initial=0.0))
-    nothing = Demand(np.zeros((fabric.servers, fabric.servers)), {})
+    nothing = Demand(fabric.servers)
     return IdealSwitch(fabric.interface_bandwidth, fabric.degree, latency).build(fabric.servers, nothing)

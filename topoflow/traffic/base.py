@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.units import check_not_negative, check_positive
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
@@ -113,24 +114,28 @@ class Traffic:
             elif isinstance(task, Transfer):
                 _check_transfer(position, task)
 
-    def demand(self) -> tuple[NDArray[np.float64], dict[tuple[int, ...], float]]:
-        """What a topology is built for: (bytes that cannot move [servers, servers], all-reduce bytes by group).
+    def demand(self) -> Demand:
+        """What a network is asked for: transfers and all collectives but all-reduce as bytes between pairs of servers.
 
-        The first is TopoOpt's T_MP (transfers and all collectives but all-reduce, as point-to-point bytes), the
-        second its T_AllReduce: buffer bytes S summed over the all-reduces of a group.
+        Of all-reduces the bytes of the buffer, summed over those of a group.
         """
-        immutable = np.zeros((self.servers, self.servers))
+        source: list[int] = []
+        target: list[int] = []
+        bytes: list[float] = []
         groups: dict[tuple[int, ...], float] = {}
         for task in self.tasks:
             if isinstance(task, Transfer):
-                immutable[task.source, task.target] += task.bytes
+                source.append(task.source)
+                target.append(task.target)
+                bytes.append(task.bytes)
             elif isinstance(task, Collective) and task.op == "all_reduce":
                 if len(task.group) > 1:
                     groups[task.group] = groups.get(task.group, 0.0) + task.bytes
             elif isinstance(task, Collective):
-                immutable[np.ix_(task.group, task.group)] += pair_bytes(task)
-        np.fill_diagonal(immutable, 0.0)
-        return immutable, groups
+                source += np.repeat(task.group, len(task.group)).tolist()
+                target += task.group * len(task.group)
+                bytes += pair_bytes(task).ravel().tolist()
+        return Demand.from_pairs(self.servers, source, target, bytes, groups)
 
 
 def _where(position: int, task: Task) -> str:

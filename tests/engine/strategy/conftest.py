@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from topoflow.cli.grid import build, grid
 from topoflow.cli.keys import check
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -22,7 +23,7 @@ from topoflow.workload.base import Layer, Workload
 from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
-NOTHING = Demand(np.zeros((1, 1)), {})
+NOTHING = Demand(1)
 
 Choices = list[tuple[int, ...]]
 
@@ -93,7 +94,7 @@ def job() -> Callable[..., tuple[Workload, Strategy, Fabric]]:
         (point,) = grid(["strategy=hybrid", *keys], check, lambda done, total: None)
         workload = build(point, "workload").build()
         strategy = build(point, "strategy").place(workload, point.config["servers"])
-        demand = Demand(*lower(workload, strategy).demand())
+        demand = lower(workload, strategy).demand()
         return workload, strategy, build(point, "fabric").build(strategy.servers, demand)
 
     return make

@@ -56,7 +56,7 @@ def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
 
 
 def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
-    # The example of csrc/bound/contention.h; the layers are those of csrc/bound/strategy_bound.h.
+    # The example of csrc/screen/contention.h; the layers are those of csrc/screen/strategy_bound.h.
     #   forward   A@0 0-3 (three samples), 0>1 and 0>2 3-5 (200 B on the link of 0), B@0 3-4, B@1 and B@2 5-6
     #   backward  B@0 4-6, B@1 and B@2 6-8, 1>0 and 2>0 8-10, A@0 10-16
     second = int(2.5e11)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from topoflow.demand import Demand
 from topoflow.engine.lowering.paths import Paths
 from topoflow.engine.screen.path_trees import path_trees
-from topoflow.fabric.base import Demand, FabricDesign
+from topoflow.fabric.base import FabricDesign
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ring import Ring
 
 INTERFACE = {"bandwidth": 1e9, "degree": 2, "latency": 1e-6}
-NOTHING = Demand(np.zeros((1, 1)), {})
+NOTHING = Demand(1)
 
 
 @pytest.mark.parametrize("design", [FatTree(**INTERFACE), Expander(**INTERFACE, seed=1), Ring(**INTERFACE)], ids=type)

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.demand import Demand
 from topoflow.engine import bound
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.contention_reference import makespan
 from topoflow.engine.screen.strategy_bound import StrategyBound
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -43,7 +44,7 @@ def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(
     """What L3 reads of L0 has no bytes: only the all-reduce of L0 is on the links."""
     empty = [Layer(f"L{i}", "dense", 10_000 * (i == 0), 0.0, 0, 0, ("L0",) if i == 3 else ()) for i in range(5)]
     workload = make_workload(*empty)
-    fabric = Expander(bandwidth=1e9, degree=2, latency=0.0, seed=1).build(5, Demand(np.zeros((5, 5)), {}))
+    fabric = Expander(bandwidth=1e9, degree=2, latency=0.0, seed=1).build(5, Demand(5))
     choices = some_choices(5, 4, 41)
     rows = [[everyone, 0, 0, other, 0] for everyone in range(len(choices)) for other in range(len(choices))]
     expected = [by_tasks(lower(workload, strategy_of(workload, 5, choices, row)), fabric) for row in rows]
@@ -119,7 +120,7 @@ def test_it_is_the_bound_of_the_tasks_where_servers_and_edges_are_more_than_a_wo
 
 
 def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
-    # The example of csrc/bound/strategy_bound.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of
+    # The example of csrc/screen/strategy_bound.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of
     # 4 B are 1 s per sample; backward takes twice as long. 25 elements of 4 B are 100 B, 1 s at 100 B/s.
     #   forward   A@0 0-2 (two samples), 0>1 2-3, B@0 2-3, B@1 3-4
     #   backward  B@0 3-5, B@1 4-6, 1>0 6-7, A@0 7-11

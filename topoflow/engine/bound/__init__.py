@@ -78,6 +78,11 @@ class Bound:
         return [timelines[index] for index in range(len(worlds))]
 
 
+def simulate(worlds: Sequence[World], *, device: str = "cpu", threads: int | None = None) -> list[Timeline]:
+    """``Bound.simulate`` in one call."""
+    return Bound().simulate(worlds, Run(Device.named(device), threads))
+
+
 def condense(graph: Graph) -> CondensedGraph:
     """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
     check_graph("graph", graph)

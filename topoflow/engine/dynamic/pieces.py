@@ -1,7 +1,7 @@
 """A graph that runs piece by piece, over ways that may be others in each.
 
 A piece costs what can move in it: tasks that wait for what cannot end by then, and flows that no link carries, are not
-looked at. ``csrc/fluid/piece.h`` says why the rest runs as it would in the whole. Runs on the CPU.
+looked at. ``csrc/circuits/piece.h`` says why the rest runs as it would in the whole. Runs on the CPU.
 
 Shapes: T tasks, P paths, H hops, L links, M tasks that move.
 """

@@ -80,6 +80,11 @@ class Fluid:
         return _timelines(batch)
 
 
+def simulate(worlds: Sequence[World], *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Any:
+    """``Fluid.simulate`` in one call."""
+    return Fluid(merge).simulate(worlds, Run(Device.named(device), threads))
+
+
 def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:
     """Where ``world`` is at ``until`` (s): all events up to then have happened, none after it.
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Floats, Offsets
 from topoflow.engine.lowering.messages import Parcels, Rows, Spread, distinct, edges_of, parcels_of, spread
 from topoflow.strategy.base import Strategy
@@ -41,15 +42,13 @@ class Iteration:
     target: Offsets  # [2X]
     buckets: dict[int, Bucket]  # task -> what it all-reduces
 
-    def demand(self, servers: int) -> tuple[Floats, dict[tuple[int, ...], float]]:
-        """What a topology is built for, as ``Traffic.demand`` tells it: [N, N] B that cannot move, B by group."""
-        immutable = np.zeros((servers, servers))
-        np.add.at(immutable, (self.source, self.target), self.bytes[self.transfers])
+    def demand(self, servers: int) -> Demand:
+        """What the network is asked for, as ``Traffic.demand`` says it."""
         groups: dict[tuple[int, ...], float] = {}
         for _, bucket in sorted(self.buckets.items()):
             if len(bucket.group) > 1:
                 groups[bucket.group] = groups.get(bucket.group, 0.0) + bucket.bytes
-        return immutable, groups
+        return Demand.from_pairs(servers, self.source, self.target, self.bytes[self.transfers], groups)
 
 
 class StrategyTasks:

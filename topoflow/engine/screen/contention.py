@@ -17,7 +17,7 @@ a worse guide, and they have no bound but ``ring`` (rank correlation with ``flui
 0.99, ring 0.98, double_binary_tree 0.86, hierarchical_tree 0.77, halving_doubling 0.53 on a TopoOpt network).
 
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
-it orders strategies as ``fluid`` does; tests say how well. ``csrc/bound/contention.h`` is what runs,
+it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,
 ``contention_reference.py`` the same in plain Python. What the coflows of every layer put on links is kept, and changed
 by a proposal; the clocks are run anew, as an earlier arrival moves all that comes behind it.
 

@@ -1,6 +1,6 @@
 """What the bound of placement strategies reads: a workload, a fabric and choices of holders as flat arrays.
 
-``csrc/bound/strategies.h`` names the arrays and says what is in them; nothing here depends on a placement.
+``csrc/screen/strategies.h`` names the arrays and says what is in them; nothing here depends on a placement.
 
 Shapes: N servers, Y layers, K choices, R rows (a choice and one of its holders), E edges (a layer and one of its
 inputs), P paths, H hops, L links, F flows of a collective.
@@ -31,7 +31,7 @@ LARGEST = 61  # bits of a load: what all layers at once put on a link fits in an
 
 @dataclass(frozen=True)
 class StrategyArrays:
-    """``arrays`` by the names that ``csrc/bound/strategies.h`` gives them."""
+    """``arrays`` by the names that ``csrc/screen/strategies.h`` gives them."""
 
     arrays: dict[str, Array]
     servers: int

@@ -120,7 +120,7 @@ class Chains:
 
     model: StrategyModel
     first: Ints  # [C, Y] where they begin
-    state: dict[str, Any] = field(init=False, repr=False)  # by the names of csrc/bound/strategies.h and coflows.h
+    state: dict[str, Any] = field(init=False, repr=False)  # by the names of csrc/screen/strategies.h and coflows.h
     steps: Steps = field(init=False, repr=False)
     limit: Floats | None = field(init=False, default=None)  # [C] s, of the last proposal; None: there was none
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from topoflow.fabric.base import Demand, Fabric, Item, Reconfiguration
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item, Reconfiguration
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, choose_circuits, connect
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import check_count, server_names
@@ -63,7 +64,7 @@ def reconfigurable(
 
 def expected(servers: int, demand: Demand) -> Matrix:
     """Bytes [n, n] from server to server in an iteration: all-reduces go round their group in its own order."""
-    bytes_ = np.array(demand.mp, np.float64)
+    bytes_ = demand.matrix()
     for group, buffer in demand.all_reduce.items():
         for i, j in pairwise((*group, *group[:1])):
             bytes_[i, j] += 2 * (len(group) - 1) / len(group) * buffer  # per neighbour, of a ring of k servers

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.fabric.base import Demand, Fabric, Item, Path, Route
+from topoflow.demand import Demand, Group
+from topoflow.fabric.base import Fabric, Item, Path, Route
 from topoflow.fabric.routing.k_shortest import KShortestPaths
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt.coin_change import coin_change
-from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, Group, find_topology
+from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, find_topology
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 
 PORTS = {"patch_panel": 1008, "ocs": 384}  # of one optical switch (TopoOpt, Table 1)

@@ -7,19 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
-import numpy as np
-
-from topoflow.fabric.base import Demand
+from topoflow.demand import Demand, Group
 from topoflow.fabric.topoopt.joining import join
 from topoflow.fabric.topoopt.matching import Matcher
-from topoflow.fabric.topoopt.port_shares import PortShares, add_rings, parts, share_ports, take, wire_bytes
+from topoflow.fabric.topoopt.port_shares import Bytes, PortShares, add_rings, parts, share_ports, take, wire_bytes
 from topoflow.fabric.topoopt.select_permutations import select_permutations
 from topoflow.fabric.topoopt.totient_perms import ring
 from topoflow.fabric.topoopt.tree_finder import lay, plan_trees
 from topoflow.fabric.wiring import Cable
-from topoflow.units import check_not_negative
-
-Group = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,34 +69,24 @@ def find_topology(
     a demand that is not one of ``servers`` servers.
     """
     distribute = COLLECTIVES[collective]
-    _check(servers, demand)
+    if demand.servers != servers:
+        raise ValueError(f"demand.servers: must be the {servers} of the network, got {demand.servers}")
     if servers == 1:
         return Topology({}, ())
     everyone = tuple(range(servers))
     groups = {group: buffer for group, buffer in demand.all_reduce.items() if len(group) > 1 and buffer > 0}
-    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0}, demand, primes_above)
+    mp = demand.matrix()
+    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0}, mp, primes_above)
     if not _connected(servers, topology):
-        topology = distribute([degree - 1] * servers, degree - 1, groups, demand, primes_above)
+        topology = distribute([degree - 1] * servers, degree - 1, groups, mp, primes_above)
         backbone = {everyone: (*topology.strides.get(everyone, ()), 1)}
         topology = replace(topology, strides=topology.strides | backbone)
     return topology
 
 
-def _check(servers: int, demand: Demand) -> None:
-    if demand.mp.shape != (servers, servers):
-        raise ValueError(f"demand.mp: expected [{servers}, {servers}], got {list(demand.mp.shape)}")
-    if not np.all((demand.mp >= 0) & np.isfinite(demand.mp)):
-        raise ValueError(f"demand.mp: must not be negative, got {demand.mp.min()}")
-    for group, buffer in demand.all_reduce.items():
-        if len(set(group)) != len(group) or not all(0 <= member < servers for member in group):
-            got = ", ".join(map(str, group))
-            raise ValueError(f"demand.all_reduce: a group must name servers of 0..{servers - 1} once, got {got}")
-        check_not_negative(f"demand.all_reduce of {len(group)} servers", buffer)
-
-
-def _rings(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
+def _rings(free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float) -> Topology:
     """Spend the ``free`` ports of every server on rings and pairs."""
-    shares = share_ports(degree, groups, demand.mp)
+    shares = share_ports(degree, groups, mp)
     rings, volume = shares.groups.copy(), wire_bytes(groups)
     for group in rings.elements():
         take(free, group)
@@ -114,9 +99,9 @@ def _rings(free: list[int], degree: int, groups: dict[Group, float], demand: Dem
     return Topology(strides, tuple(pairs))
 
 
-def _trees(free: list[int], degree: int, groups: dict[Group, float], demand: Demand, primes_above: float) -> Topology:
+def _trees(free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float) -> Topology:
     """Spend the ``free`` ports of every server on the edges of trees and on pairs."""
-    shares = share_ports(degree, groups, demand.mp)
+    shares = share_ports(degree, groups, mp)
     trees = plan_trees(len(free), {group: shares.groups[group] for group in wire_bytes(groups)}, groups, primes_above)
     laid = lay(trees.edges, free, shares.groups)
     pairs = _pairs(free, shares, Matcher(shares.rest))

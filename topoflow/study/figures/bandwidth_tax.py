@@ -42,7 +42,7 @@ class BandwidthTax:
             {
                 "bandwidth_tax": bandwidth_tax(graph, run.fabric),
                 "bandwidth_tax_mp": bandwidth_tax(mp, run.fabric),
-                "mp_bytes": float(demand.mp.sum()),
+                "mp_bytes": float(demand.bytes.sum()),
                 "all_reduce_bytes": wire_bytes(demand),
             }
         ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Demand, Fabric
+from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
@@ -96,7 +96,7 @@ class Cluster:
 
         run = Simulation(setup)
         if setup.point["series"] in self.sharded:
-            shards = [(each, run.design.build(each.servers, Demand(*each.demand()))) for each in traffics]
+            shards = [(each, run.design.build(each.servers, each.demand())) for each in traffics]
             return dedicated(shards, placed, setup.fidelity, run=setup.run)
         sizes = [traffic.servers for traffic in traffics]
         places = allocate(sizes, setup.servers, how=self.allocation, seed=setup.seed)

@@ -34,7 +34,7 @@ class HeatMaps:
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per pair of servers that send something: all bytes, and those of model parallelism."""
         run = Simulation(setup)
-        every, mp = flow_matrix(run.world.graph, run.fabric), run.job.demand.mp
+        every, mp = flow_matrix(run.world.graph, run.fabric), run.job.demand.matrix()
         return [
             {"source": int(i), "target": int(j), "bytes": float(every[i, j]), "mp_bytes": float(mp[i, j])}
             for i, j in np.argwhere(every > 0)

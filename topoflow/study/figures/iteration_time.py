@@ -65,7 +65,7 @@ class IterationTime:
                 "interface_bandwidth": run.fabric.interface_bandwidth,
                 "cost_usd": run.cost,
                 "bandwidth_tax": bandwidth_tax(simulated.graph, simulated.fabric),
-                "mp_bytes": float(run.job.demand.mp.sum()),
+                "mp_bytes": float(run.job.demand.bytes.sum()),
                 "all_reduce_bytes": wire_bytes(run.job.demand),
                 "memory_per_gpu": needed,
                 "memory_of_gpu": setup.workload.gpu.memory,

@@ -22,9 +22,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-import numpy as np
-
-from topoflow.fabric.base import Demand, Fabric, FabricDesign
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.units import gbps
 
@@ -52,7 +51,7 @@ def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices
 
 def unwired(design: FabricDesign, servers: int) -> Fabric:
     """The design as it is bought: its bill does not depend on the demand, here an all-reduce among all."""
-    return design.build(servers, Demand(np.zeros((servers, servers)), {tuple(range(servers)): 1.0}))
+    return design.build(servers, Demand(servers, {tuple(range(servers)): 1.0}))
 
 
 def _with(design: Any, link: float) -> Any:

@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
-from topoflow.fabric.base import Demand, Fabric, FabricDesign
+from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.search.alternate import search
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem, Settings
@@ -31,7 +32,7 @@ class Job:
 
     @cached_property
     def demand(self) -> Demand:
-        return Demand(*self.traffic.demand())
+        return self.traffic.demand()
 
 
 def wire_bytes(demand: Demand) -> float:

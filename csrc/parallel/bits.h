@@ -3,7 +3,7 @@
 
 #include <cuda/std/bit>
 
-#include "parallel.h"
+#include "backend.h"
 
 namespace topoflow::BACKEND {
 

@@ -10,8 +10,9 @@
 
 #include <algorithm>
 
+#include "fluid/world.h"
 #include "job.h"
-#include "world.h"
+#include "parallel/device.h"
 
 namespace topoflow::BACKEND {
 

@@ -9,7 +9,7 @@
 // 4A, 7.1.3.
 #pragma once
 
-#include "../bits.h"
+#include "parallel/bits.h"
 #include "placement.h"
 
 namespace topoflow::BACKEND {

@@ -5,6 +5,7 @@
 // Source: topoflow/engine/screen/strategy_chains.py asks for the steps.
 #pragma once
 
+#include "parallel/launch.h"
 #include "strategies.h"
 
 namespace topoflow::BACKEND {

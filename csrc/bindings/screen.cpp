@@ -1,7 +1,7 @@
 // The part of topoflow._C that is about placement strategies: check once, then launch step by step.
 #include "arrays.hpp"
-#include "bound/coflows.h"
-#include "bound/strategies.h"
+#include "screen/coflows.h"
+#include "screen/strategies.h"
 
 namespace topoflow {
 namespace {
@@ -185,13 +185,13 @@ void bind_strategies(py::module_& module) {
       .def("run", &Steps<ContentionBatch>::run, py::arg("step"), py::arg("stream"));
   module.def("strategies", &strategies, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"),
-             "Placement strategies (csrc/bound/strategies.h names the arrays). The step \"build\" writes all that is "
+             "Placement strategies (csrc/screen/strategies.h names the arrays). The step \"build\" writes all that is "
              "kept of a placement and its makespan, \"propose\" what the makespan would be if one layer had another "
              "choice, as far as it is not above the limit, \"accept\" makes it so where the mask is not 0.");
   module.def("contention", &contention, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"), py::arg("most"),
              py::arg("coflows"),
-             "The same for the estimate that sees contention (csrc/bound/coflows.h names the arrays).");
+             "The same for the estimate that sees contention (csrc/screen/coflows.h names the arrays).");
 }
 
 }  // namespace topoflow

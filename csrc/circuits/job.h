@@ -5,7 +5,7 @@
 // Source: topoflow/engine/dynamic/reconfigure.py says whose job it is, world.h how it runs.
 #pragma once
 
-#include "batch.h"
+#include "fluid/batch.h"
 
 namespace topoflow {
 

@@ -5,6 +5,7 @@
 // Source: topoflow/traffic/lower.py and buckets.py.
 #pragma once
 
+#include "parallel/team.h"
 #include "strategies.h"
 
 namespace topoflow::BACKEND {

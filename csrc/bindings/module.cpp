@@ -4,15 +4,15 @@
 #include "arrays.hpp"
 #include "bound/batch.h"
 #include "bound/levels.h"
+#include "circuits/choose.h"
+#include "circuits/job.h"
 #include "fluid/batch.h"
-#include "fluid/circuits.h"
-#include "fluid/job.h"
 
 namespace py = pybind11;
 
 namespace topoflow {
 
-void bind_strategies(py::module_& module);  // strategy_bindings.cpp
+void bind_strategies(py::module_& module);  // screen.cpp
 
 namespace {
 
@@ -232,9 +232,9 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "go_on", &tf::go_on, py::arg("arrays"), py::arg("lives"), py::arg("now"), py::arg("until"), py::arg("latency"),
       py::arg("merge"),
-      "Run a job from one pause to the next (csrc/fluid/job.h names the arrays), on the CPU. Returns its status, "
+      "Run a job from one pause to the next (csrc/circuits/job.h names the arrays), on the CPU. Returns its status, "
       "how many of its tasks are live, and how many have moved.");
   module.def("choose_circuits", &tf::choose_circuits, py::arg("arrays"), py::arg("degree"), py::arg("discount"),
-             "The circuits that serve a demand best (csrc/fluid/circuits.h names the arrays), on the CPU.");
+             "The circuits that serve a demand best (csrc/circuits/choose.h names the arrays), on the CPU.");
   module.def("levels", &tf::levels, py::arg("arrays"), "The level of every task (csrc/bound/levels.h), on the CPU.");
 }

@@ -1,4 +1,6 @@
-// What a backend offers to Python. Included once for the CPU and once for CUDA; plain pointers in, exceptions out.
+// Worlds of a batch, one for each team, after what all worlds of a graph share has been prepared.
+//
+// Source: world.h has the physics.
 #pragma once
 
 #include <thrust/binary_search.h>
@@ -8,7 +10,8 @@
 #include <thrust/sort.h>
 #include <thrust/transform_reduce.h>
 
-#include "fluid/world.h"
+#include "parallel/launch.h"
+#include "world.h"
 
 namespace topoflow::BACKEND {
 

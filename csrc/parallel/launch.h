@@ -1,0 +1,107 @@
+// Runs a job for every world of a batch, each by one team.
+#pragma once
+
+#include <thrust/device_vector.h>
+
+#include "device.h"
+#include "team.h"
+
+namespace topoflow::BACKEND {
+
+#ifdef __CUDACC__
+
+template <class Job>
+__global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t* next, bool fast, Job job) {
+  __shared__ double scratch[kMostWarps * Team::kWords];
+  __shared__ int32_t taken;
+  extern __shared__ __align__(16) std::byte shared[];
+  const Team team(scratch, fast ? shared : nullptr);
+  while (true) {
+    if (threadIdx.x == 0) taken = atomicAdd(next, 1);
+    __syncthreads();
+    const int32_t mine = team.get(&taken);
+    if (mine >= jobs) return;
+    job(team, static_cast<int32_t>(blockIdx.x), mine);
+    __syncthreads();
+  }
+}
+
+// How many teams run at once, and how much fast memory each of them gets: `bytes`, if a multiprocessor then still has
+// room for kFastTeams of them, else none.
+struct Launch {
+  int32_t teams;
+  int64_t fast;  // B
+};
+
+constexpr int kFastTeams = 4;
+
+template <class Job>
+Launch most_teams(int64_t bytes, int32_t) {
+  static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
+  int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
+  cudaFuncAttributes kernel{};
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+  check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
+  check(cudaFuncGetAttributes(&kernel, run_teams<Job>));
+  const int most = shared / kFastTeams - reserved - static_cast<int>(kernel.sharedSizeBytes);
+  const int64_t fast = Job::kFast && bytes <= most ? bytes : 0;
+  // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
+  check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, fast));
+  return {processors * (blocks > 0 ? blocks : 1), fast};
+}
+
+// Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
+template <class Job>
+void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
+  thrust::device_vector<int32_t> next(1, 0);
+  run_teams<<<how.teams, Job::kThreads, how.fast, stream>>>(jobs, thrust::raw_pointer_cast(next.data()), how.fast > 0,
+                                                            job);
+  check(cudaGetLastError());
+  check(cudaStreamSynchronize(stream));
+}
+
+#else
+
+struct Launch {
+  int32_t teams;
+};
+
+template <class Job>
+Launch most_teams(int64_t, [[maybe_unused]] int32_t threads) {
+#ifdef _OPENMP
+  return {threads > 0 ? threads : omp_get_max_threads()};
+#else
+  return {1};
+#endif
+}
+
+// Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
+template <class Job>
+void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& job, Stream) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(how.teams)
+  for (int32_t i = 0; i < jobs; ++i) {
+#ifdef _OPENMP
+    job(Team(), omp_get_thread_num(), i);
+#else
+    job(Team(), 0, i);
+#endif
+  }
+}
+
+#endif
+
+// Teams for these jobs, each with so many bytes of memory, all together with no more than `budget`; of a CPU as many as
+// `threads`, 0: all it has.
+template <class Job>
+Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads) {
+  Launch how = most_teams<Job>(bytes, threads);
+  const int64_t fitting = bytes > 0 && budget / bytes < jobs ? budget / bytes : jobs;
+  if (how.teams > fitting) how.teams = static_cast<int32_t>(fitting);
+  if (how.teams < 1) how.teams = 1;
+  return how;
+}
+
+}  // namespace topoflow::BACKEND

@@ -1,0 +1,66 @@
+// The lowest of an array of numbers, read once and in order.
+#pragma once
+
+#include "backend.h"
+
+#if defined(__SSE2__) && !defined(__CUDACC__)
+#include <emmintrin.h>
+#endif
+
+namespace topoflow::BACKEND {
+
+// The lowest of n values: four at once, since each comparison waits for the one before.
+template <class F>
+DEVICE double lowest(int32_t n, const F& f) {
+  double low[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (int32_t lane = 0; lane < 4; ++lane) {
+      const double value = f(i + lane);
+      low[lane] = value < low[lane] ? value : low[lane];
+    }
+  }
+  for (; i < n; ++i) {
+    const double value = f(i);
+    low[0] = value < low[0] ? value : low[0];
+  }
+  low[0] = low[1] < low[0] ? low[1] : low[0];
+  low[2] = low[3] < low[2] ? low[3] : low[2];
+  return low[2] < low[0] ? low[2] : low[0];
+}
+
+DEVICE double lowest_of(int32_t n, const double* values) {
+#if defined(__SSE2__) && !defined(__CUDACC__)  // compilers do not see that no value is NaN
+  __m128d low[4] = {_mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity)};
+  int32_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int32_t lane = 0; lane < 4; ++lane) low[lane] = _mm_min_pd(low[lane], _mm_loadu_pd(values + i + 2 * lane));
+  for (; i < n; ++i) low[0] = _mm_min_sd(low[0], _mm_load_sd(values + i));
+  low[0] = _mm_min_pd(_mm_min_pd(low[0], low[1]), _mm_min_pd(low[2], low[3]));
+  return _mm_cvtsd_f64(_mm_min_sd(low[0], _mm_unpackhi_pd(low[0], low[0])));
+#else
+  return lowest(n, [=](int32_t i) { return values[i]; });
+#endif
+}
+
+// The lowest of n values above `floor`, which is none of infinity or less than 0.
+DEVICE double lowest_above(int32_t n, const double* values, double floor) {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  const __m128d infinity = _mm_set1_pd(kInfinity), low = _mm_set1_pd(floor);
+  // Not a number where it is not above, and then minpd takes the other.
+  const auto above = [=](__m128d x) { return _mm_or_pd(x, _mm_cmple_pd(x, low)); };
+  __m128d lowest[2] = {infinity, infinity};
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    lowest[0] = _mm_min_pd(above(_mm_loadu_pd(values + i)), lowest[0]);
+    lowest[1] = _mm_min_pd(above(_mm_loadu_pd(values + i + 2)), lowest[1]);
+  }
+  for (; i < n; ++i) lowest[0] = _mm_min_pd(above(_mm_load1_pd(values + i)), lowest[0]);
+  lowest[0] = _mm_min_pd(lowest[0], lowest[1]);
+  return _mm_cvtsd_f64(_mm_min_sd(lowest[0], _mm_unpackhi_pd(lowest[0], lowest[0])));
+#else
+  return lowest(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
+#endif
+}
+
+}  // namespace topoflow::BACKEND

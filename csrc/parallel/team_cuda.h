@@ -1,0 +1,145 @@
+// A team on a GPU: a block of threads.
+#pragma once
+
+#include "lowest.h"
+
+namespace topoflow::BACKEND {
+
+constexpr int kMostWarps = 8;  // of a team
+
+DEVICE int32_t atomic_add(int32_t* to, int32_t value) { return atomicAdd(to, value); }
+
+DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) { return atomicExch(to, value); }
+
+DEVICE int64_t atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
+  return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+
+DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) {
+  atomic_add(to, first);
+  atomic_add(to + 1, second);
+}
+
+// Of numbers that are not negative: their bits are in the order of the numbers.
+DEVICE void atomic_max(double* to, double value) {
+  atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
+}
+
+class Team {
+ public:
+  static constexpr int kWords = 4;  // of a sum
+
+  // `scratch` [kMostWarps * kWords] and `fast`, memory for the world's state or null, are shared by the team.
+  __device__ Team(double* scratch, std::byte* fast) : scratch_(scratch), fast_(fast) {}
+
+  __device__ std::byte* fast() const { return fast_; }
+
+  // Until all threads are here.
+  __device__ void wait() const { __syncthreads(); }
+
+  template <class F>
+  __device__ void for_each(int32_t n, F f) const {
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) f(i);
+    __syncthreads();
+  }
+
+  template <class F>
+  __device__ double min(int32_t n, F f) const {
+    double lowest = kInfinity;
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) lowest = fmin(lowest, f(i));
+    for (int offset = 16; offset > 0; offset /= 2) lowest = fmin(lowest, __shfl_down_sync(0xffffffffu, lowest, offset));
+    if (threadIdx.x % 32 == 0) scratch_[threadIdx.x / 32] = lowest;
+    __syncthreads();
+    lowest = scratch_[0];
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) lowest = fmin(lowest, scratch_[warp]);
+    __syncthreads();
+    return lowest;
+  }
+
+  __device__ double min_of(int32_t n, const double* values) const {
+    return min(n, [=](int32_t i) { return values[i]; });
+  }
+  __device__ double min_above(int32_t n, const double* values, double floor) const {
+    return min(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
+  }
+
+  // The sum of n values of a type that is made of integers and has +.
+  template <class F>
+  __device__ auto sum(int32_t n, F f) const {
+    decltype(f(0)) total{};
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) total = total + f(i);
+    constexpr int words = sizeof(total) / sizeof(int64_t);
+    static_assert(words <= kWords && words * sizeof(int64_t) == sizeof(total));
+    long long word[words];
+    memcpy(word, &total, sizeof(total));
+    auto* const parts = reinterpret_cast<long long*>(scratch_);
+    for (int j = 0; j < words; ++j) {
+      for (int offset = 16; offset > 0; offset /= 2) word[j] += __shfl_down_sync(0xffffffffu, word[j], offset);
+      if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32 * words + j] = word[j];
+    }
+    __syncthreads();
+    for (int j = 0; j < words; ++j) {
+      word[j] = parts[j];
+      for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) word[j] += parts[warp * words + j];
+    }
+    __syncthreads();
+    memcpy(&total, word, sizeof(total));
+    return total;
+  }
+
+  // The first i < n for which found(i), n when there is none.
+  template <class F>
+  __device__ int32_t first(int32_t n, F found) const {
+    const double i = min(n, [&](int32_t j) { return found(j) ? static_cast<double>(j) : kInfinity; });
+    return i < n ? static_cast<int32_t>(i) : n;
+  }
+
+  // What is at `from` is at `to` as well.
+  template <class T>
+  __device__ void copy(int32_t n, const T* from, T* to) const {
+    for_each(n, [=](int32_t i) { to[i] = from[i]; });
+  }
+
+  // The list becomes those i < n that are wanted.
+  template <class List, class F>
+  __device__ void select(int32_t n, const List& list, F wanted) const {
+    set(list.size, 0);
+    for_each(n, [&](int32_t i) { list.append_if(wanted(i), i); });
+  }
+
+  // The list becomes those of n items that are wanted.
+  template <class List, class F>
+  __device__ void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
+    set(list.size, 0);
+    for_each(n, [&](int32_t i) { list.append_if(wanted(items[i]), items[i]); });
+  }
+
+  template <class F>
+  __device__ bool any(int32_t n, F f) const {
+    int found = 0;
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) found |= f(i);
+    return __syncthreads_or(found) != 0;
+  }
+
+  // One number for all threads, which any of them may change afterwards.
+  __device__ void set(int32_t* to, int32_t value) const {
+    if (threadIdx.x == 0) *to = value;
+    __syncthreads();
+  }
+  __device__ int32_t get(const int32_t* from) const {
+    const int32_t value = *from;
+    __syncthreads();
+    return value;
+  }
+
+  // What the host may change at any time.
+  __device__ bool poll(const int32_t* from) const {
+    return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
+  }
+
+ private:
+  double* scratch_;
+  std::byte* fast_;
+};
+
+}  // namespace topoflow::BACKEND

@@ -1,0 +1,185 @@
+"""What every verb takes and says about itself. Nothing here imports what a verb needs to run, so that help is at once.
+
+A verb is a function here and a module of its name in ``topoflow.cli`` with ``run(arguments)``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+from topoflow.capture import formats
+from topoflow.cli.options import options
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument that does not exist is one line too: the usage is in ``--help``."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def parser(version: str) -> argparse.ArgumentParser:
+    """The whole command line. ``arguments.verb`` of what it parses names the module to run."""
+    found: argparse.ArgumentParser = Parser(
+        prog="topoflow",
+        description="Which network and which way of splitting a training job make an iteration fastest, at what price?",
+        epilog="Start with: topoflow compare",
+    )
+    found.add_argument("--version", action="version", version=f"topoflow {version}")
+    subparsers = found.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb, add in VERBS.items():
+        add(subparsers, verb)
+    return found
+
+
+def _compare(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "which network runs a job how fast, and at what price",
+        "Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
+        "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
+        """\
+A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
+
+  topoflow compare
+  topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
+  topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
+  topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
+  topoflow compare fabric=fat_tree,topoopt fail.each=fiber
+""",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
+
+
+def _search(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "how to split a job, and how to wire its network, so that it runs fastest",
+        "Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
+        "plan.json, result.json and report.html.",
+        """\
+A comma makes several searches; search.objective then chooses. A search that is stopped (Ctrl-C) continues with the same
+command and out=DIR, and finds what it would have found. Examples:
+
+  topoflow search workload=dlrm servers=8 degree=4 bandwidth_gbps=100 seed=7 out=runs/dlrm8
+  topoflow search workload=bert servers=4 fabric=topoopt,fat_tree search.proposals=200 out=runs/bert
+  topoflow search workload=transformer strategy=parallel servers=8
+  topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
+""",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
+
+
+def _experiment(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "a figure of a paper, drawn from its own simulations",
+        "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
+        """\
+Keys are those of `topoflow compare` but fail; a comma sweeps one. What is not given is as in the paper.
+`series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
+point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same command continues where it was stopped.
+
+  topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
+  topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
+""",
+    )
+    parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        default=[],  # else argparse calls them required where there is no figure
+        metavar="KEY=VALUE",
+        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
+    )
+
+
+def _simulate(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "when every task of a world in a file runs",
+        "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
+        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda or auto. "
+        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
+        """\
+The README has the format of a world. Example:
+
+  topoflow simulate world=examples/two_flows.json out=runs/two_flows
+  cat runs/two_flows/flows.csv
+""",
+    )
+    parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help="world, out, or a key of configs/simulate.yaml"
+    )
+
+
+def _capture(subparsers: Subparsers, verb: str) -> None:
+    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
+    epilog = """example (examples/ is in the repository):
+  topoflow capture import examples/ddp_4_ranks.jsonl.gz --out runs/trace.jsonl.gz
+  topoflow inspect runs/trace.jsonl.gz
+
+Give the files of all ranks, or their folders. Where a profile has no sizes, give the PyTorch execution traces of
+the same steps as well: they are matched rank by rank. To record a job instead of importing a profile of it:
+  torchrun --nproc-per-node 4 -m topoflow.capture run --out DIR train.py
+"""
+    parser = _verb(subparsers, verb, "import the traces of a real job", None, epilog)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    importer = _verb(
+        actions,
+        "import",
+        "read the profiles of a job's ranks into one trace",
+        f"Read traces of a job into one file, checking that ranks agree: {', '.join(names)}.",
+        epilog,
+    )
+    importer.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
+    importer.add_argument(
+        "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
+    )
+
+
+def _inspect(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "what a trace says: collectives, groups, traffic, share of time in communication",
+        "Read a trace (or a folder with the traces of all ranks) of any supported format and count it.",
+        """\
+Examples (examples/ is in the repository; profiles of several ranks are given together):
+
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz --out runs/pictures
+""",
+    )
+    parser.add_argument("trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder")
+    parser.add_argument("--json", action="store_true", help="print JSON for a program: bytes, seconds, per rank")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
+
+
+def _verb(
+    subparsers: Subparsers, name: str, help: str, description: str | None, epilog: str
+) -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    return subparsers.add_parser(name, help=help, description=description, epilog=epilog, formatter_class=layout)
+
+
+VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
+    "compare": _compare,
+    "search": _search,
+    "experiment": _experiment,
+    "simulate": _simulate,
+    "capture": _capture,
+    "inspect": _inspect,
+}
