@@ -41,7 +41,7 @@ def test_a_search_writes_a_plan_numbers_and_a_report(tmp_path: Path, capsys: pyt
 
 
 def test_defaults_of_the_config_are_those_of_the_settings() -> None:
-    (point,) = grid([], check, lambda done, total: None, CONFIG)
+    (point,) = grid([], check, CONFIG)
     assert build(point, "search") == replace(Settings(), emphasis=list(Settings.emphasis))
 
 

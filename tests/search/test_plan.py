@@ -92,7 +92,7 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "plan.json.format: must be 'topoflow plan 1'"),
+        ({"format": "other"}, "plan.json.format: must be 'topoflow plan 2'"),
         ({"cost": None, "extra": 1}, "plan.json: extra: no such field"),
         ({"servers": 0}, "plan.json: plan.servers: must be positive, got 0"),
         (

@@ -161,7 +161,8 @@ def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -
 def test_objectives_choose_as_they_say(problem: Make) -> None:
     plan = search(problem("servers=2"), replace(QUICK, proposals=0, rounds=1)).plan
     plans = [
-        replace(plan, fluid=f, bound=0.0, cost=c, power=p) for f, c, p in ((3, 1, 9), (1, 9, 8), (2, 3, 1), (2, 4, 1))
+        replace(plan, iteration_time=f, bound=0.0, cost=c, power=p)
+        for f, c, p in ((3, 1, 9), (1, 9, 8), (2, 3, 1), (2, 4, 1))
     ]
     assert chosen(plans, "time") == [1]
     assert chosen(plans, "cost") == [0]  # 3, 9, 6, 8 USD s

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Compose, build, simulate, print; then write, if there is an ``out``."""
     with Terminal() as terminal:
         terminal.stage("composing")
-        points = grid(arguments.overrides, check, terminal)
+        points = grid(arguments.overrides, check, observer=terminal)
         out, run = output(points, "compare"), run_of(points, terminal)
         builder = Builder()
         terminal.stage("placing")

@@ -69,7 +69,7 @@ class Composer:
 
 
 def composed(name: str, files: Sequence[str]) -> DictConfig:
-    """The configuration ``name`` with those ``files`` chosen, Hydra's node and, if of a verb, all fidelities' settings."""
+    """The configuration ``name`` with those ``files``, Hydra's node and, if it is a verb's, fidelities' settings."""
     settings = [f"+{FIDELITY}@{each}={each}" for each in options(FIDELITY) if "/" not in name]
     try:
         return compose(name, overrides=[*files, *settings], return_hydra_config=True)

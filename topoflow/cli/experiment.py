@@ -166,7 +166,7 @@ def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> 
     fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
     others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
     asked = [argument for argument in given if argument.partition("=")[0] not in others]
-    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check, Silent())
+    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check)
 
 
 def overrides(grid: Grid) -> list[str]:

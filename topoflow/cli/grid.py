@@ -35,7 +35,7 @@ from topoflow.cli.hints import suggest, suggest_key
 from topoflow.cli.options import options
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device
-from topoflow.engine.observer import Observer
+from topoflow.engine.observer import Observer, Silent
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -54,7 +54,7 @@ class Point:
     by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
 
 
-def grid(arguments: Sequence[str], check: Check, observer: Observer, config: str = CONFIG) -> list[Point]:
+def grid(arguments: Sequence[str], check: Check, config: str = CONFIG, observer: Observer = Silent()) -> list[Point]:
     """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the

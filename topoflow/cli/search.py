@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     command = shlex.join(["topoflow", "search", *arguments.overrides])
     with Terminal() as terminal:
         terminal.stage("composing")
-        points = grid(arguments.overrides, check, terminal, CONFIG)
+        points = grid(arguments.overrides, check, CONFIG, terminal)
     out = output(points, "search")
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)

@@ -51,7 +51,7 @@ def parse(settings: Sequence[str]) -> Point:
         if key in given:
             raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
         given[key] = value
-    points = grid(settings, _check, Silent(), CONFIG)
+    points = grid(settings, _check, CONFIG)
     if len(points) > 1:
         raise ValueError(f"{next(iter(points[0].swept))}: must be one value, as one world is simulated, got several")
     return points[0]
