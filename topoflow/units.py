@@ -1,13 +1,13 @@
 """SI inside, human units only at the border.
 
 Everything in topoflow is bytes, seconds, bytes per second, FLOP per second; G = 10^9. The resolvers
-below are the only place where a human unit becomes an SI number; configs write ``${gbps:100}``. Beside them is the
-one other value that a config computes.
+below are the only place where a human unit becomes an SI number; configs write ``${gbps:100}``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 
 # Bytes of one element; the names are PyTorch's, which every trace format can be mapped to.
@@ -44,16 +44,12 @@ def mib(value: float) -> int:
     return int(float(value) * 2**20)
 
 
-def circuits_for(all_reduce: str) -> str:
-    """What an all-reduce runs on when circuits are built for it: trees where it has trees, else rings."""
-    return "double_binary_tree" if all_reduce in ("double_binary_tree", "hierarchical_tree") else "ring"
-
-
-def register_resolvers() -> None:
-    """Make ``${gbps:100}``, ``${us:1}``, ``${mib:25}`` and ``${circuits_for:ring}`` known to OmegaConf (idempotent)."""
+def register_resolvers(*more: Callable[[str], str]) -> None:
+    """Make ``${gbps:100}``, ``${us:1}``, ``${mib:25}``, and ``more`` by name, known to OmegaConf (idempotent)."""
     from omegaconf import OmegaConf
 
-    for resolver in (gbps, us, mib, circuits_for):
+    resolvers: tuple[Callable[..., object], ...] = (gbps, us, mib, *more)
+    for resolver in resolvers:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 

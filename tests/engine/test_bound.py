@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound.reference import bound as twin
-from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Collective, Compute, Traffic
@@ -123,7 +123,7 @@ def collective(op: str, algorithm: str, servers: int = 8) -> World:
     root = 0 if op in ("broadcast", "reduce", "gather", "scatter") else None
     group = tuple(range(servers))
     both = [Collective(op, size, group, (k,), root=root, algorithm=algorithm) for k, size in enumerate((1e6, 2e7))]
-    traffic = Traffic("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
+    traffic = Traffic.from_tasks("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
     fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, traffic.demand())
     return place(traffic, fabric, name=f"{op} {algorithm}")
 
@@ -135,7 +135,7 @@ def nearby(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
     return world.capacity * factors[0], world.latency * factors[1]
 
 
-@pytest.mark.parametrize(("op", "algorithm"), [(op, one) for op, many in ALGORITHMS.items() for one in many])
+@pytest.mark.parametrize(("op", "algorithm"), [(op, name) for name, one in algorithms().items() for op in one.ops])
 def test_folding_does_not_change_the_bound(op, algorithm):
     world = collective(op, algorithm)
     capacity, latency = nearby(world, 3)

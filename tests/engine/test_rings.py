@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from topoflow.demand import Demand
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.lowering.collectives.ring import ALL_GATHER, REDUCE_SCATTER, ring, ring_streams
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
@@ -29,7 +29,7 @@ from topoflow.workload.gpu import Gpu
 
 B, A, S = 50e9, 1e-6, 1e6
 RINGED = st.sampled_from(
-    [(op, algorithm) for op in ("all_reduce", "all_gather", "reduce_scatter") for algorithm in ("ring", "hierarchical")]
+    [(op, name) for name, algorithm in algorithms().items() if algorithm.orders == "rings" for op in algorithm.ops]
 )
 
 
@@ -41,7 +41,9 @@ def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
 
 
 def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300e9, **how: str) -> World:
-    return place(Traffic("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **how)
+    return place(
+        Traffic.from_tasks("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **how
+    )
 
 
 def both(fabric: Fabric, *tasks: Task, **how: str) -> tuple[Timeline, Timeline]:
@@ -78,19 +80,6 @@ def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n
     fabric = replace(fabric, rings={group: orders})
     steps, flows = both(fabric, Collective(op, S, group, algorithm=algorithm))
     assert flows.makespan == pytest.approx(steps.makespan, rel=1e-9)
-
-
-@given(st.integers(1, 9), st.integers(1, 3), st.randoms(use_true_random=False))
-def test_a_stream_carries_what_the_sends_of_its_pair_do(ranks: int, rings: int, shuffle) -> None:
-    orders = np.array([shuffle.sample(range(ranks), ranks) for _ in range(rings)])
-    for phases in ((REDUCE_SCATTER, ALL_GATHER), (ALL_GATHER,)):
-        sends, streams = ring(orders, phases), ring_streams(orders, phases)
-        carried: dict[tuple[int, int, int], float] = {}
-        for *pair, share in zip(sends.source, sends.target, sends.channel, sends.share, strict=True):
-            carried[tuple(map(int, pair))] = carried.get(tuple(map(int, pair)), 0.0) + share
-        pairs = zip(streams.source.tolist(), streams.target.tolist(), streams.channel.tolist(), strict=True)
-        assert dict(zip(pairs, streams.share, strict=True)) == pytest.approx(carried)
-        assert sends.sends == len(streams.share) * streams.steps
 
 
 def test_two_links_that_others_need_one_after_the_other_hold_up_steps_twice_and_flows_once() -> None:

@@ -14,6 +14,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.double_binary_tree import tree_edges
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.fabric.hyperx import HyperX
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.fabric.topoopt import TopoOpt
@@ -46,6 +47,7 @@ FABRICS: dict[str, Callable[[], Fabric]] = {
     "expander": lambda: Expander(**SETTINGS, seed=0).build(16, demand(16)),
     "ideal switch": lambda: IdealSwitch(**SETTINGS).build(5, demand(5)),
     "fat-tree": lambda: FatTree(**SETTINGS, oversubscription=1).build(9, demand(9)),
+    "hyperx": lambda: HyperX(**SETTINGS, servers_per_switch=2, dims=[2, 5]).build(20, demand(20)),
     "large": lambda: topoopt(432),
     "one server": lambda: topoopt(1),
 }
@@ -65,6 +67,15 @@ def test_every_link_is_drawn_once_from_its_source_to_its_target(name: str) -> No
     wanted = np.hstack((place[fabric.source], place[fabric.target]))
     order = [np.lexsort(np.round(these, 9).T) for these in (ends, wanted)]
     np.testing.assert_allclose(ends[order[0]], wanted[order[1]], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_no_link_leaves_the_picture(name: str) -> None:
+    figure = draw_networks("", [Drawn(name, FABRICS[name]())])
+    (left, right), (bottom, top) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    for curve in curves(figure):
+        assert (curve >= (left, bottom)).all()
+        assert (curve <= (right, top)).all()
 
 
 @pytest.mark.parametrize("name", FABRICS)

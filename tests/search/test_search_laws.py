@@ -92,7 +92,7 @@ def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
 def test_a_checkpoint_of_another_search_is_refused_by_what_differs(problem: Make, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
     search(problem("servers=4", seed=7), QUICK, checkpoint=path)
-    with pytest.raises(ValueError, match=r"must be of this search to go on with it, got one with another seed;"):
+    with pytest.raises(ValueError, match=r"must be of this search to resume it, got one with another seed;"):
         search(problem("servers=4", seed=8), QUICK, checkpoint=path)
     with pytest.raises(ValueError, match=r"got one with another search\.chains, start, workload;"):
         search(problem("servers=4", "workload.tables=5", seed=7), replace(QUICK, chains=5), checkpoint=path)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.spans import Spans, intersection, merge, total
+from topoflow.operations import ROOTED, bus_factor
 
 Number = int | float
-ROOTED = ("broadcast", "scatter", "reduce", "gather")
 
 
 @dataclass(frozen=True)
@@ -210,10 +210,8 @@ def _sends(rank: int, event: Communication) -> Mapping[int, float]:
     following = group[(group.index(rank) + 1) % size]
     if event.op == "send" and event.peer is not None:
         return {event.peer: event.bytes}
-    if event.op == "all_reduce":
-        return {following: 2 * (size - 1) / size * event.bytes}
-    if event.op in ("all_gather", "reduce_scatter"):
-        return {following: (size - 1) / size * event.bytes}
+    if event.op in ("all_reduce", "all_gather", "reduce_scatter"):
+        return {following: bus_factor(event.op, size) * event.bytes}
     if event.op == "all_to_all":
         parts = event.splits_in or (1,) * size
         return {peer: event.bytes_in * part / max(1, sum(parts)) for peer, part in zip(group, parts, strict=True)}

@@ -74,7 +74,6 @@ NO_COLLECTIVES = {
     "coalesced": "'coalesced' rows only wrap the operations before them",
     "init": "'init' rows create a communicator",
 }
-ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 @dataclass(frozen=True)

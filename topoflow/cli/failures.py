@@ -1,35 +1,40 @@
-"""``fail.each``: every fiber or server fails by itself, and a comparison tells how much slower the job is."""
+"""``fail.each``: every fiber or server fails by itself, and a comparison reports how much slower the job is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from topoflow.cli.builder import Builder, Built
-from topoflow.cli.grid import fidelity_of
+from topoflow.case.base import Result
+from topoflow.case.failures import Failures, Slowdowns
+from topoflow.cli.builder import Asked, Builder
+from topoflow.cli.grid import Point, fidelity_of
 from topoflow.engine.base import Run, World
 from topoflow.fabric.base import Fabric
-from topoflow.report.failures import Failures, Slowdowns
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
 
-def fail_each(built: Sequence[Built], builder: Builder, run: Run) -> dict[str, Failures]:
-    """What failures do to every world that asks for them, by its name."""
-    asked = [one for one in built if one.point.config["fail"]["each"] is not None]
-    return {one.world.name: _fail(one, builder, run) for one in asked}
+def fail_each(asked: Sequence[Asked], results: Sequence[Result], builder: Builder, run: Run) -> list[Result]:
+    """The results, those of points that ask for it with what failures do."""
+    return [
+        result
+        if each.point.config["fail"]["each"] is None
+        else replace(result, failures=_fail(each.point, result, builder, run))
+        for each, result in zip(asked, results, strict=True)
+    ]
 
 
-def _fail(one: Built, builder: Builder, run: Run) -> Failures:
-    fail, fabric, traffic = one.point.config["fail"], one.fabric, one.job.traffic
+def _fail(point: Point, result: Result, builder: Builder, run: Run) -> Failures:
+    fail, fabric, traffic = point.config["fail"], result.fabric, result.traffic
     run.observer.stage(f"{fabric.name} failing")
-    place, how = partial(_place, one, builder), {"rings": fail["rings"], "run": run}
-    fidelity = fidelity_of(one.point)
+    place, fidelity, how = partial(_place, result), fidelity_of(point), {"rings": fail["rings"], "run": run}
     if fail["each"] == "fiber":
         return _of_fibers(fabric, fail_fibers(traffic, fabric, place, fidelity, **how))
-    found = fail_servers(traffic, builder.job(one.point, fewer=1).traffic, fabric, place, fidelity, **how)
+    found = fail_servers(traffic, builder.job(point, fewer=1).traffic, fabric, place, fidelity, **how)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
@@ -42,5 +47,5 @@ def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
     return Failures("fiber", names, count, found)
 
 
-def _place(one: Built, builder: Builder, traffic: Traffic, fabric: Fabric) -> World:
-    return builder.place(one.point, traffic, fabric, one.world.name)
+def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:
+    return result.case.lowering.place(traffic, fabric, result.settings.world)

@@ -35,6 +35,7 @@ from topoflow.cli.hints import suggest, suggest_key
 from topoflow.cli.options import options
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device
+from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.engine.observer import Observer, Silent
 from topoflow.units import register_resolvers
 
@@ -60,7 +61,7 @@ def grid(arguments: Sequence[str], check: Check, config: str = CONFIG, observer:
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
     file of ``configs/`` that has the keys.
     """
-    register_resolvers()
+    register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
         points, by_default = expand([argument for argument in arguments if argument not in own], own, config)

@@ -8,8 +8,8 @@ from typing import Any
 
 from topoflow.engine.device import NAMES as DEVICES
 from topoflow.engine.launch import count_threads
+from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
-from topoflow.engine.lowering.collectives import ALGORITHMS
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import RINGS as LOST_RINGS
@@ -65,7 +65,7 @@ def check_job(config: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
             )
-    check_among("all_reduce", config["all_reduce"], ALGORITHMS["all_reduce"])
+    check_among("all_reduce", config["all_reduce"], names("all_reduce"))
     check_among("routing", config["routing"], ROUTINGS)
     check_run(config)
 

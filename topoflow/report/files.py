@@ -52,7 +52,7 @@ def _written_by(out: Path) -> str | None:
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder beside ``out`` to write into; it becomes ``out`` when the block ends without an error.
+    """A temporary folder next to ``out`` to write into; it becomes ``out`` when the block ends without an error.
 
     Where ``out`` is there already, files of the same names are replaced and everything else in it is left alone.
     """

@@ -16,7 +16,7 @@ from topoflow.units import check_not_negative, check_positive
 FORMAT = "topoflow plan 2"
 Switch = tuple[int | None, ...]  # [n] for every server's transmit port, the server that receives; None: dark
 Circuits = tuple[Switch, ...]
-Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] ways, each the servers from first to last
+Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each the servers from first to last
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plan:
     circuits: Circuits
     rings: tuple[Ring, ...]
     trees: tuple[Trees, ...]
-    routes: Mapping[str, Routes]  # kind of traffic -> ways
+    routes: Mapping[str, Routes]  # kind of traffic -> paths
     all_reduce: str
     routing: str
     seed: int
@@ -152,12 +152,12 @@ class Plan:
                     f"{where}: must have a row and a column for each of {self.servers} servers, got {size}"
                 )
         for source, row in enumerate(routes):
-            for target, way in ((target, way) for target, ways in enumerate(row) for way in ways):
-                if (way[:1], way[-1:]) != ((source,), (target,)):
-                    raise ValueError(f"{where}[{source}][{target}]: must lead from one to the other, got {list(way)}")
-                for hop in pairwise(way):
+            for target, path in ((target, path) for target, paths in enumerate(row) for path in paths):
+                if (path[:1], path[-1:]) != ((source,), (target,)):
+                    raise ValueError(f"{where}[{source}][{target}]: must lead from one to the other, got {list(path)}")
+                for hop in pairwise(path):
                     if hop not in joined:
-                        raise ValueError(f"{where}: must use circuits that exist, got {list(hop)} in {list(way)}")
+                        raise ValueError(f"{where}: must use circuits that exist, got {list(hop)} in {list(path)}")
 
     def _check_servers(self, where: str, servers: tuple[int, ...] | list[int]) -> None:
         for server in servers:

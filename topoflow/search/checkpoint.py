@@ -1,4 +1,4 @@
-"""Checkpoints: where a search is, in one file of plain arrays, so that it can be stopped and go on as if unbroken.
+"""Checkpoints: the state of a search in one file of plain arrays, so that it can be stopped and resumed.
 
 ``meta`` is JSON: which search it is, the round, the best strategy, and the one that its network is built for. Random
 numbers are counted, chains can be made anew from their states, and networks from the demand of a strategy, so nothing
@@ -78,9 +78,9 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     file = io.BytesIO()
     np.savez_compressed(file, meta=np.array(json.dumps(meta)), history=checkpoint.history.steps, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_bytes(file.getvalue())
-    os.replace(beside, path)
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(file.getvalue())
+    os.replace(part, path)
 
 
 def load(path: Path, key: dict[str, str]) -> Checkpoint:
@@ -133,6 +133,6 @@ def _check_key(path: Path, key: dict[str, str], found: dict[str, str]) -> None:
     different = sorted(name for name in key.keys() | found.keys() if key.get(name) != found.get(name))
     if different:
         raise ValueError(
-            f"{path}: must be of this search to go on with it, got one with another {', '.join(different)}; "
+            f"{path}: must be of this search to resume it, got one with another {', '.join(different)}; "
             "give another out, or resume=false to begin anew"
         )

@@ -69,7 +69,7 @@ class Budget:
                 chosen[layer] = np.lexsort((fullest, total[layer]))[0]
             if fullest[chosen[layer]] > self.memory:
                 raise ValueError(
-                    f"gpu.memory: must hold a placement, found none for {self.layers[layer]!r} beside larger "
+                    f"gpu.memory: must hold a placement, found none for {self.layers[layer]!r} next to larger "
                     f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {human(self.memory, 'B')} there"
                 )
             used = filled[chosen[layer]]

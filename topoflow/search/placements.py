@@ -71,13 +71,13 @@ class Choices:
         )
 
 
-def choices(servers: int, beside: Iterable[Holders] = ()) -> Choices:
-    """The regular sets of holders among ``servers``, ascending by degree, and those ``beside`` that are not regular."""
+def choices(servers: int, extra: Iterable[Holders] = ()) -> Choices:
+    """The regular sets of holders among ``servers``, ascending by degree, and those of ``extra`` that are not."""
     found: dict[Holders, None] = {}
     for degree in range(1, servers + 1):
         if servers % degree == 0:
             found |= dict.fromkeys(_regular(servers, degree))
-    found |= dict.fromkeys(beside)
+    found |= dict.fromkeys(extra)
     return Choices(servers, tuple(found))
 
 

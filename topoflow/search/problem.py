@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topoflow.engine.base import Fidelity, World
+from topoflow.engine.base import Fidelity
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.collectives import ALGORITHMS
+from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
-from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
-from topoflow.traffic.base import Traffic
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
@@ -42,7 +40,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
-            ("all_reduce", self.all_reduce, ALGORITHMS["all_reduce"]),
+            ("all_reduce", self.all_reduce, names("all_reduce")),
             ("routing", self.routing, ROUTINGS),
         ):
             if value not in allowed:
@@ -54,26 +52,14 @@ class Problem:
     def servers(self) -> int:
         return self.start.servers
 
-    def place(self, traffic: Traffic, fabric: Fabric, name: str) -> World:
-        """``traffic`` on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
-        return place(
-            traffic,
-            fabric,
-            name=name,
-            all_reduce=self.all_reduce,
-            seed=self.seed,
-            routing=self.routing,
-            rings="flows",
-        )
-
-    def worlds(self, fabric: Fabric) -> StrategyWorlds:
-        """What ``place`` makes of placement strategies of this problem's layers, without lowering them."""
-        return StrategyWorlds(self.workload, fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed)
+    def placer(self, fabric: Fabric) -> Placer:
+        """Places traffic on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return Placer(fabric, Lowering(self.all_reduce, self.routing, "flows", self.seed))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a search goes on; ``configs/search.yaml`` says where the defaults come from.
+    """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
     ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
     by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoflow.engine.lowering.collectives import ON_RINGS, ON_TREES
+from topoflow.engine.lowering.algorithms import following
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.base import Circuits, Ring, Routes, Trees
@@ -22,7 +22,7 @@ def plan_circuits(fabric: Fabric) -> Circuits:
 
 def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, ...]:
     """The rings of every group of servers that all-reduces, as ``place`` takes them: without any, the group's order."""
-    if algorithm not in ON_RINGS:
+    if algorithm not in following("rings"):
         return ()
     orders = {group: fabric.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
     return tuple(Ring(group, tuple(stride(group, order) for order in found), found) for group, found in orders.items())
@@ -30,13 +30,13 @@ def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, 
 
 def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees, ...]:
     """The same of double binary trees."""
-    if algorithm not in ON_TREES:
+    if algorithm not in following("trees"):
         return ()
     return tuple(Trees(group, fabric.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
-    """For both kinds of traffic, from every server to every other, the ways through servers; none through switches.
+    """For both kinds of traffic, the paths from every server to every other, as servers; none through switches.
 
     Where there are several, they are equal: ``routing`` says how they share the traffic.
     """
@@ -45,7 +45,7 @@ def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
     target = fabric.target.tolist()
     servers = range(fabric.servers)
 
-    def ways(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
+    def paths(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
         return () if i == j else tuple((i, *(target[link] for link in path)) for path in fabric.route(i, j, kind))
 
-    return {kind: tuple(tuple(ways(i, j, kind) for j in servers) for i in servers) for kind in KINDS}
+    return {kind: tuple(tuple(paths(i, j, kind) for j in servers) for i in servers) for kind in KINDS}

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.lowering.collectives import ON_RINGS
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
@@ -84,7 +83,7 @@ def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Screen:
         "threads": 1,  # a step of some chains is too short to share: threads would wait for each other
     }
     estimate = Contention(problem.workload, fabric, choices.holders, **how)
-    if problem.all_reduce not in ON_RINGS:
+    if problem.all_reduce not in StrategyBound.algorithms:
         return Screen(estimate, None)
     how |= {"all_reduce": problem.all_reduce, "beside": estimate if problem.all_reduce == "hierarchical" else None}
     return Screen(estimate, StrategyBound(problem.workload, fabric, choices.holders, **how))

@@ -38,7 +38,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Walk:
-    """All chains between two steps of a round: what a search must know to go on."""
+    """All chains between two steps of a round: what a search must know to continue."""
 
     step: int  # steps done
     placement: Numbers  # [C, Y]
@@ -101,7 +101,7 @@ class Tempering:
     round: int
 
     def walk(self, start: Walk, steps: int) -> Iterator[Walk]:
-        """The chains after every step, until ``steps`` are done. From any of them, the walk goes on the same."""
+        """The chains after every step, until ``steps`` are done; a walk resumed from any of them is the same."""
         chains, used = self.screen.chains(start.placement), self.budget.used(start.placement)
         layers, choices = self.budget.need.shape
         walk = replace(start, energy=chains.energy)

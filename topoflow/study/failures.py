@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from topoflow.case.failures import Slowdowns
 from topoflow.engine.base import Fidelity, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
@@ -15,7 +16,6 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import RINGS as EITHER
 from topoflow.fabric.failed import Disconnected, without
-from topoflow.report.failures import Slowdowns
 from topoflow.traffic.base import Traffic
 
 RINGS = ("faster", *EITHER)  # faster: whichever of the others is, failure by failure

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from topoflow.capture.base import Communication, Compute
+from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.base import Strategy
 from topoflow.traffic import base
 from topoflow.traffic.captured_iteration import representative
@@ -46,7 +47,7 @@ def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
         name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
-    return base.Traffic(name, strategy.servers, tuple(lowering.tasks), workload.gpu.local_bandwidth)
+    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.local_bandwidth)
 
 
 class _Lowering:
@@ -120,14 +121,14 @@ class _Lowering:
         if event.op == "barrier":
             self._delay(0.0, after, name)
         elif len(servers) == 1:
-            self._delay(_busiest_member_bytes(event.op, size, len(event.group)) / self._local_bandwidth, after, name)
+            self._delay(bus_factor(event.op, len(event.group)) * size / self._local_bandwidth, after, name)
         elif event.op == "all_to_all":
             self._all_to_all(members, servers, after, name)
         else:
             together = max(sum(self._server(rank) == server for rank in event.group) for server in servers)
             # Kineto before 2026 does not record the root; PyTorch's scripts, and DDP, mostly use the first rank.
             root = self._server(event.group[0] if event.root is None else event.root)
-            rooted = event.op in ("broadcast", "reduce", "gather", "scatter")
+            rooted = event.op in ROOTED
             self.tasks.append(
                 base.Collective(event.op, size, servers, after, name, root=root if rooted else None, local=together)
             )
@@ -169,13 +170,6 @@ def sent_bytes(event: Communication) -> list[float]:
     """Bytes that one member of an all-to-all sends to each member, in group order."""
     shares = event.splits_in or (1,) * len(event.group)
     return [event.bytes_in * share / max(sum(shares), 1) for share in shares]
-
-
-def _busiest_member_bytes(op: str, size: float, ranks: int) -> float:
-    """Bytes that a member sends (or the root receives) within a server: nccl-tests, PERFORMANCE.md, "bus bandwidth"."""
-    if op == "all_reduce":
-        return size * 2 * (ranks - 1) / ranks
-    return size * (ranks - 1) / ranks if op not in ("broadcast", "reduce") or ranks == 1 else size
 
 
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:

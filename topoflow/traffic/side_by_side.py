@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.strategy.grid import Group
 from topoflow.traffic.base import Collective, Compute, Task
 
 Ends = dict[int, tuple[int, ...]]  # server -> the tasks that its next one waits for
-BEFORE = {"all_reduce": "reduce_scatter", "reduce_scatter": "reduce_scatter"}  # inside a server
-BEHIND = {"all_reduce": "all_gather", "all_gather": "all_gather"}
 
 
 @dataclass
@@ -59,9 +58,9 @@ class Tasks:
         return dict.fromkeys(group.servers, (self.add(task),))
 
     def _phases(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        waits = self._inside(BEFORE.get(op), bytes, group, waits, name)
+        waits = self._inside(INSIDE_BEFORE.get(op), bytes, group, waits, name)
         between = self.add(Collective(op, bytes * group.side_by_side, group.servers, together(waits), name))
-        return self._inside(BEHIND.get(op), bytes, group, dict.fromkeys(group.servers, (between,)), name)
+        return self._inside(INSIDE_AFTER.get(op), bytes, group, dict.fromkeys(group.servers, (between,)), name)
 
     def _inside(self, op: str | None, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
         if op is None:
@@ -88,14 +87,14 @@ class Tasks:
 
 def inside_seconds(op: str, bytes: float, members: int, local_bandwidth: float) -> float:
     """Of a collective among ``members`` GPUs of one server; all but an all-reduce send each byte once."""
-    return _passes(op) * (members - 1) / members * bytes / local_bandwidth
+    return bus_factor(op, members) * bytes / local_bandwidth
 
 
 def outside_seconds(op: str, bytes: float, group: Group, bandwidth: float) -> float:
     """In which a server sends its part for all groups side by side, at ``bandwidth`` (B/s) and whatever the order."""
     count = len(group.servers)
     members = group.side_by_side * (group.local if op == "all_to_all" else 1)
-    return _passes(op) * (count - 1) / count * members * bytes / bandwidth
+    return bus_factor(op, count) * members * bytes / bandwidth
 
 
 def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
@@ -111,10 +110,6 @@ def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float
     if op == "all_reduce" and group.side_by_side == 1:
         return outside  # whether its inside is a phase of its own is up to the simulation's algorithm
     return inside + outside
-
-
-def _passes(op: str) -> int:
-    return 2 if op == "all_reduce" else 1
 
 
 def ascending(tasks: Iterable[int]) -> tuple[int, ...]:

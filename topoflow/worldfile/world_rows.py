@@ -8,16 +8,16 @@ from itertools import pairwise
 from math import fsum
 from typing import Any, NoReturn
 
-from topoflow.engine.lowering.collectives import ALGORITHMS, check_algorithm
+from topoflow.engine.lowering.algorithms import check_algorithm, following, names
 from topoflow.fabric.base import Path
 from topoflow.fabric.links import LinkList, name_of, number, shorten
-from topoflow.traffic.base import COLLECTIVES, Collective, Compute, Subflow, Task, Transfer
+from topoflow.operations import COLLECTIVES, ROOTED
+from topoflow.traffic.base import Collective, Compute, Subflow, Task, Transfer
 from topoflow.units import check_positive
 
 COMMON = ("id", "type", "after", "start")
-ROOTED = ("broadcast", "reduce", "gather", "scatter")
 RINGED = ("all_reduce", "all_gather", "reduce_scatter")
-ORDERED = ("ring", "hierarchical")  # the algorithms that follow ring orders
+ORDERED = following("rings")
 MOST_LOCAL = 2**20
 
 
@@ -174,7 +174,7 @@ class Row:
         algorithm = self.values.get("algorithm")
         if "algorithm" in self.values:
             if not isinstance(algorithm, str):
-                self.fail("algorithm", f"must be one of {', '.join(ALGORITHMS[op])}")
+                self.fail("algorithm", f"must be one of {', '.join(names(op))}")
             check_algorithm(f"{self.place}.algorithm", op, algorithm)
         local = self.values.get("local", 1)
         if type(local) is not int or not 1 <= local <= MOST_LOCAL:

@@ -26,10 +26,10 @@ from topoflow.capture.torch_names import (
     DTYPES,
     NO_COLLECTIVES,
     PARAM_COMMS,
-    ROOTED,
     STEP,
     split_elements,
 )
+from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 
 

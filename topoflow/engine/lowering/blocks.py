@@ -1,12 +1,12 @@
 """Blocks: one collective as tasks of a world, per byte. Collectives that differ in bytes only share theirs.
 
 A collective is a join that waits for all it depends on, the sends of its algorithm, and a join that the next tasks wait
-for. Shapes: B tasks, D dependencies of a block, F sends.
+for. Shapes: B tasks, D dependencies of a block, F sends, R orders, n ranks.
 
-``rings`` says what the sends of a ring are: "steps" that wait for each other, 2 (n-1) per pair of neighbours for an
-all-reduce, or "flows", one per pair, which waits the latency of all its steps and carries the bytes of all
-(``collectives.ring`` says when both take the same time). A ring among n servers is 2 n (n-1) tasks, or n: a DLRM on 128
-servers is millions of tasks in steps.
+``rings`` says what the sends of an algorithm that follows rings are: "steps" that wait for each other, 2 (n-1) per pair
+of neighbours for an all-reduce, or "flows", one per pair, which waits the latency of all its steps and carries the
+bytes of all (``collectives.ring`` says when both take the same time). A ring among n servers is 2 n (n-1) tasks, or n:
+a DLRM on 128 servers is millions of tasks in steps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering import collectives
-from topoflow.engine.lowering.collectives.schedule import Index, Schedule, Streams
+from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, names
 from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.engine.lowering.schedule import Schedule, Streams
+from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
 
 Orders = tuple[tuple[int, ...], ...]  # [R] each all servers of a group
@@ -34,7 +35,7 @@ class Block:
     share: Floats  # [B] bytes on the network per byte of the collective
     local_share: Floats  # [B] bytes inside a server per byte of the collective
     path: Ints  # [B]
-    waits: Floats  # [B] how often the latency of the path is waited, beside the once that each flow does
+    waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
 
@@ -48,8 +49,6 @@ RINGS = ("steps", "flows")
 JOINS = Block(
     np.zeros(2), np.zeros(2), np.full(2, NO_PATH, np.int32), np.zeros(2), np.array([0, 1]), np.zeros(1, np.int64)
 )
-# The inside part of a hierarchical collective, before and behind the part between servers: reduce-scatter, all-gather.
-INSIDE = {"all_reduce": (1, 1), "reduce_scatter": (1, 0), "all_gather": (0, 1)}
 
 
 @dataclass
@@ -63,15 +62,19 @@ class Blocks:
 
     def of(self, task: Collective, where: str) -> Block:
         """The block of ``task``; ``where`` names it in errors."""
-        algorithm = self._algorithm(task, where)
+        name = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
             return JOINS
+        algorithm = algorithms()[name]
         orders = self._orders(task.group, algorithm)
-        of_rank = task.bytes / task.local if algorithm in collectives.HIERARCHICAL else task.bytes  # between servers
-        chunks = collectives.chunks(algorithm, of_rank, len(orders))
-        key = (task.op, algorithm, task.group, task.local, task.root, task.splits, chunks)
+        bytes = task.bytes / task.local if algorithm.hierarchical else task.bytes  # of each rank between servers
+        chunks = algorithm.chunks(bytes, len(orders))
+        key = (task.op, name, task.group, task.local, task.root, task.splits, chunks)
         if key not in self.made:
-            self.made[key] = self._collective(task, algorithm, orders, chunks, where)
+            local = 1 if algorithm.hierarchical else task.local
+            root = None if task.root is None else task.group.index(task.root) * local
+            call = Call(task.op, _ranks(task.group, orders, local), root, chunks)
+            self.made[key] = self._collective(task, algorithm, call, self._sends(name, call, where))
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -80,25 +83,30 @@ class Blocks:
         if task.splits is not None and (task.op != "all_to_all" or task.local > 1):
             got = f"{task.op} with local={task.local}"
             raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
-        default = self.all_reduce if task.op == "all_reduce" else collectives.ALGORITHMS[task.op][0]
-        algorithm = default if task.algorithm is None else task.algorithm
-        collectives.check_algorithm(f"{where}.algorithm", task.op, algorithm)
-        return algorithm
+        default = self.all_reduce if task.op == "all_reduce" else names(task.op)[0]
+        name = default if task.algorithm is None else task.algorithm
+        check_algorithm(f"{where}.algorithm", task.op, name)
+        return name
 
-    def _collective(self, task: Collective, algorithm: str, orders: Orders, chunks: int, where: str) -> Block:
+    def _sends(self, name: str, call: Call, where: str) -> Schedule | Streams:
+        algorithm = algorithms()[name]
+        if self.rings == "flows" and algorithm.streams is not None:
+            return algorithm.streams(call)
+        check_size(where, name, call)
+        return algorithm.schedule(call)
+
+    def _collective(self, task: Collective, algorithm: Algorithm, call: Call, sends: Schedule | Streams) -> Block:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
-        local = 1 if algorithm in collectives.HIERARCHICAL else task.local
-        sends = self._sends(task, algorithm, chunks, _ranks(task.group, orders, local), where)
-        server = np.repeat(np.array(task.group, np.int64), local)  # [ranks]
+        server = np.repeat(np.array(task.group, np.int64), call.ranks // len(task.group))  # [n]
         kind = "all_reduce" if task.op == "all_reduce" else "mp"
         path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)
         share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
-        steps = sends.steps if isinstance(sends, Streams) else 1
         inside = path == NO_PATH
-        if algorithm == "direct":  # what a rank sends to others on its server shares its local port
+        if algorithm.at_once:  # what a rank sends to others on its server shares its local port
             local_share = share * np.bincount(sends.source[inside], minlength=len(server))[sends.source]
         else:  # channels run at the same time
             local_share = share * (1 + sends.channel.max(initial=0))
+        steps = sends.steps if isinstance(sends, Streams) else 1
         block = _between_joins(
             sends,
             share=np.where(inside, 0.0, share),
@@ -106,29 +114,21 @@ class Blocks:
             path=np.where(share > 0, path, NO_PATH).astype(np.int32),  # a split of no bytes is not sent
             waits=np.where(inside, 0.0, steps - 1),
         )
-        if algorithm in collectives.HIERARCHICAL:
-            before, behind = INSIDE[task.op]
-            block.local_share[[0, -1]] = np.array([before, behind]) * (task.local - 1) / task.local
+        if algorithm.hierarchical:
+            for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
+                if task.op in phases:
+                    block.local_share[join] = bus_factor(phases[task.op], task.local)
         return block
 
-    def _sends(self, task: Collective, algorithm: str, chunks: int, orders: Index, where: str) -> Schedule | Streams:
-        """``orders`` [R, ranks] are the ranks along each ring, or at the positions of each pair of trees."""
-        if algorithm in collectives.ON_RINGS and self.rings == "flows":
-            return collectives.streams(task.op, orders)
-        collectives.check_size(where, algorithm, orders.shape[1], orders.shape[0])
-        root = None if task.root is None else task.group.index(task.root) * (orders.shape[1] // len(task.group))
-        return collectives.schedule(task.op, algorithm, orders, root, chunks)
-
-    def _orders(self, group: tuple[int, ...], algorithm: str) -> Orders:
+    def _orders(self, group: tuple[int, ...], algorithm: Algorithm) -> Orders:
         """The rings, or the pairs of trees, that were built for the group; its own order where there are none."""
         fabric = self.paths.fabric
-        if algorithm not in (*collectives.ON_RINGS, *collectives.ON_TREES):
+        if algorithm.orders is None:
             return (group,)
-        field = "trees" if algorithm in collectives.ON_TREES else "rings"
-        orders: Orders = getattr(fabric, field).get(group, (group,))
+        orders: Orders = getattr(fabric, algorithm.orders).get(group, (group,))
         for order in orders:
             if sorted(order) != sorted(group):
-                raise ValueError(f"{fabric.name}.{field}: must order {list(group)}, got {list(order)}")
+                raise ValueError(f"{fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
         return orders
 
 
@@ -142,7 +142,7 @@ def _ranks(group: tuple[int, ...], orders: Orders, local: int) -> Offsets:
 def _between_joins(
     sends: Schedule | Streams, *, share: Floats, local_share: Floats, path: Ints, waits: Floats
 ) -> Block:
-    """The first sends wait for the join before them; the join behind them for the sends nobody waits for."""
+    """The first sends wait for the join before them; the join after them for the sends that no other waits for."""
     earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
     awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(path), np.int64)
     last = np.setdiff1d(np.arange(len(path)), earlier)

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from topoflow.engine.lowering.paths import Paths
 from topoflow.fabric.base import Fabric
+from topoflow.operations import bus_factor
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
@@ -112,7 +113,7 @@ class _Iteration:
     def reduce(self, bucket: Bucket) -> None:
         """A ring between the servers of the group, and an all-reduce inside each of them."""
         members, servers = self.workload.gpus_per_server, len(bucket.group)
-        inside = 2 * (members - 1) / members * bucket.bytes / self.workload.gpu.local_bandwidth
+        inside = bus_factor("all_reduce", members) * bucket.bytes / self.workload.gpu.local_bandwidth
         load, latency = self.ring(bucket.group)
         ready = max(self.reduced[bucket.group], *(self.clock[host] for host in bucket.group))
         busy = {link: share * bucket.bytes / self.capacity(link) for link, share in load.items()}
@@ -131,7 +132,7 @@ class _Iteration:
                 hops = self.hops(ends, channel, "all_reduce")
                 latency = max(latency, sum(weight * float(self.fabric.latency[link]) for link, weight in hops))
                 for link, weight in hops:
-                    load[link] += 2 * (len(group) - 1) / len(group) / len(orders) * weight
+                    load[link] += bus_factor("all_reduce", len(group)) / len(orders) * weight
         return load, latency
 
     def capacity(self, link: int) -> float:

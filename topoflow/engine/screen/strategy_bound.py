@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoflow import _C
-from topoflow.engine.lowering.collectives import ON_RINGS
+from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.screen.strategy_arrays import StrategyArrays
 from topoflow.engine.screen.strategy_chains import Steps, StrategyModel
 from topoflow.fabric.base import Fabric
@@ -26,7 +26,7 @@ from topoflow.fabric.base import Fabric
 class StrategyBound(StrategyModel):
     """The model that no simulation is faster than."""
 
-    algorithms = ON_RINGS
+    algorithms = following("rings")
 
     def read(self, strategies: StrategyArrays, fabric: Fabric) -> StrategyArrays:
         return strategies

@@ -12,6 +12,7 @@ from topoflow.fabric.base import Fabric, Item, Reconfiguration
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, choose_circuits, connect
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import check_count, server_names
+from topoflow.operations import bus_factor
 from topoflow.units import check_not_negative
 
 # What the circuits are before the job begins, which TopoOpt leaves open. "job": Algorithm 5 for the demand of the whole
@@ -67,7 +68,7 @@ def expected(servers: int, demand: Demand) -> Matrix:
     bytes_ = demand.matrix()
     for group, buffer in demand.all_reduce.items():
         for i, j in pairwise((*group, *group[:1])):
-            bytes_[i, j] += 2 * (len(group) - 1) / len(group) * buffer  # per neighbour, of a ring of k servers
+            bytes_[i, j] += bus_factor("all_reduce", len(group)) * buffer
     np.fill_diagonal(bytes_, 0.0)
     return bytes_
 

@@ -25,6 +25,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.operations import sent_by_all
+
 Group = tuple[int, ...]
 Bytes = NDArray[np.float64]
 
@@ -54,7 +56,7 @@ def share_ports(degree: int, groups: Mapping[Group, float], mp: Bytes) -> PortSh
 
 def wire_bytes(groups: Mapping[Group, float]) -> dict[Group, float]:
     """All that ring all-reduces of these buffers send, heaviest group first: 2 (k - 1) S among k servers."""
-    volume = {group: 2 * (len(group) - 1) * buffer for group, buffer in groups.items()}
+    volume = {group: sent_by_all("all_reduce", len(group)) * buffer for group, buffer in groups.items()}
     return dict(sorted(volume.items(), key=lambda item: -item[1]))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from topoflow.report.draw.style import plain, scale
 from topoflow.units import human
 
-TICKS = 10  # so many different values are ticks of their own
+MAX_TICKS = 10  # up to this number of distinct values, each value is a tick
 LETTER = 0.022  # of an axis: what a letter takes; the names of ticks must not run into each other
 PLAIN = 1e4  # larger numbers are shortened
 DECADES = 2.5  # a logarithmic axis that is shorter has ticks at 2 and 5 too
@@ -92,7 +92,7 @@ def tick_at(ruler: Ruler, axis: Axis, values: Iterable[Floats]) -> None:
     found = np.unique(np.concatenate([*values, np.zeros(0)]))
     places = np.log(found) if axis.log else found
     letters = max((len(axis.tick(value)) for value in found), default=0)
-    if not 2 <= len(found) <= TICKS or np.diff(places).min() < LETTER * (letters + 1) * (places[-1] - places[0]):
+    if not 2 <= len(found) <= MAX_TICKS or np.diff(places).min() < LETTER * (letters + 1) * (places[-1] - places[0]):
         return
     ruler.set_major_locator(FixedLocator(found.tolist()))
     ruler.set_minor_locator(NullLocator())

@@ -1,4 +1,4 @@
-"""Cumulative distributions: links on the way between two servers, and bytes that a link carries."""
+"""Cumulative distributions: links on the path between two servers, and bytes that a link carries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 from topoflow.report.draw.style import COLOURS, LINES, legend_columns, panels, plain, scale
 
-MOST = len(COLOURS)  # curves that can be told apart
+MAX_CURVES = len(COLOURS)  # one colour each
 
 
 def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -34,10 +35,10 @@ def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | 
 
 def draw_path_length(report: Report) -> Figure:
     """One curve per wiring: worlds that differ in bandwidth only share it."""
-    wirings: dict[tuple[str, bytes], Outcome] = {}
+    wirings: dict[tuple[str, bytes], Result] = {}
     for outcome in report.outcomes:
         wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
-    shown = list(wirings.values())[:MOST]
+    shown = list(wirings.values())[:MAX_CURVES]
     names = wiring_names(report, shown)
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
@@ -52,8 +53,8 @@ def draw_path_length(report: Report) -> Figure:
     return figure
 
 
-def wiring_names(report: Report, outcomes: Sequence[Outcome]) -> list[str]:
-    """The fabric, and what else tells worlds of one fabric apart."""
+def wiring_names(report: Report, outcomes: Sequence[Result]) -> list[str]:
+    """The fabric, and the settings in which worlds of one fabric differ."""
     names = []
     for outcome in outcomes:
         same = [other for other in outcomes if other.settings.fabric == outcome.settings.fabric]
@@ -63,7 +64,7 @@ def wiring_names(report: Report, outcomes: Sequence[Outcome]) -> list[str]:
 
 def draw_link_load(report: Report) -> Figure:
     """Left the bytes of every link, right the share of the step in which it is busy at full rate."""
-    shown = report.representatives(MOST)
+    shown = report.representatives(MAX_CURVES)
     factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
     figure = Figure(figsize=(10, 4.8), layout="constrained")
     load, use = panels(figure, 2, widest=2)
@@ -83,7 +84,7 @@ def draw_link_load(report: Report) -> Figure:
 
 def draw_failures(report: Report) -> Figure:
     """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
-    shown = dict(list(report.failures.items())[:MOST])
+    shown = dict(list(report.failures.items())[:MAX_CURVES])
     kinds = list(dict.fromkeys(one.what for one in shown.values()))
     figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
     for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):

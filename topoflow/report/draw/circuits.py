@@ -1,4 +1,4 @@
-"""What the links of a network are: circuits of a ring or tree, pairs that lead both ways, cables between two tiers.
+"""What the links of a network are: circuits of a ring or tree, pairs of opposite circuits, cables between two tiers.
 
 Shapes: L links.
 """
@@ -16,7 +16,7 @@ from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.style import COLOURS
 from topoflow.report.draw.tiers import tier_names, tiers
 
-MOST = 6  # kinds of rings and trees that are told apart
+MAX_KINDS = 6  # kinds of rings and trees with a colour of their own
 OTHER = "other rings or trees"
 PAIR, ONE_WAY, OTHER_COLOUR = COLOURS[1], "#7F7F7F", "#000000"
 RINGS = tuple(colour for colour in COLOURS if colour not in (PAIR, OTHER_COLOUR))
@@ -68,7 +68,7 @@ def _purposes(fabric: Fabric) -> dict[tuple[int, int], str]:
 
 def _circuits(fabric: Fabric) -> list[Kind]:
     purposes = _purposes(fabric)
-    colours = dict(zip(dict.fromkeys(purposes.values()), RINGS[:MOST], strict=False))
+    colours = dict(zip(dict.fromkeys(purposes.values()), RINGS[:MAX_KINDS], strict=False))
     ends = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
     there = set(ends)
     of_kind: dict[tuple[str, str], list[int]] = {(name, colour): [] for name, colour in colours.items()}

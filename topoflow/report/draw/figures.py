@@ -26,9 +26,9 @@ from topoflow.report.draw.axis import Axis, Floats, name_groups, rule, tick_at
 from topoflow.report.draw.cdf import steps
 from topoflow.report.draw.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
 
-WIDEST = 3  # panels beside each other
+MAX_PANELS_PER_ROW = 3  # panels
 THIN = {"v": 1.1, "P": 1.25, "X": 1.25, "*": 1.9}  # markers that fill less of their size
-VALUES = 24  # so many bars of a panel have their value above them
+MAX_VALUES = 24  # bars of a panel; with more of them, no bar has its value above it
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
 Samples = Mapping[str, ArrayLike]  # series -> values whose distribution is shown
@@ -124,12 +124,12 @@ def _values(where: str, values: ArrayLike, axis: Axis) -> Floats:
 
 
 def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, int]) -> None:
-    """Bars of every series, beside each other in every group; group g is around x = g."""
+    """Bars of every series, side by side in every group; group g is around x = g."""
     width = 0.8 / len(rows)
     for position, (name, row) in enumerate(rows.items()):
         at = np.array([group - 0.4 + width * (position + 0.5) for group in range(len(row))])
         axes.bar(at, np.nan_to_num(row), width=0.92 * width, color=COLOURS[looks[name] % len(COLOURS)], label=name)
-        _write_values(axes, at, row, len(rows) * len(row) <= VALUES)
+        _write_values(axes, at, row, len(rows) * len(row) <= MAX_VALUES)
 
 
 def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> None:
@@ -146,7 +146,7 @@ def _canvas(title: str, parts: Mapping[str, Mapping[str, object]]) -> tuple[Figu
     for part in [part for part, series in parts.items() if not series] or ([] if parts else ["panels"]):
         raise ValueError(f"{title}: {part}: must have at least one, got none")
     looks = {name: look for look, name in enumerate(dict.fromkeys(name for part in parts.values() for name in part))}
-    widest = 2 if len(parts) in (2, 4) else WIDEST
+    widest = 2 if len(parts) in (2, 4) else MAX_PANELS_PER_ROW
     rows, columns = grid_shape(len(parts), widest)
     width = 7.5 if columns == 1 else 4.3 * columns + 0.6
     figure = Figure(figsize=(width, (4.0 if columns == 1 else 3.3 * rows) + 0.6), layout="constrained")

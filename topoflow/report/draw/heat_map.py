@@ -11,17 +11,18 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
-MOST = 6  # panels
+MAX_PANELS = 6  # panels
 NOTHING = "#F2F2F2"
 
 
 def draw(report: Report) -> Figure:
     """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
-    panels_of: dict[tuple[str, bytes], dict[str, Outcome]] = {}  # (job and how, traffic) -> fabric -> its first world
+    panels_of: dict[tuple[str, bytes], dict[str, Result]] = {}  # (job and how, traffic) -> fabric -> its first world
     for outcome in report.outcomes:
         row = outcome.row
         how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
@@ -44,7 +45,7 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 
 def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
     """Matrices [n, n] of bytes from row to column, on one colour scale."""
-    shown = list(zip(titles, matrices, strict=True))[:MOST]
+    shown = list(zip(titles, matrices, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")

@@ -1,4 +1,4 @@
-"""How a search went: the time of what it looked at, proposal by proposal and round by round.
+"""How a search went: times of its proposals and of its simulated candidates, round by round.
 
 Shapes: H steps of all chains at once, R rounds.
 """
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from topoflow.report.draw.style import COLOURS, plain, scale
 
 BEST, CURRENT, SIMULATED, TOPOLOGY = COLOURS[0], COLOURS[5], COLOURS[1], COLOURS[2]
-NAMED = 12  # so many rounds have their number above them
-POINTS = 4000  # of a line, which is no wider in pixels
+MAX_NUMBERED = 12  # rounds; with more of them, no round has its number above it
+MAX_POINTS = 4000  # of a line: more than it has pixels
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Round:
-    """What was simulated at the end of a round, and what was taken of it."""
+    """What was simulated at the end of a round, and what was kept."""
 
     simulated: tuple[float, ...]  # s, of every candidate
     time: float  # s, of the best in this and all rounds before
@@ -63,7 +63,7 @@ class History:
 
     @property
     def searched(self) -> bool:
-        """Whether anything was proposed or simulated beside the start."""
+        """Whether anything other than the start was proposed or simulated."""
         return len(self.proposals) > 0 or any(each.simulated for each in self.rounds)
 
 
@@ -98,7 +98,7 @@ def draw(history: History) -> Figure:
 def _draw_steps(axes: Axes, history: History, factor: float) -> None:
     """Lines that are broken between rounds, whose networks differ."""
     steps = len(history.proposals)
-    thin = np.unique(np.linspace(0, steps - 1, POINTS).astype(int))
+    thin = np.unique(np.linspace(0, steps - 1, MAX_POINTS).astype(int))
     for number in np.unique(history.round):
         mine = thin[history.round[thin] == number]
         at = history.proposals[mine]
@@ -119,7 +119,7 @@ def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
     axes.plot([0.0, *ends], best, linestyle="--", linewidth=1, marker="D", markersize=6,
               color=SIMULATED, markeredgecolor="white", zorder=5,
               label="start, and best so far (simulated)")  # fmt: skip
-    for number, end in enumerate(ends[:NAMED] if len(ends) <= NAMED else [], start=1):
+    for number, end in enumerate(ends[:MAX_NUMBERED] if len(ends) <= MAX_NUMBERED else [], start=1):
         axes.annotate(f"round {number}" if number == 1 else str(number), (end, 1), (0, 2), ha="center", va="bottom",
                       xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8)  # fmt: skip
 

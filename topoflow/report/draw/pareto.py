@@ -12,7 +12,7 @@ from topoflow.report.draw.price import scales
 from topoflow.report.draw.style import COLOURS, plain, scale
 from topoflow.units import check_not_negative
 
-NAMED = 14  # so many points have their name beside them
+MAX_LABELS = 14  # points with a number and a name
 
 FRONT, REST = COLOURS[0], "#AAAAAA"
 
@@ -35,7 +35,7 @@ def draw(points: Sequence[Point]) -> Figure:
     best = [points[number] for number in front([point.price for point in points], [point.time for point in points])]
     factor, seconds = scale([point.time for point in points], "s")
     each, dollars = scale([point.price for point in points], "$")
-    figure = Figure(figsize=(8, 4.8 + 0.17 * min(len(best), NAMED)), layout="constrained")
+    figure = Figure(figsize=(8, 4.8 + 0.17 * min(len(best), MAX_LABELS)), layout="constrained")
     axes = figure.subplots()
     rest = [point for point in points if point not in best]
     axes.plot([point.price / each for point in rest], [point.time / factor for point in rest], linestyle="",
@@ -43,7 +43,7 @@ def draw(points: Sequence[Point]) -> Figure:
     axes.step([point.price / each for point in best], [point.time / factor for point in best], where="post",
               color=FRONT, marker="o", markersize=6, linewidth=1.5,
               label="worth considering")  # fmt: skip
-    for number, point in enumerate(best[:NAMED], start=1):
+    for number, point in enumerate(best[:MAX_LABELS], start=1):
         axes.annotate(str(number), (point.price / each, point.time / factor), (-4, -3), textcoords="offset points",
                       ha="right", va="top", fontsize=9, fontweight="bold", color=FRONT)  # fmt: skip
     scales(axes, [point.price / each for point in points], [point.time / factor for point in points])
@@ -54,9 +54,9 @@ def draw(points: Sequence[Point]) -> Figure:
         axes.legend(frameon=False, fontsize=9)
     names = "\n".join(
         f"{number:>2}  {point.name}: {point.time / factor:.4g} {seconds}, {point.price / each:.4g} {dollars}"
-        for number, point in enumerate(best[:NAMED], start=1)
+        for number, point in enumerate(best[:MAX_LABELS], start=1)
     )
     figure.supxlabel(names, fontsize=9, x=0.02, ha="left", family="monospace")
-    limit = "" if len(best) <= NAMED else f" (the {NAMED} cheapest of {len(best)} named)"
+    limit = "" if len(best) <= MAX_LABELS else f" (the {MAX_LABELS} cheapest of {len(best)} named)"
     figure.suptitle(f"Time against price of the network; lower left is better{limit}")
     return figure

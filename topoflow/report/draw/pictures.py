@@ -56,7 +56,7 @@ PICTURES: tuple[Picture[Report], ...] = (
     Picture(
         "traffic.png",
         "Who sends how much to whom",
-        "Each cell is what the server of that row sends to the server of that column in one step, whichever way "
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever path "
         "it travels (as Figure 1 of TopoOpt, NSDI 2023). A diagonal line is a ring all-reduce: everyone sends to the "
         "next in the ring. Full rows and columns are servers that hold a part of the model that all others need. "
         "The job fixes how much must be exchanged; a fabric may choose other rings.",
@@ -67,14 +67,14 @@ PICTURES: tuple[Picture[Report], ...] = (
         "timeline.png",
         "What every server does during the step",
         "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
-        "sending lies beside computing it costs nothing; where a server only sends, it waits for the network.",
+        "sending overlaps with computing it costs nothing; where a server only sends, it waits for the network.",
         gantt.draw,
     ),
     Picture(
         "topology.png",
         "How the servers are wired",
         "One panel per network. Servers that are wired to each other stand on a circle; a line is one link, bent to "
-        "the right of the way it leads, and its colour says which ring or trees it is part of. Where there are "
+        "the right of its direction, and its colour says which ring or trees it is part of. Where there are "
         "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
         "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
         topology.draw,
@@ -99,8 +99,8 @@ PICTURES: tuple[Picture[Report], ...] = (
     Picture(
         "failures.png",
         "What a single failure does",
-        "Every fiber, or every server, fails by itself; what it carried takes another way, and a job that lost a "
-        "server goes on with the others, on fewer samples a step. A curve says how many failures make a step at most "
+        "Every fiber, or every server, fails by itself; what it carried takes another path, and a job that lost a "
+        "server continues with the others, on fewer samples a step. A curve says how many failures make a step at most "
         "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
         cdf.draw_failures,
         needs=lambda report: bool(report.failures),

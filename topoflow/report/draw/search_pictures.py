@@ -42,16 +42,16 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
     Picture(
         "topology.png",
         "The network",
-        "Servers that are wired to each other stand on a circle; a line is one link, bent to the right of the way it "
-        "leads. Its colour says what it is wired for: a ring or a pair of double binary trees (+p: in the order "
-        "in which every p-th server is next), one of a pair that leads both ways, or a cable between two tiers of "
+        "Servers that are wired to each other stand on a circle; a line is one link, bent to its right. "
+        "Its colour says what it is wired for: a ring or a pair of double binary trees (+p: in the order "
+        "in which every p-th server is next), one of a pair of opposite links, or a cable between two tiers of "
         "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",
         draw_found,
     ),
     Picture(
         "traffic.png",
         "Who sends how much to whom, before and after",
-        "Each cell is what the server of that row sends to the server of that column in one step, whichever way it "
+        "Each cell is what the server of that row sends to the server of that column in one step, whichever path it "
         "travels (as Figure 9 of TopoOpt, NSDI 2023). Before is the strategy that the search began with on the network "
         "that is built for it, as it was simulated. All-reduces are spread over the rings or trees that a network has "
         "for them. Full rows and columns are servers that hold a part of the model that all others need.",

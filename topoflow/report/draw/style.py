@@ -1,4 +1,4 @@
-"""How pictures look: colours that the colour-blind can tell apart, units a person reads, and saving."""
+"""How pictures look: colours that the colour-blind can distinguish, units a person reads, and saving."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scale(values: Iterable[float], unit: str) -> tuple[float, str]:
 
 
 def grid_shape(panels: int, widest: int) -> tuple[int, int]:
-    """(rows, columns) for so many panels."""
+    """(rows, columns) for this number of panels."""
     columns = min(panels, widest)
     return -(-panels // columns), columns
 
@@ -60,13 +60,13 @@ def panels(figure: Figure, count: int, widest: int) -> list[Axes]:
 
 
 def legend_columns(labels: Sequence[str], width: float) -> int:
-    """How many columns of a legend fit into a figure of so many inches."""
+    """How many columns of a legend fit into a figure of this width (inches)."""
     longest = max(map(len, labels), default=1)
     return max(1, min(5, len(labels), int(width / (0.085 * longest + 0.7))))
 
 
 def plain(axes: Axes, grid: Literal["x", "y", "both"] = "x") -> None:
-    """No frame at the top and right, a light grid behind the data."""
+    """No frame at the top and right, a light grid below the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#DDDDDD", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -31,7 +31,7 @@ def tier_names(fabric: Fabric) -> list[str]:
 
 
 def _hops(fabric: Fabric) -> NDArray[np.int64]:
-    """Links from every node to the nearest server [N]; where there is no way, more than any way."""
+    """Links from every node to the nearest server [N]; larger than any distance where there is no path."""
     hops = np.full(len(fabric.nodes), len(fabric.nodes))
     hops[: fabric.servers] = 0
     while True:

@@ -15,20 +15,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
 from topoflow.report.draw.circuits import Kind, kinds
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.report.draw.tiers import tier_names, tiers
 from topoflow.units import human
 
-MOST = 6  # networks in one picture
-POINTS = 25  # of a curve
-NAMED = 24  # so many servers of a circle have their number beside them
-ARROWS = 100  # so many links show which way they lead
+MAX_PANELS = 6  # networks in one picture
+CURVE_POINTS = 25  # of a curve
+MAX_LABELS = 24  # servers of a circle with their number next to them
+MAX_ARROWS = 100  # links; with more of them, links have no arrows
 NODE = "#4D5B66"
-SIDE = 0.07  # of the length of a link: how far it bends to its right, so that both ways of a pair are seen
+BEND = 0.07  # by how much of its length a link bends to its right, so that both links of a pair are seen
 
 Floats = NDArray[np.float64]
 
@@ -44,11 +45,11 @@ class Drawn:
 
 def draw(report: Report) -> Figure:
     """Every wiring of a report once: the fastest world of each."""
-    wirings: dict[tuple[str, bytes, bytes], Outcome] = {}
+    wirings: dict[tuple[str, bytes, bytes], Result] = {}
     for outcome in report.ranking:
         ends = (outcome.fabric.source.tobytes(), outcome.fabric.target.tobytes())
         wirings.setdefault((outcome.settings.fabric, *ends), outcome)
-    shown = list(wirings.values())[:MOST]
+    shown = list(wirings.values())[:MAX_PANELS]
     names = wiring_names(report, shown)
     limit = "" if len(shown) == len(wirings) else f" ({len(shown)} of {len(wirings)} networks)"
     drawn = [Drawn(name, one.fabric, one.timeline.link_bytes) for name, one in zip(names, shown, strict=True)]
@@ -81,11 +82,13 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
             LineCollection(list(curves[kind.links]), colors=kind.colour, linewidths=width[kind.links].tolist(),
                            alpha=alpha, capstyle="round", zorder=2 + level, label=kind.label)
         )  # fmt: skip
-        if direct and fabric.links <= ARROWS:
+        if direct and fabric.links <= MAX_ARROWS:
             heads = _arrows(curves[kind.links], max(0.02, 0.008 * widest))
             axes.add_collection(PolyCollection(list(heads), facecolors=kind.colour, linewidths=0, zorder=10))
             _count_parallel(axes, curves, fabric, kind)
     (_draw_servers if direct else _draw_tiers)(axes, place, fabric, inches)
+    top = float(curves[:, :, 1].max(initial=0.0))  # links within the upper tier bend upwards
+    axes.set_ylim(top=max(axes.get_ylim()[1], top + 0.05))
     axes.set_title(f"{network.title}\n{_widest(network)}", fontsize=10)
     axes.axis("off")
     handles = [Line2D([], [], color=kind.colour, linewidth=2.5, label=kind.label) for kind in found]
@@ -129,7 +132,7 @@ def _widest(network: Drawn) -> str:
 
 
 def _curves(place: Floats, fabric: Fabric, direct: bool) -> Floats:
-    """Quadratic Bezier curves [L, POINTS, 2] from source to target. On a circle the longer ones bend more inwards."""
+    """Quadratic Bezier curves [L, CURVE_POINTS, 2] from source to target. On a circle longer ones bend inwards more."""
     start, end = place[fabric.source], place[fabric.target]
     along = end - start
     right = np.column_stack((along[:, 1], -along[:, 0]))
@@ -139,15 +142,15 @@ def _curves(place: Floats, fabric: Fabric, direct: bool) -> Floats:
     else:
         level = (along[:, 1] == 0) & (along[:, 0] != 0)  # within a tier: over the nodes between
         middle = middle + np.column_stack((np.zeros(len(level)), 0.3 * level))
-    control = middle + SIDE * right
-    t = np.linspace(0, 1, POINTS)[None, :, None]
+    control = middle + BEND * right
+    t = np.linspace(0, 1, CURVE_POINTS)[None, :, None]
     curves = (1 - t) ** 2 * start[:, None] + 2 * t * (1 - t) * control[:, None] + t**2 * end[:, None]
     return np.asarray(curves, dtype=np.float64)
 
 
 def _arrows(curves: Floats, size: float) -> Floats:
-    """A triangle [L, 3, 2] on every curve, two thirds on its way."""
-    at = 2 * POINTS // 3
+    """A triangle [L, 3, 2] on every curve, at two thirds of its length."""
+    at = 2 * CURVE_POINTS // 3
     tip = curves[:, at]
     along = tip - curves[:, at - 1]
     along = along * (size / np.maximum(np.hypot(*along.T), 1e-12))[:, None]
@@ -156,10 +159,10 @@ def _arrows(curves: Floats, size: float) -> Floats:
 
 
 def _count_parallel(axes: Axes, curves: Floats, fabric: Fabric, kind: Kind) -> None:
-    """How many circuits a link is, where it is more than one, at a third of its way."""
+    """How many circuits a link is, where it is more than one, at a third of its length."""
     count = np.rint(fabric.bandwidth / fabric.interface_bandwidth).astype(int)
     for link in kind.links[count[kind.links] > 1]:
-        x, y = curves[link, POINTS // 3]
+        x, y = curves[link, CURVE_POINTS // 3]
         axes.text(x, y, f"\N{MULTIPLICATION SIGN}{count[link]}", ha="center", va="center", fontsize=8,
                   color=kind.colour, zorder=15, clip_on=True,
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
@@ -169,7 +172,7 @@ def _draw_servers(axes: Axes, place: Floats, fabric: Fabric, inches: float) -> N
     size = float(np.clip(15 * inches / max(1, fabric.servers), 1.2, 13))
     axes.plot(*place.T, linestyle="", marker="o", markersize=size, color=NODE, markeredgecolor="white",
               markeredgewidth=min(0.8, size / 8), zorder=20)  # fmt: skip
-    for server in range(0, fabric.servers, _step(fabric.servers, NAMED)):
+    for server in range(0, fabric.servers, _step(fabric.servers, MAX_LABELS)):
         axes.text(1.08 * place[server, 0], 1.08 * place[server, 1], str(server), ha="center", va="center", fontsize=8)
     axes.set_xlim(-1.17, 1.17)
     axes.set_ylim(-1.17, 1.17)
@@ -185,7 +188,7 @@ def _draw_tiers(axes: Axes, place: Floats, fabric: Fabric, inches: float) -> Non
                   markeredgecolor="white", markeredgewidth=min(0.8, size / 8), zorder=20)  # fmt: skip
         axes.text(-1.06, 0.5 * level, f"{name} ({len(nodes)})", ha="right", va="center", fontsize=8)
     servers = np.flatnonzero(tier == 0)
-    for server in servers[:: _step(len(servers), NAMED)]:
+    for server in servers[:: _step(len(servers), MAX_LABELS)]:
         axes.text(place[server, 0], -0.06, str(server), ha="center", va="top", fontsize=7)
     axes.set_xlim(-1.05, 1.05)
     axes.set_ylim(-0.15, 0.5 * float(tier.max()) + 0.1)

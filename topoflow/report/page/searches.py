@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from topoflow.report.draw import pareto
 from topoflow.report.draw.pareto import Point
 from topoflow.report.draw.pictures import Picture, draw_all
-from topoflow.report.draw.topology import MOST, Drawn, draw_networks
+from topoflow.report.draw.topology import MAX_PANELS, Drawn, draw_networks
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import fill, gallery, paragraphs, table
 from topoflow.report.search_report import SearchReport
@@ -78,7 +78,7 @@ def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
 
 def _draw_networks(reports: Reports) -> Figure:
     """The networks of the quickest, side by side."""
-    shown = [(name, reports[name].after) for name in quickest(reports)[:MOST]]
+    shown = [(name, reports[name].after) for name in quickest(reports)[:MAX_PANELS]]
     drawn = [Drawn(name, found.fabric, found.timeline.link_bytes) for name, found in shown]
     limit = "" if len(drawn) == len(reports) else f" (the {len(drawn)} quickest of {len(reports)})"
     return draw_networks(f"The networks that were found{limit}", drawn)

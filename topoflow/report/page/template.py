@@ -11,11 +11,11 @@ from importlib import resources
 from typing import TypeVar
 
 from topoflow import __version__
-from topoflow.report import failures
+from topoflow.case import failures
+from topoflow.case.rows import COLUMNS
 from topoflow.report.answer import answers, memory_notes
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
-from topoflow.report.rows import COLUMNS
 from topoflow.report.terminal import cells, setting
 
 T = TypeVar("T")
@@ -89,6 +89,6 @@ def _tables(report: Report) -> str:
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures.items()]
         fewer = any(one.what == "server" for one in report.failures.values())
-        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.HEAD, rows, 'plain')}")
-        parts.append(paragraphs([failures.FEWER] if fewer else []))
+        parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.COLUMNS, rows, 'plain')}")
+        parts.append(paragraphs([failures.FEWER_SAMPLES] if fewer else []))
     return "".join(parts)

@@ -13,13 +13,14 @@ from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.base import Strategy
 from topoflow.study.figures.base import Setup
 from topoflow.study.figures.similar_cost import similar_cost, unwired
-from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 
 
@@ -36,8 +37,8 @@ class Job:
 
 
 def wire_bytes(demand: Demand) -> float:
-    """Bytes that ring all-reduces send between servers: each of k members sends 2 (k - 1) / k of the buffer."""
-    return sum(2 * (len(group) - 1) * buffer for group, buffer in demand.all_reduce.items())
+    """Bytes that ring all-reduces send between servers."""
+    return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())
 
 
 class Simulation:
@@ -90,8 +91,7 @@ class Simulation:
     @cached_property
     def immutable(self) -> NDArray[np.bool_]:
         """Whether a task of the world is model-parallel traffic or computation, and not part of an all-reduce [T]."""
-        tasks = self.job.traffic.tasks
-        reduces = np.array([isinstance(task, Collective) and task.op == "all_reduce" for task in tasks])
+        reduces = np.array(self.job.traffic.kinds()) == "all_reduce"
         owned: NDArray[np.bool_] = ~reduces[self.world.graph.owner]
         return owned
 

@@ -14,11 +14,11 @@ from topoflow.capture.torch_names import (
     DTYPES,
     NO_COLLECTIVES,
     PARAM_COMMS,
-    ROOTED,
     SIGNATURES,
     Signature,
     split_elements,
 )
+from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 
 Groups = Mapping[str, tuple[int, ...]]

@@ -15,25 +15,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.collectives.schedule import Index, Schedule
+from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.schedule import Index, Schedule
 
 
-def all_to_all(ranks: int) -> Schedule:
-    """Every ordered pair of ``ranks`` ranks."""
-    pair = np.arange(ranks * ranks)
-    return _at_once(ranks, pair[pair // ranks != pair % ranks])
-
-
-def gather(ranks: int, root: int) -> Schedule:
-    """Each of the others to ``root``."""
+def schedule(call: Call) -> Schedule:
+    """Every ordered pair of ranks in an all-to-all, the others to the root in a gather, and back in a scatter."""
+    ranks, root = call.ranks, call.root
+    if call.op == "all_to_all":
+        pair = np.arange(ranks * ranks)
+        return _at_once(ranks, pair[pair // ranks != pair % ranks])
+    assert root is not None  # a law of Traffic
     others = np.delete(np.arange(ranks), root)
-    return _at_once(ranks, others * ranks + root)
-
-
-def scatter(ranks: int, root: int) -> Schedule:
-    """``root`` to each of the others."""
-    others = np.delete(np.arange(ranks), root)
-    return _at_once(ranks, root * ranks + others)
+    return _at_once(ranks, others * ranks + root if call.op == "gather" else root * ranks + others)
 
 
 def _at_once(ranks: int, pair: Index) -> Schedule:
@@ -49,3 +43,12 @@ def _at_once(ranks: int, pair: Index) -> Schedule:
         after_offsets=np.zeros(len(pair) + 1, np.int64),
         after=np.zeros(0, np.int64),
     )
+
+
+ALGORITHM = Algorithm(
+    ops=("all_to_all", "gather", "scatter"),
+    schedule=schedule,
+    most_sends=lambda ranks: ranks * ranks,
+    default=True,
+    at_once=True,
+)

@@ -8,11 +8,11 @@ same steps backwards, copying. The big pieces travel between neighbours. n = 4, 
     0>2:p0    2>0:p1    1>3:p2    3>1:p3     (copied)
     0>1:p0-1  1>0:p2-3  2>3:p0-1  3>2:p2-3   (copied)
 
-If n is no power of two, p = 2^floor(log2 n): of the first 2 (n-p) ranks the even ones first hand all of S to the odd
-one beside them, sit out, and receive the result at the end.
+If n is no power of two, p = 2^floor(log2 n): of the first 2 (n-p) ranks each even one first hands all of S to the odd
+one after it, waits, and receives the result at the end.
 
-A step is a sendrecv, and large messages wait for their receiver (rendezvous): a send starts when both its ends are
-through with the steps before.
+A step is a sendrecv, and large messages wait for their receiver (rendezvous): a send starts when both its ends have
+finished the steps before.
 
 Bytes sent per rank for n = 2^k: 2 (n-1)/n S. Time: 2 log2(n) a + 2 (n-1)/n S/B, and 2 (a + S/B) more for the fold.
 
@@ -24,37 +24,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.collectives.schedule import Index, Schedule, csr
+from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.schedule import Index, Schedule, csr
+
+Row = tuple[Index, Index, Index, int, bool]  # one step: sources, targets, first parts, parts of each send, reduce
 
 
-def halving_doubling(ranks: int) -> Schedule:
-    """All-reduce among ``ranks`` ranks; ``parts`` is the largest power of two within."""
-    steps = ranks.bit_length() - 1
-    active = 1 << steps
+def schedule(call: Call) -> Schedule:
+    """``parts`` is the largest power of two that is no more than the ranks."""
+    steps = call.ranks.bit_length() - 1
+    virtual, step = np.arange(1 << steps), np.arange(steps)[:, None]
+    return exchange(call.ranks, partner=virtual ^ (1 << step), half=(virtual >> step) & 1)
+
+
+def exchange(ranks: int, partner: Index, half: Index) -> Schedule:
+    """All-reduce in which pairs of the p = 2^steps ranks that take part halve what they are responsible for.
+
+    ``partner`` [steps, p] is whom each exchanges with in a step, and ``half`` [steps, p] which half of its range it
+    keeps (0 the lower, 1 the upper; its partner keeps the other). Law: ranks that exchange in a step have the same
+    range.
+    """
+    steps, active = partner.shape
     folded = ranks - active
     virtual = np.arange(active)
-    rank = np.where(virtual < folded, 2 * virtual + 1, virtual + folded)  # [active]
+    rank = np.where(virtual < folded, 2 * virtual + 1, virtual + folded)  # [p]
     even, odd = 2 * np.arange(folded), 2 * np.arange(folded) + 1
+    none = np.zeros(folded, np.int64)
 
-    # one row per step: source, target, first, count, reduce
-    rows: list[tuple[Index, Index, Index, int, bool]] = []
-    if folded:
-        rows.append((even, odd, np.zeros(folded, np.int64), active, True))
-    first = np.zeros(active, np.int64)  # of the range that each is responsible for
-    starts = []
+    reductions: list[Row] = [(even, odd, none, active, True)] if folded else []
+    copies: list[Row] = [(odd, even, none, active, False)] if folded else []
+    first = np.zeros(active, np.int64)  # of the range of each
     for step in range(steps):
-        half, bit = active >> (step + 1), (virtual >> step) & 1
-        rows.append((rank, rank[virtual ^ (1 << step)], first + (1 - bit) * half, half, True))
-        first = first + bit * half
-        starts.append(first)
-    for step in reversed(range(steps)):
-        rows.append((rank, rank[virtual ^ (1 << step)], starts[step], active >> (step + 1), False))
-    if folded:
-        rows.append((odd, even, np.zeros(folded, np.int64), active, False))
-    return _in_steps(ranks, active, rows)
+        size, target = active >> (step + 1), rank[partner[step]]
+        reductions.append((rank, target, first + (1 - half[step]) * size, size, True))
+        first = first + half[step] * size
+        copies.insert(0, (rank, target, first, size, False))
+    return _in_steps(ranks, active, reductions + copies)
 
 
-def _in_steps(ranks: int, parts: int, rows: list[tuple[Index, Index, Index, int, bool]]) -> Schedule:
+def _in_steps(ranks: int, parts: int, rows: list[Row]) -> Schedule:
     """A send waits until both its ends have received and sent all of the steps before (sendrecv, rendezvous)."""
     received, sent = np.full(ranks, -1), np.full(ranks, -1)
     pairs, base = [], 0
@@ -82,3 +90,17 @@ def _in_steps(ranks: int, parts: int, rows: list[tuple[Index, Index, Index, int,
         after_offsets=offsets,
         after=after,
     )
+
+
+def sent(op: str, ranks: int) -> float:
+    """2 (p-1) S among the p that take part, and S to and from each of the others."""
+    active = 1 << (ranks.bit_length() - 1)
+    return 2.0 * (active - 1) + 2 * (ranks - active)
+
+
+ALGORITHM = Algorithm(
+    ops=("all_reduce",),
+    schedule=schedule,
+    most_sends=lambda ranks: 2 * ranks * ranks.bit_length(),
+    sent=sent,
+)

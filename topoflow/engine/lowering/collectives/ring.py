@@ -11,15 +11,15 @@ received the part of the step before and has sent its own. n = 3, S = 3 parts, "
 With R orders, ring r carries the r-th of R equal pieces of S at the same time as the others.
 Bytes sent per rank: 2 (n-1)/n S for all-reduce. Time on links of B bytes/s and latency a: 2 (n-1) (a + S/(n B)).
 
-``ring_streams`` is the same as one flow per pair of neighbours, which waits the latency of all steps and then carries
+``streams`` is the same as one flow per pair of neighbours, which waits the latency of all steps and then carries
 the bytes of all: n R tasks in place of 2 (n-1) n R. While no two pairs share a link, both take the same time, that of
 the slowest pair, the largest 2 (n-1) (a + S/(n R B)): a send waits for the one before it on its own connection and on
 that of the rank before, and of all such chains of 2 (n-1) sends the one that stays on the slowest connection is the
 longest. With others on its links a ring in steps is never ahead of its slowest send, while as flows each pair
-goes on by itself. Two links of 3 that others need, one after the other, hold up steps twice and flows once
-(all-gather, u = S/(3 B), no latency; X and then Y of S/3 on the links behind 0 and 1):
+continues by itself. Two links of 3 that others need, one after the other, hold up steps twice and flows once
+(all-gather, u = S/(3 B), no latency; X and then Y of S/3 on the links that leave 0 and 1):
 
-    steps   0>1 shares with X in [0, 2u]; 1>2 then passes that part on beside Y in [2u, 4u]
+    steps   0>1 shares with X in [0, 2u]; 1>2 then passes that part on while Y is there in [2u, 4u]
     flows   0>1 shares with X in [0, 2u] and is done at 3u; 1>2 is done at 2u, when Y begins
 
 Jobs that reduce in one group take the same time to 0.02 %; where many groups reduce at once on the same links, flows
@@ -32,13 +32,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.collectives.schedule import Index, Schedule, Streams, csr
+from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.schedule import Index, Schedule, Streams, csr
 
 REDUCE_SCATTER, ALL_GATHER = "reduce_scatter", "all_gather"
+PHASES = {
+    "all_reduce": (REDUCE_SCATTER, ALL_GATHER),
+    "all_gather": (ALL_GATHER,),
+    "reduce_scatter": (REDUCE_SCATTER,),
+}
 
 
-def ring(orders: Index, phases: tuple[str, ...]) -> Schedule:
-    """``phases`` one after the other over ``orders`` [R, n], each row the ranks in the order of one ring."""
+def schedule(call: Call) -> Schedule:
+    """The phases of the operation one after the other, over all orders at the same time."""
+    orders, phases = call.orders, PHASES[call.op]
     rings, ranks = orders.shape
     step, channel, place = np.ogrid[: len(phases) * (ranks - 1), :rings, :ranks]
     shape = np.broadcast_shapes(step.shape, channel.shape, place.shape)
@@ -65,10 +72,11 @@ def ring(orders: Index, phases: tuple[str, ...]) -> Schedule:
     )
 
 
-def ring_streams(orders: Index, phases: tuple[str, ...]) -> Streams:
-    """What ``ring(orders, phases)`` sends from each rank to the next, in all."""
+def streams(call: Call) -> Streams:
+    """What each rank sends to the next, in all."""
+    orders = call.orders
     rings, ranks = orders.shape
-    steps = len(phases) * (ranks - 1)
+    steps = len(PHASES[call.op]) * (ranks - 1)
     pairs = orders.size if steps else 0
     return Streams(
         source=orders.ravel()[:pairs],
@@ -77,3 +85,13 @@ def ring_streams(orders: Index, phases: tuple[str, ...]) -> Streams:
         share=np.full(pairs, steps / orders.size),
         steps=steps,
     )
+
+
+ALGORITHM = Algorithm(
+    ops=tuple(PHASES),
+    schedule=schedule,
+    most_sends=lambda ranks: 2 * ranks * ranks,
+    orders="rings",
+    default=True,
+    streams=streams,
+)

@@ -1,17 +1,12 @@
-"""Pipelined trees: broadcast and reduce along a chain, all-reduce over a double binary tree.
+"""Pipelined trees: what a tree carries is cut into chunks, and ranks pass them on one after another.
 
-The shape of a double binary tree is that of ``fabric.double_binary_tree``; where a fabric built several pairs of trees
-for a group, each pair carries an equal piece of S at the same time as the others.
-
-What a tree carries is cut into chunks; a rank sends a chunk to its parent once it has it from all its children and has
-sent the chunk before; the root turns it around and it goes down in the same way. The chain is a tree without branches.
+A rank sends a chunk to its parent once it has it from all its children and has sent the chunk before; the root turns it
+around and it goes down in the same way. A chain is a tree without branches.
 
 Chunks: 512 KiB, as NCCL's (NCCL_BUFFSIZE 4 MiB in NCCL_STEPS = 8 slots), but at most 64 to bound the tasks.
-Bytes sent by all ranks: 2 (n-1) S for all-reduce, (n-1) S for broadcast and reduce. Time of a chain of n ranks with
-C chunks: (n - 2 + C) (a + S/(C B)).
 
 Source: Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
-Computing 35(12), 2009; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtree); TopoOpt, appendix A.
+Computing 35(12), 2009.
 """
 
 from __future__ import annotations
@@ -21,39 +16,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topoflow.engine.lowering.collectives.schedule import Index, Schedule, csr
-from topoflow.fabric.double_binary_tree import NO_PARENT, double_binary_tree
+from topoflow.engine.lowering.schedule import Index, Schedule, csr
 
+NO_PARENT = -1
 CHUNK_BYTES = 4 * 2**20 // 8
-MOST_CHUNKS = 64
+MAX_CHUNKS = 64
 
 
-def chunks(bytes: float) -> int:
+def count_chunks(bytes: float) -> int:
     """Into how many chunks a tree cuts ``bytes``."""
-    return min(max(math.ceil(bytes / CHUNK_BYTES), 1), MOST_CHUNKS)
-
-
-def double_binary_trees(orders: Index, chunks: int) -> Schedule:
-    """All-reduce over a pair of trees for each of ``orders`` [R, n]; every tree has ``chunks`` chunks of S / (2 R)."""
-    trees = [tree for order in orders for tree in double_binary_tree(order)]
-    return pipeline(trees, chunks, up=True, down=True)
-
-
-def broadcast(ranks: int, root: int, chunks: int) -> Schedule:
-    """Down the chain root, root + 1, ..., in group order."""
-    return pipeline([_chain(ranks, root, 1)], chunks, up=False, down=True)
-
-
-def reduce(ranks: int, root: int, chunks: int) -> Schedule:
-    """Up the chain root + 1, root + 2, ..., root, in group order."""
-    return pipeline([_chain(ranks, root, -1)], chunks, up=True, down=False)
-
-
-def _chain(ranks: int, root: int, direction: int) -> Index:
-    """[n] parent of every rank: the rank before it (direction 1) or behind it (-1) on the circle."""
-    parent = (np.arange(ranks) - direction) % ranks
-    parent[root] = NO_PARENT
-    return parent
+    return min(max(math.ceil(bytes / CHUNK_BYTES), 1), MAX_CHUNKS)
 
 
 def pipeline(trees: Sequence[Index], chunks: int, *, up: bool, down: bool) -> Schedule:

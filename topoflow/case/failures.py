@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-HEAD = ("network", "what fails", "single failures", "median", "95th percentile", "worst", "which is", "cut off")
+COLUMNS = ("network", "what fails", "single failures", "median", "95th percentile", "worst", "which is", "cut off")
 
-FEWER = "After a server has failed, a step trains on the samples of the others: fewer, so that it may even be quicker."
+FEWER_SAMPLES = (
+    "After a server has failed, a step trains on the samples of the others: fewer, so that it may even be quicker."
+)
 
 Values = NDArray[np.float64]
 
@@ -46,25 +48,25 @@ class Failures:
         return np.repeat(self.slowdowns.ratio, self.count)
 
     def records(self) -> Iterator[dict[str, object]]:
-        """A row per failure that differs; null where the job cannot go on."""
+        """A row per failure that differs; null where the job cannot continue."""
         seconds, ratio = self.slowdowns.failed, self.slowdowns.ratio
         for number, name in enumerate(self.names):
-            goes_on = bool(np.isfinite(seconds[number]))
+            survives = bool(np.isfinite(seconds[number]))
             yield {
                 "what": self.what,
                 "number": number,
                 "name": name,
                 "count": int(self.count[number]),
-                "iteration_time": float(seconds[number]) if goes_on else None,
-                "slowdown": float(ratio[number]) if goes_on else None,
+                "iteration_time": float(seconds[number]) if survives else None,
+                "slowdown": float(ratio[number]) if survives else None,
             }
 
     def cells(self, network: str) -> tuple[str, ...]:
-        """A row of the table that ``HEAD`` is the head of."""
+        """A row of the table that ``COLUMNS`` is the head of."""
         each = self.each
         cut_off = np.isinf(self.slowdowns.failed)
-        goes_on = np.where(cut_off, 0.0, self.slowdowns.ratio)
-        worst = int(goes_on.argmax())
+        survives = np.where(cut_off, 0.0, self.slowdowns.ratio)
+        worst = int(survives.argmax())
         median, most = (float(np.quantile(each, share, method="inverted_cdf")) for share in (0.5, 0.95))
         return (
             network,
@@ -72,8 +74,8 @@ class Failures:
             f"{len(each):,}",
             _times(median),
             _times(most),
-            _times(float(goes_on[worst])) if goes_on[worst] else "-",
-            self._name(worst) if goes_on[worst] else "-",
+            _times(float(survives[worst])) if survives[worst] else "-",
+            self._name(worst) if survives[worst] else "-",
             f"{int(self.count[cut_off].sum()):,}",
         )
 

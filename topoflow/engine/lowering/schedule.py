@@ -1,4 +1,4 @@
-"""Schedule: who sends which part of the buffer to whom, and after what. One collective algorithm, free of bytes.
+"""Schedule: who sends which part of the buffer to whom, and after what. One collective, free of bytes.
 
 F sends, D dependencies. The buffer S of a member is cut into ``parts`` equal parts; a send carries ``count`` of
 them from ``first`` on, and the receiver adds them to its own (``reduce``) or overwrites its own. This is enough to
@@ -54,6 +54,25 @@ class Streams:
     channel: Index  # [C]
     share: NDArray[np.float64]  # [C] bytes as a share of S
     steps: int  # sends that follow each other on every connection
+
+
+def on_channels(schedules: Sequence[Schedule]) -> Schedule:
+    """``schedules`` of one channel, all with as many parts, at the same time: each has an equal piece of S."""
+    parts = schedules[0].parts
+    sends = np.cumsum([0, *(each.sends for each in schedules)])
+    after = np.cumsum([0, *(len(each.after) for each in schedules)])
+    channels = list(enumerate(schedules))
+    return Schedule(
+        parts=parts * len(schedules),
+        source=np.concatenate([each.source for each in schedules]),
+        target=np.concatenate([each.target for each in schedules]),
+        first=np.concatenate([each.first + channel * parts for channel, each in channels]),
+        count=np.concatenate([each.count for each in schedules]),
+        reduce=np.concatenate([each.reduce for each in schedules]),
+        channel=np.concatenate([np.full(each.sends, channel) for channel, each in channels]),
+        after_offsets=np.concatenate([[0], *(each.after_offsets[1:] + after[channel] for channel, each in channels)]),
+        after=np.concatenate([each.after + sends[channel] for channel, each in channels]),
+    )
 
 
 def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:

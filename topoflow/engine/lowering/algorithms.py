@@ -1,0 +1,96 @@
+"""Algorithms of collectives: found by looking into ``topoflow.engine.lowering.collectives``, one module each.
+
+A rank is one member of the collective: the group's servers in order, ``local`` consecutive ranks on each.
+Shapes: n ranks, R orders.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Literal
+
+from topoflow.engine.lowering import collectives
+from topoflow.engine.lowering.schedule import Index, Schedule, Streams
+from topoflow.operations import sent_by_all
+
+MAX_SENDS = 2**26  # of one collective, some 4 GB while it is made
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective, as its algorithm sees it."""
+
+    op: str
+    orders: Index  # [R, n] ranks: see ``Algorithm.orders``
+    root: int | None = None  # rank, of a rooted operation
+    chunks: int = 0  # see ``Algorithm.chunks``
+
+    @property
+    def ranks(self) -> int:
+        return int(self.orders.shape[1])
+
+
+def _not_pipelined(bytes: float, orders: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What a module of ``collectives`` says of itself."""
+
+    ops: tuple[str, ...]  # the operations that it runs
+    schedule: Callable[[Call], Schedule]
+    most_sends: Callable[[int], int]  # n -> sends of a schedule of one order, at most
+    # Which orders of a fabric it follows: ranks along each ring, or at the positions of each pair of trees. None: it
+    # needs nothing, and is called with the group's own order.
+    orders: Literal["rings", "trees"] | None = None
+    default: bool = False  # whether its operations run it where no algorithm is named
+    hierarchical: bool = False  # between servers only, with one rank on each; see ``operations.INSIDE_BEFORE``
+    at_once: bool = False  # all sends of a rank begin together, and share its port
+    streams: Callable[[Call], Streams] | None = None  # the same as one flow per connection, if it can be said so
+    chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
+    sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
+
+
+@cache
+def algorithms() -> Mapping[str, Algorithm]:
+    """Name -> algorithm of every module of ``topoflow.engine.lowering.collectives``."""
+    names = sorted(module.name for module in pkgutil.iter_modules(collectives.__path__))
+    return MappingProxyType({name: import_module(f"{collectives.__name__}.{name}").ALGORITHM for name in names})
+
+
+def names(op: str) -> tuple[str, ...]:
+    """The algorithms that ``op`` may run; the first is the default."""
+    return _default_first(lambda algorithm: op in algorithm.ops)
+
+
+def following(orders: str) -> tuple[str, ...]:
+    """The algorithms that follow ``orders`` of a fabric ("rings" or "trees"), the default first."""
+    return _default_first(lambda algorithm: algorithm.orders == orders)
+
+
+def _default_first(able: Callable[[Algorithm], bool]) -> tuple[str, ...]:
+    found = [name for name, algorithm in algorithms().items() if able(algorithm)]
+    return tuple(sorted(found, key=lambda name: not algorithms()[name].default))
+
+
+def check_algorithm(field: str, op: str, name: str) -> None:
+    """Raise ``ValueError`` unless ``op`` may run the algorithm ``name``."""
+    if name not in names(op):
+        raise ValueError(f"{field}: {op} must run one of {', '.join(names(op))}, got {name!r}")
+
+
+def check_size(field: str, name: str, call: Call) -> None:
+    """Raise ``ValueError`` where the schedule of the algorithm ``name`` would not fit in memory."""
+    if len(call.orders) * algorithms()[name].most_sends(call.ranks) > MAX_SENDS:
+        raise ValueError(f"{field}: {name} must make at most {MAX_SENDS} sends, got {call.ranks} ranks")
+
+
+def circuits_for(all_reduce: str) -> str:
+    """What circuits are built for where they follow an all-reduce (``TopoOpt.collective``): trees if it has trees."""
+    return "double_binary_tree" if all_reduce in following("trees") else "ring"

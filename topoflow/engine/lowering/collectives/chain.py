@@ -1,0 +1,36 @@
+"""Broadcast and reduce along a chain, in chunks.
+
+    broadcast   root > root + 1 > ... in the order of the group, each part copied
+    reduce      root + 1 > root + 2 > ... > root, each part added
+
+Bytes sent by all ranks: (n-1) S. Time of a chain of n ranks with C chunks (``pipelined_trees``):
+(n - 2 + C) (a + S/(C B)).
+
+Source: NCCL 2.30, src/device/broadcast.h and reduce.h: both go along its ring, from the root or to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, NO_PARENT, count_chunks, pipeline
+from topoflow.engine.lowering.schedule import Schedule
+
+
+def schedule(call: Call) -> Schedule:
+    """The parent of a rank is the one before it in a broadcast, the one after it in a reduce, around the circle."""
+    assert call.root is not None  # a law of Traffic
+    down = call.op == "broadcast"
+    parent = (np.arange(call.ranks) + (-1 if down else 1)) % call.ranks
+    parent[call.root] = NO_PARENT
+    return pipeline([parent], call.chunks, up=not down, down=down)
+
+
+ALGORITHM = Algorithm(
+    ops=("broadcast", "reduce"),
+    schedule=schedule,
+    most_sends=lambda ranks: MAX_CHUNKS * ranks,
+    default=True,
+    chunks=lambda bytes, orders: count_chunks(bytes),
+)

@@ -1,0 +1,71 @@
+"""Switches in a grid, each cabled to every other switch of its row, its column, and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.torus import most_square
+from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, duplex, server_names, switched_bill
+
+
+@dataclass(frozen=True)
+class HyperX:
+    """A HyperX (Ahn et al., HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks, SC 2009).
+
+        0.0 -- 0.1 -- 0.2        dims [2, 3]: a row of three switches is a full mesh (0.0 -- 0.2 is not drawn),
+         |      |      |         and so is a column of two; servers_per_switch servers below each switch
+        1.0 -- 1.1 -- 1.2
+
+    Two switches that differ in m coordinates are m cables apart, by m! shortest paths; a flow is hashed over them. So
+    the diameter between switches is the number of dimensions. Every cable carries degree * bandwidth (K = 1 in the
+    paper). A cut through the middle of a dimension of even size S has S / (2 * servers_per_switch) of the bandwidth
+    of the servers on one side. Servers fill the switches in order; the last ones may have fewer.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server, bundled to one link
+    latency: float  # s per link
+    servers_per_switch: int
+    dims: Sequence[int] | None = None  # switches in each dimension; None: two, as equal as possible
+
+    def __post_init__(self) -> None:
+        check_interfaces("hyperx", self.bandwidth, self.degree, self.latency)
+        check_count("hyperx.servers_per_switch", self.servers_per_switch)
+        for position, size in enumerate(self.dims or ()):
+            check_count(f"hyperx.dims[{position}]", size)
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("hyperx.servers", servers)
+        dims = tuple(self.dims or most_square(-(-servers // self.servers_per_switch)))
+        if servers > prod(dims) * self.servers_per_switch:
+            raise ValueError(
+                f"hyperx.dims: must hold {servers} servers, got {list(dims)} of {self.servers_per_switch} servers each"
+            )
+        switches = list(product(*map(range, dims)))
+        cables: list[Cable] = [(server, servers + server // self.servers_per_switch) for server in range(servers)]
+        cables += [
+            (servers + one, servers + other)
+            for (one, here), (other, there) in combinations(enumerate(switches), 2)
+            if sum(a != b for a, b in zip(here, there, strict=True)) == 1
+        ]
+        names = [f"switch {'.'.join(map(str, place))}" for place in switches]
+        ports = len(switches) * (self.servers_per_switch + sum(size - 1 for size in dims))
+        bandwidth = self.degree * self.bandwidth
+        return cabled(
+            "hyperx",
+            servers=servers,
+            switches=names,
+            cables=cables,
+            bandwidth=bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=ShortestPaths((*server_names(servers), *names), *duplex(cables)),
+            bill=switched_bill(servers, ports, len(cables), bandwidth),
+        )
