@@ -17,7 +17,7 @@ from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.history import History
-from topoflow.report.strategy_rows import degrees, servers, strategy_rows
+from topoflow.report.strategy_rows import degrees, servers, sharding, strategy_rows
 from topoflow.strategy.base import Strategy
 from topoflow.units import human
 
@@ -72,6 +72,8 @@ class TooLarge:
         """Where the search began, in a sentence."""
         if began.strategy.grid is not None:
             with_ = degrees(began.strategy.grid)
+        elif began.strategy.shards is not None:
+            with_ = sharding(began.strategy.shards)
         else:
             given, placed = self.strategy.placement, began.strategy.placement
             moved = sum(placed[layer] != holders for layer, holders in given.items())

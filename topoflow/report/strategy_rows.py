@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.shards import Shards
 
 ROWS = 12  # of a table that a person reads; where there are more, layers on as many servers share one
 
@@ -18,6 +19,8 @@ def strategy_rows(strategy: Strategy) -> list[Row]:
     """Layers that are held alike share a row, in the order of the layers."""
     if strategy.grid is not None:
         return [("all layers", degrees(strategy.grid)), *_stage_rows(strategy, strategy.grid)]
+    if strategy.shards is not None:
+        return [("all layers", sharding(strategy.shards))]
     if not strategy.placement:
         return [("the whole job", "as it was recorded")]
     same: dict[tuple[int, ...], list[str]] = {}
@@ -77,6 +80,14 @@ def degrees(grid: Grid) -> str:
     """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
     named = [f"{name} {getattr(grid, name)}" for name in DEGREES]
     return f"{', '.join(named)}; {grid.microbatches} microbatch{'es' if grid.microbatches > 1 else ''}"
+
+
+def sharding(shards: Shards) -> str:
+    """``parameters, gradients and optimizer state divided among the GPUs of 8 servers (ZeRO-3), 14 units``"""
+    what = ("optimizer state", "gradients and optimizer state", "parameters, gradients and optimizer state")
+    servers = f"{shards.servers} server{'s' if shards.servers > 1 else ''}"
+    units = f"{len(shards.gathered)} unit{'s' if len(shards.gathered) > 1 else ''}"
+    return f"{what[shards.stage - 1]} divided among the GPUs of {servers} (ZeRO-{shards.stage}), {units}"
 
 
 def _stage_rows(strategy: Strategy, grid: Grid) -> list[Row]:

@@ -7,6 +7,7 @@ bounded on the present network; from there on they are candidates as placements 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log2
 
@@ -44,15 +45,20 @@ class Degrees:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.grid != present.grid]
         promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]
-        worlds = [self.problem.place(lower(self.problem.workload, option), fabric, option.name) for option in promising]
-        times = [timeline.makespan for timeline in bound.simulate(worlds)]
-        fastest = sorted(range(len(worlds)), key=lambda number: times[number])
-        return [promising[number] for number in fastest[: self.settings.decide]]
+        return fastest_by_bound(self.problem, fabric, promising, self.settings.decide)
 
     def _least(self, option: Strategy, sends: float) -> float:
         """s, if every server sends at most ``sends`` B/s."""
         assert option.grid is not None
         return least_seconds(self.problem.workload, option.grid, sends)
+
+
+def fastest_by_bound(problem: Problem, fabric: Fabric, options: Sequence[Strategy], count: int) -> list[Strategy]:
+    """Of all ``options`` lowered, the ``count`` that a lower bound on ``fabric`` finds fastest, the best first."""
+    worlds = [problem.place(lower(problem.workload, option), fabric, option.name) for option in options]
+    times = [timeline.makespan for timeline in bound.simulate(worlds)]
+    fastest = sorted(range(len(worlds)), key=lambda number: times[number])
+    return [options[number] for number in fastest[:count]]
 
 
 def _apart(one: Grid | None, other: Grid | None) -> float:

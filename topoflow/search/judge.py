@@ -108,7 +108,7 @@ class Judge:
 
     def _is_placement(self, strategy: Strategy) -> bool:
         """Whether it says where layers are, and so is made a world without being lowered."""
-        return self.problem.workload.trace is None and strategy.grid is None
+        return self.problem.workload.trace is None and strategy.only_places
 
 
 def check_keeps_circuits(fabric: Fabric) -> None:

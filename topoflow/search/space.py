@@ -7,6 +7,7 @@ from typing import Protocol
 
 from topoflow.fabric.base import Fabric
 from topoflow.search.degrees import degrees
+from topoflow.search.divisions import divisions
 from topoflow.search.memory import Budget, budget
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem, Settings
@@ -79,5 +80,7 @@ def space(problem: Problem, settings: Settings) -> Space:
         return Fixed(problem.start)
     if problem.start.grid is not None:
         return degrees(problem, settings)
+    if problem.start.shards is not None:
+        return divisions(problem, settings)
     placed = choices(problem.servers, problem.start.placement.values())
     return Placements(problem, settings, placed, budget(problem.workload, placed))

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.shards import Shards
+
+Kind = TypeVar("Kind")
 
 
 def strategy_to_json(strategy: Strategy) -> dict[str, Any]:
-    """Plain types; ``placement`` names the holders of every layer."""
+    """Plain types; ``placement`` names the holders of every layer. ``shards`` are there only if there are any."""
     plain = {field.name: getattr(strategy, field.name) for field in fields(Strategy)}
     plain["placement"] = {layer: list(holders) for layer, holders in strategy.placement.items()}
     plain["grid"] = None if strategy.grid is None else asdict(strategy.grid)
+    if strategy.shards is None:
+        del plain["shards"]
+    else:
+        plain["shards"] = asdict(strategy.shards)
     return plain
 
 
 def strategy_from_json(plain: Any, where: str) -> Strategy:
     """Raises ``ValueError`` that names ``where`` and the field."""
-    known = {field.name for field in fields(Strategy)}
-    if not isinstance(plain, Mapping) or set(plain) != known:
+    known = {field.name for field in fields(Strategy)} - {"shards"}
+    if not isinstance(plain, Mapping) or set(plain) - {"shards"} != known:
         got = sorted(plain) if isinstance(plain, Mapping) else plain
         raise ValueError(f"{where}: must have {', '.join(sorted(known))}, got {got}")
     placement = plain["placement"]
@@ -29,15 +36,14 @@ def strategy_from_json(plain: Any, where: str) -> Strategy:
         raise ValueError(f"{where}.placement: must name the holders of every layer, got {placement!r}")
     changed = {"placement": {layer: tuple(holders) for layer, holders in placement.items()}}
     try:
-        return Strategy(**{**plain, **changed, "grid": _grid(plain["grid"])})
+        cut = {"grid": _of(Grid, plain["grid"]), "shards": _of(Shards, plain.get("shards"))}
+        return Strategy(**{**plain, **changed, **cut})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _grid(plain: Any) -> Grid | None:
-    if plain is None:
-        return None
-    return Grid(**{key: tuples(value) for key, value in plain.items()})
+def _of(kind: Callable[..., Kind], plain: Any) -> Kind | None:
+    return None if plain is None else kind(**{key: tuples(value) for key, value in plain.items()})
 
 
 def tuples(value: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.shards import Shards
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
@@ -31,6 +32,7 @@ class Strategy:
     first_bucket_bytes: int = 2**20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
     ranks_per_server: int = 1  # captured jobs: consecutive ranks that share a server
     grid: Grid | None = None  # of tensor, context, expert, data and pipeline ranks, which then cut the layers
+    shards: Shards | None = None  # replicas divide the state of the model (ZeRO)
 
     def __post_init__(self) -> None:
         check_positive("servers", self.servers)
@@ -44,6 +46,11 @@ class Strategy:
                 raise ValueError(
                     f"strategy.placement.{layer}: must be within 0..{self.servers - 1}, got {list(holders)}"
                 )
+
+    @property
+    def only_places(self) -> bool:
+        """Whether all it says is which servers hold which layer."""
+        return self.grid is None and self.shards is None
 
     def host(self, layer: str, server: int) -> int:
         """The server that computes ``layer`` for the samples of ``server``."""

@@ -17,6 +17,8 @@ A stage of a pipeline keeps the activations of as many microbatches as it has be
 in stage i of p, or all of them if there are fewer (Narayanan et al., SC 2021, section 2.2.1). Tensor and context ranks
 have a part each of the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
 
+Shards (ZeRO, FSDP) divide the first three among GPUs; what a GPU has gathered, or not reduced yet, comes on top.
+
 Not counted: what a server receives from others (as long as it is used), buffers of NCCL and cuDNN, fragmentation. So
 this is the least memory that a strategy can do with.
 """
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.shards import Shards, model_state_bytes, working_bytes
 from topoflow.workload.base import Layer, Workload
 from topoflow.workload.optimizer import state_bytes
 
@@ -41,6 +44,8 @@ def bytes_per_gpu(workload: Workload, strategy: Strategy) -> NDArray[np.float64]
     """Bytes [servers] on each GPU of every server: the sum over the layers it holds."""
     if strategy.grid is not None:
         return np.repeat(stage_bytes_per_gpu(workload, strategy.grid), strategy.grid.servers_per_stage)
+    if strategy.shards is not None:
+        return np.full(strategy.servers, sharded_bytes(workload, strategy.shards))
     needed = np.zeros(strategy.servers)
     for layer in workload.layers:
         holders = strategy.placement[layer.name]
@@ -61,6 +66,20 @@ def layer_bytes_per_gpu(workload: Workload, layer: Layer, holders: int, servers:
         parameters, gradients = parameters / workload.gpus_per_server, gradients / workload.gpus_per_server
     elements = parameters + gradients + samples * layer.output_elements
     return elements * workload.element_bytes + parameters * state_bytes(workload.optimizer, workload.dtype)
+
+
+def sharded_bytes(workload: Workload, shards: Shards) -> float:
+    """Bytes on each GPU: its part of the state, what it works on whole, and the activations of its own samples."""
+    states = model_state_bytes(
+        workload.parameters,
+        weight=workload.element_bytes,
+        gradient=workload.element_bytes,
+        optimizer=state_bytes(workload.optimizer, workload.dtype),
+        stage=shards.stage,
+        ranks=shards.servers * workload.gpus_per_server,
+    )
+    activations = workload.batch_per_gpu * sum(layer.output_elements for layer in workload.layers)
+    return states + working_bytes(workload, shards) + activations * workload.element_bytes
 
 
 def stage_bytes_per_gpu(workload: Workload, grid: Grid) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Space: which parallel degrees a job can have on so many servers, within the memory of its GPUs.
+"""Space: which parallel degrees, and which divisions of its state, a job can have within the memory of its GPUs.
 
 A search tries these. Degrees are all that the laws of ``Grid`` and of the layers allow. Of the numbers of microbatches,
 those from one to ``MOST`` times the stages: fewer leave stages idle, and with more the bubble, (p - 1) / m of the work,
@@ -13,10 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import servers_to_place
 from topoflow.strategy.grid import Grid
-from topoflow.strategy.memory import output_elements, staged_bytes
+from topoflow.strategy.memory import bytes_per_gpu, output_elements, staged_bytes
 from topoflow.strategy.parallel import Parallel, blocks, shardings
+from topoflow.strategy.shards import STAGES
 from topoflow.units import human
 from topoflow.workload.base import Workload
 
@@ -55,6 +57,26 @@ def _nothing_fits(workload: Workload, servers: int, need: float, choice: Paralle
         f"gpu.memory: {workload.name} on {servers} servers must fit in the {memory} of {workload.gpu.name}, "
         f"got at least {human(need, 'B')} with {how}"
     )
+
+
+def shard_choices(workload: Workload, start: Strategy) -> list[Strategy]:
+    """Data parallelism, and all ZeRO stages with all groups of servers that divide those of ``start``, that fit.
+
+    Units and prefetching are those of ``start``. Raises ``ValueError`` where nothing fits.
+    """
+    given = start.shards
+    assert given is not None
+    divided = [replace(given, stage=stage, servers=count) for count in _divisors(start.servers) for stage in STAGES]
+    options = [replace(start, shards=shards) for shards in (None, *divided)]
+    needs = [float(bytes_per_gpu(workload, option).max()) for option in options]
+    fits = [option for option, need in zip(options, needs, strict=True) if need <= workload.gpu.memory]
+    if not fits:
+        memory = human(workload.gpu.memory, "B")
+        raise ValueError(
+            f"gpu.memory: {workload.name} on {start.servers} servers must fit in the {memory} of {workload.gpu.name}, "
+            f"got at least {human(min(needs), 'B')} however its state is divided"
+        )
+    return fits
 
 
 def _degrees(workload: Workload, servers: int) -> Iterator[Parallel]:

@@ -22,11 +22,13 @@ from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.captured import lower_captured
 from topoflow.traffic.pipelined import lower_pipelined
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
+from topoflow.traffic.sharded import lower_sharded
 from topoflow.workload.base import Layer, Workload
 
 
 def lower(workload: Workload, strategy: Strategy) -> Traffic:
-    """The traffic of one iteration. A captured workload brings its own; a grid cuts layers (``pipelined.py``).
+    """The traffic of one iteration. A captured workload brings its own; a grid cuts layers (``pipelined.py``), and
+    shards divide their parameters (``sharded.py``).
 
     Raises ``ValueError`` where the strategy does not place a layer of the workload.
     """
@@ -34,6 +36,8 @@ def lower(workload: Workload, strategy: Strategy) -> Traffic:
         return lower_captured(workload, strategy)
     if strategy.grid is not None:
         return lower_pipelined(workload, strategy, strategy.grid)
+    if strategy.shards is not None:
+        return lower_sharded(workload, strategy, strategy.shards)
     for layer in workload.layers:
         if layer.name not in strategy.placement:
             raise ValueError(f"strategy.placement: must place every layer of {workload.name}, got no {layer.name!r}")

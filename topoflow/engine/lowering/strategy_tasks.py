@@ -87,8 +87,9 @@ class StrategyTasks:
         )
 
     def _rows(self, strategy: Strategy) -> Rows:
-        if strategy.grid is not None:
-            raise ValueError(f"{strategy.name}.grid: must be none for a placement of layers, got one")
+        if not strategy.only_places:
+            field = "shards" if strategy.grid is None else "grid"
+            raise ValueError(f"{strategy.name}.{field}: must be none for a placement of layers, got one")
         for name in self.number:
             if name not in strategy.placement:
                 raise ValueError(f"strategy.placement: must place every layer of {self.workload.name}, got no {name!r}")

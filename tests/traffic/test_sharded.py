@@ -1,0 +1,215 @@
+"""What sharded data parallelism sends, keeps and takes, against ZeRO's closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow.engine import fluid
+from topoflow.engine.base import Timeline
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.data_parallel import DataParallel
+from topoflow.strategy.fsdp import Fsdp
+from topoflow.strategy.memory import bytes_per_gpu
+from topoflow.strategy.shards import model_state_bytes
+from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.lower import lower
+from topoflow.traffic.roofline import step_seconds
+from topoflow.traffic.sharded import segments_of, steps_of
+from topoflow.workload.base import Layer, Workload
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.moe import Moe
+from topoflow.workload.resnet50 import Resnet50
+from topoflow.workload.transformer import Transformer
+
+A100 = Gpu("A100", {"float32": 19.5e12, "bfloat16": 312e12}, 1555e9, 300e9, 40e9)
+GPT = Transformer(A100, gpus_per_server=1).build()
+WORKLOADS = {
+    "gpt": GPT,
+    "resnet50": Resnet50(A100, gpus_per_server=1).build(),
+    "moe": Moe(A100, layers=2, hidden=64, heads=8, key_value_heads=4, feed_forward=96, gpus_per_server=1).build(),
+}
+FREE = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
+
+
+def simulate(traffic: Traffic, **switch: float) -> Timeline:
+    given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
+    fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
+    return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
+
+
+def root_parameters(workload: Workload, strategy: Strategy) -> int:
+    assert strategy.shards is not None
+    return sum(layer.parameters for layer in workload.layers if layer.name in strategy.shards.root)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_a_rank_sends_two_or_three_times_its_part_of_the_parameters(
+    workload: Workload, stage: int, prefetch: int
+) -> None:
+    # ZeRO, section 7: 2 P with stages 1 and 2, 3 P with stage 3, of which FSDP's root is gathered once only
+    servers = 4
+    strategy = Fsdp(stage=stage, prefetch=prefetch).place(workload, servers)
+    sent = simulate(lower(workload, strategy)).link_bytes[:servers]
+    times = 2 * workload.parameters
+    times += workload.parameters - root_parameters(workload, strategy) if stage == 3 else 0
+    np.testing.assert_allclose(sent, (servers - 1) / servers * times * workload.element_bytes, rtol=1e-9)
+
+
+def test_stage_three_sends_three_parts_where_there_is_no_root() -> None:
+    workload = WORKLOADS["resnet50"]
+    strategy = Fsdp().place(workload, 8)
+    assert root_parameters(workload, strategy) == 0
+    sent = simulate(lower(workload, strategy)).link_bytes[:8]
+    np.testing.assert_allclose(sent, 3 * 7 / 8 * workload.parameters * workload.element_bytes, rtol=1e-9)
+
+
+def test_stages_one_and_two_send_what_data_parallelism_does() -> None:
+    sent = [
+        simulate(lower(GPT, rule.place(GPT, 4))).link_bytes for rule in (DataParallel(), Fsdp(stage=1), Fsdp(stage=2))
+    ]
+    np.testing.assert_allclose(sent[1], sent[0], rtol=1e-9)
+    np.testing.assert_allclose(sent[2], sent[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("stage", "gigabytes"), [(1, 31.4), (2, 16.6), (3, 1.9)])
+def test_the_state_of_the_model_is_that_of_figure_1_of_zero(stage: int, gigabytes: float) -> None:
+    # 7.5 B parameters, 64 GPUs, K = 12: 120 GB without
+    needed = model_state_bytes(7.5e9, weight=2, gradient=2, optimizer=12, stage=stage, ranks=64)
+    assert round(needed / 1e9, 1) == gigabytes
+    layers = tuple(
+        Layer(f"layer{number}", "dense", 75_000, 1.0, 0, 0, () if not number else (f"layer{number - 1}",))
+        for number in range(1000)
+    )
+    workload = Workload("model", layers, 1, A100, gpus_per_server=1, dtype="bfloat16", optimizer="adam")
+    small = bytes_per_gpu(workload, Fsdp(stage=stage, unit_bytes=1, prefetch=0).place(workload, 64))
+    # 1 % of 7.5 B, with a unit whole besides: its gradients in stage 2, its parameters too in stage 3
+    whole = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
+    np.testing.assert_allclose(small, needed / 100 + whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelism(
+    workload: Workload, stage: int
+) -> None:
+    # but for the update, of which every rank makes its part
+    servers = 4
+    alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE).makespan
+    found = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE).makespan
+    less = step_seconds(workload, workload.parameters) - step_seconds(workload, workload.parameters / servers)
+    assert found == pytest.approx(alone - less, rel=1e-6)
+
+
+def chain(layers: int, flops: float) -> Workload:
+    """Layers that all take as long and have 50 MB of parameters each, of which each is a unit."""
+    listed = tuple(
+        Layer(f"l{number}", "dense", 25_000_000, flops, 0, 0, (f"l{number - 1}",) if number else ())
+        for number in range(layers)
+    )
+    gpu = Gpu("no memory", {"bfloat16": 1e12}, 1e18, 300e9, 40e9)
+    return Workload("chain", listed, 1, gpu, gpus_per_server=1, dtype="bfloat16")
+
+
+def update(workload: Workload) -> float:
+    return step_seconds(workload, workload.parameters / 4)
+
+
+SENT = 3 / 4 * 50e6 / 10e9  # s of a gather or a reduction among 4 servers at 10 GB/s: 3.75 ms
+
+
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_without_prefetching_everything_is_one_after_another(layers: int) -> None:
+    workload = chain(layers, flops=2e9)  # 2 ms forward, 4 ms backward
+    timeline = simulate(lower(workload, Fsdp(prefetch=0).place(workload, 4)), bandwidth=10e9, degree=1, latency=0.0)
+    # gather and forward; gather, backward and reduce
+    expected = layers * (SENT + 2e-3) + layers * (SENT + 4e-3 + SENT) + update(workload)
+    assert timeline.makespan == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_with_prefetching_long_compute_hides_all_but_the_first_gathers_and_the_last_reduction(layers: int) -> None:
+    workload = chain(layers, flops=1e10)  # 10 ms forward, 20 ms backward
+    timeline = simulate(lower(workload, Fsdp().place(workload, 4)), bandwidth=10e9, degree=1, latency=0.0)
+    # the last unit is gathered again once its forward pass has freed it, as FSDP does
+    expected = SENT + layers * 10e-3 + SENT + layers * 20e-3 + SENT + update(workload)
+    assert timeline.makespan == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+@pytest.mark.parametrize("shard_servers", [None, 2])
+def test_the_collectives_of_a_group_run_one_after_another(stage: int, shard_servers: int | None) -> None:
+    traffic = lower(GPT, Fsdp(stage=stage, shard_servers=shard_servers).place(GPT, 4))
+    timeline = simulate(traffic)
+    ends: dict[tuple[int, ...], float] = {}
+    for task, start, finish in zip(traffic.tasks, timeline.task_start, timeline.task_finish, strict=True):
+        if isinstance(task, Collective):
+            assert start >= ends.get(task.group, 0.0)
+            ends[task.group] = finish
+    assert set(ends) == ({(0, 1, 2, 3)} if shard_servers is None else {(0, 1), (2, 3), (0, 2), (1, 3)})
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2, 5])
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_no_more_units_are_gathered_than_are_prefetched(workload: Workload, prefetch: int) -> None:
+    shards = Fsdp(prefetch=prefetch).place(workload, 4).shards
+    assert shards is not None
+    segments = segments_of(shards, [layer.name for layer in workload.layers])
+    assert [name for segment in segments for name in segment.layers] == [
+        *(layer.name for layer in workload.layers),
+        *(layer.name for layer in reversed(workload.layers)),
+    ]
+    held: set[int] = set()
+    computed = 0
+    for step in steps_of(shards, segments):
+        if step.op == "gather":
+            assert -1 <= step.after < computed
+            assert step.unit not in held
+            held.add(step.unit)
+        elif step.op == "compute":
+            segment = segments[computed]
+            assert segment.unit in held
+            computed += 1
+            if not (shards.root and segment.unit == 0):
+                held.remove(segment.unit)
+        assert len(held - ({0} if shards.root else set())) <= 1 + prefetch
+    assert computed == len(segments)
+
+
+def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:
+    # 4 servers of 4 GPUs. Inside each server: nothing enters the network but the all-reduces, of P in all
+    workload = replace(GPT, gpus_per_server=4)
+    inside = simulate(lower(workload, Fsdp(shard_servers=1).place(workload, 4)))
+    np.testing.assert_allclose(inside.link_bytes, 2 * 3 / 4 * workload.parameters * 2, rtol=1e-9)
+    # groups of two: P gathered twice (its root once) and reduced once among 2, P/2 all-reduced with the other group
+    strategy = Fsdp(shard_servers=2).place(workload, 4)
+    pair = simulate(lower(workload, strategy))
+    gathered = 3 * workload.parameters - root_parameters(workload, strategy)
+    expected = 1 / 2 * gathered * 2 + 2 * 1 / 2 * workload.parameters / 2 * 2
+    np.testing.assert_allclose(pair.link_bytes, expected, rtol=1e-9)
+
+
+def test_one_gpu_alone_gathers_nothing() -> None:
+    traffic = lower(GPT, Fsdp().place(GPT, 1))
+    assert not [task for task in traffic.tasks if isinstance(task, Collective)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"stage": 4}, "fsdp.stage: must be one of 1, 2, 3, got 4"),
+        ({"shard_servers": 3}, "fsdp.shard_servers: must divide the 4 servers, got 3"),
+        ({"shard_servers": 0}, "fsdp.servers: must be a whole number of at least 1, got 0"),
+        ({"prefetch": -1}, "fsdp.prefetch: must be a whole number of at least 0, got -1"),
+        ({"unit_bytes": 0}, "fsdp.unit_bytes: must be positive, got 0"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
+        Fsdp(**fields).place(GPT, 4)
