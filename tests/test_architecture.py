@@ -15,23 +15,25 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "operations", "units"}
+BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "arrays", "operations", "units"}
 MAY_IMPORT = {
     "units": set(),
+    "arrays": set(),
     "operations": set(),
     "demand": {"operations", "units"},
     "capture": {"operations", "units"},
     "workload": {"capture", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
-    "traffic": {"demand", "strategy", "workload", "capture", "operations", "units"},
+    "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
     "fabric": {"demand", "operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
-    "search": {"engine"} | BEFORE_ENGINE,
-    "apply": {"engine"} | BEFORE_ENGINE,
-    "report": {"engine"} | BEFORE_ENGINE,
-    "study": {"search", "report", "engine"} | BEFORE_ENGINE,
-    "cli": {"study", "search", "apply", "report", "worldfile", "engine"} | BEFORE_ENGINE,
+    "case": {"engine"} | BEFORE_ENGINE,
+    "search": {"case", "engine"} | BEFORE_ENGINE,
+    "apply": {"case", "engine"} | BEFORE_ENGINE,
+    "report": {"case", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}

@@ -36,7 +36,7 @@ class Bound {
     return (2 * (int64_t{o.links} + o.paths) + o.blocks + o.nodes + kParts + 1) * kLanes;
   }
 
-  DEVICE void run(const Team& team) const {
+  DEVICE void run(const Team auto& team) const {
     read_links(team);
     if (outline_.path_weight)
       cross_paths(team, [&](int64_t hop, const Wide& number) { return outline_.path_weight[hop] * number; });
@@ -60,7 +60,7 @@ class Bound {
   }
 
   // s/B and s of each link. The worlds that the last group lacks are copies of its first.
-  DEVICE void read_links(const Team& team) const {
+  DEVICE void read_links(const Team auto& team) const {
     const int32_t links = outline_.links;
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       const int64_t from = int64_t{first_ + lane < batch_.worlds ? first_ + lane : first_} * links;
@@ -73,7 +73,7 @@ class Bound {
 
   // s/B and s of each path, for a flow that is alone on it; weigh(hop, number) is the hop's weight times the number.
   template <class Weigh>
-  DEVICE void cross_paths(const Team& team, const Weigh& weigh) const {
+  DEVICE void cross_paths(const Team auto& team, const Weigh& weigh) const {
     const Outline& o = outline_;
     for_each_row(team, 0, o.paths, [&](int64_t path, int32_t lane) {
       Wide slowness = all(o.path_limit ? 1 / o.path_limit[path] : 0), latency = all(0);
@@ -86,7 +86,7 @@ class Bound {
     });
   }
 
-  DEVICE void measure_blocks(const Team& team) const {
+  DEVICE void measure_blocks(const Team auto& team) const {
     const Outline& o = outline_;
     for_each_row(team, 0, o.blocks, [&](int64_t block, int32_t lane) {
       Wide slowest = all(0);
@@ -114,7 +114,7 @@ class Bound {
     return last;
   }
 
-  DEVICE void run_level(const Team& team, int32_t level) const {
+  DEVICE void run_level(const Team auto& team, int32_t level) const {
     const Outline& o = outline_;
     for_each_row(team, o.level_offsets[level], o.level_offsets[level + 1], [&](int64_t node, int32_t lane) {
       const int32_t cost = o.node_cost[node];
@@ -125,7 +125,7 @@ class Bound {
 
   // The largest of value(i < n), and of what `longest_` was if it counts.
   template <class F>
-  DEVICE void longest(const Team& team, int32_t n, bool goes_on, const F& value) const {
+  DEVICE void longest(const Team auto& team, int32_t n, bool goes_on, const F& value) const {
     for_each_row(team, 0, kParts, [&](int64_t part, int32_t lane) {
       Wide largest = goes_on ? longest_.get(0, lane) : all(0);
       for (int32_t i = static_cast<int32_t>(part); i < n; i += kParts) largest = higher(largest, value(i, lane));
@@ -140,7 +140,7 @@ class Bound {
 
   // `slowness_` becomes the first moment at which the link can have moved its bytes. If the first of its paths
   // shows that this is no later than the critical path in any world, the other paths need not be looked at.
-  DEVICE void load_links(const Team& team) const {
+  DEVICE void load_links(const Team auto& team) const {
     const Outline& o = outline_;
     for_each_row(team, 0, o.links, [&](int64_t link, int32_t lane) {
       const int64_t crossing = o.crossing_offsets[link], end = o.crossing_offsets[link + 1];
@@ -162,7 +162,7 @@ class Bound {
     return begin + path_latency_.get(path, lane);
   }
 
-  DEVICE void write(const Team& team) const {
+  DEVICE void write(const Team auto& team) const {
     const int32_t worlds = batch_.worlds - first_ < kLanes ? batch_.worlds - first_ : kLanes;
     team.for_each(worlds, [&](int32_t lane) { batch_.makespan[first_ + lane] = longest_.at(0, lane); });
     if (!batch_.start) return;

@@ -75,7 +75,7 @@ struct Rows {
 
 // Calls f(row, lane) for rows first..end and every kWide-th lane.
 template <class F>
-DEVICE void for_each_row(const Team& team, int64_t first, int64_t end, const F& f) {
+DEVICE void for_each_row(const Team auto& team, int64_t first, int64_t end, const F& f) {
   constexpr int32_t calls = kLanes / kWide;
   team.for_each(static_cast<int32_t>((end - first) * calls),
                 [&](int32_t i) { f(first + i / calls, i % calls * kWide); });

@@ -14,7 +14,7 @@ struct RunBound {
   double* memory;
   int64_t numbers;  // of one team
 
-  DEVICE void operator()(const Team& team, int32_t place, int32_t group) const {
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t group) const {
     if (!team.poll(batch.cancel)) Bound(batch, group, memory + place * numbers).run(team);
   }
 };
@@ -25,8 +25,8 @@ void bound(const BoundBatch& batch) {
   const int32_t groups = (batch.worlds + kLanes - 1) / kLanes;
   const int64_t numbers = Bound::numbers(batch.outline), bytes = numbers * static_cast<int64_t>(sizeof(double));
   const Launch how = launch<RunBound>(groups, bytes, batch.budget, batch.threads);
-  const Memory memory(how.teams * bytes + line);
-  const auto start = (reinterpret_cast<uintptr_t>(memory.start()) + line - 1) / line * line;
+  const Array<std::byte> memory(how.teams * bytes + line);
+  const auto start = (reinterpret_cast<uintptr_t>(memory.data()) + line - 1) / line * line;
   for_each_team(groups, how, RunBound{batch, reinterpret_cast<double*>(start), numbers}, to_stream(batch.stream));
 }
 

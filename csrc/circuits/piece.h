@@ -32,7 +32,7 @@ class Piece {
   }
 
   Status run() {
-    if (Team().poll(job_.cancel)) return kCancelled;
+    if (ThreadTeam().poll(job_.cancel)) return kCancelled;
     select();
     if (job_.moving == 0) return kPaused;
     const PieceWorld world(job_, now_, zero_);

@@ -106,7 +106,7 @@ class PieceWorld {
         zero_(zero),
         numbers_(job),
         memory_(bytes()),
-        arena_(memory_.start()),
+        arena_(memory_.data()),
         to_(arena_, numbers_.sizes, numbers_.dependencies) {
     copy_tasks();
     copy_dependencies();
@@ -148,7 +148,7 @@ class PieceWorld {
     batch.finish = to_.finish;
     batch.left = to_.left;
     batch.merge = job_.merge;
-    return World(batch, 0, arena_).run(Team());
+    return World(batch, 0, arena_).run(ThreadTeam());
   }
 
   // Of the task with number k, on the job's clock.
@@ -219,7 +219,7 @@ class PieceWorld {
   const Job& job_;
   double now_, zero_;  // s
   Numbers numbers_;
-  Memory memory_;
+  Array<std::byte> memory_;
   Arena arena_;
   PieceArrays to_;
 };

@@ -16,7 +16,7 @@ struct Covered : Rates {
   Row* rows;      // out [P]
 
   // `share` and `members` list all paths of each link, flows or not. `touched` of covered links becomes 1.
-  DEVICE void operator()(const Team& team, int32_t links) const {
+  DEVICE void operator()(const Team auto& team, int32_t links) const {
     team.for_each(links, [&](int32_t l) { share[l].touched = covered(l); });
     team.for_each(path_count, [&](int32_t p) {
       const auto first = static_cast<int32_t>(paths.offsets[p] - paths.offsets[0]);

@@ -11,7 +11,7 @@ struct Layout {
   MaxMin& rates;
   const State& state;
 
-  DEVICE void operator()(const Team& team) const {
+  DEVICE void operator()(const Team auto& team) const {
     leave_out_neutral(team);
     const int32_t links = rates.queue.n;
     const double least =
@@ -37,8 +37,9 @@ struct Layout {
     });
     lay_out(team);
     if (!rates.paths.plain()) return;
-    team.for_each(rates.path_count,
-                  [&](int32_t p) { rates.paths.for_each_hop(p, [&](int32_t l, double) { rates.enlist(p, l); }); });
+    team.for_each(rates.path_count, [&](int32_t p) {
+      rates.paths.for_each_hop(p, [&](int32_t l, double) { rates.enlist(team, p, l); });
+    });
     Covered{rates, state.hops, state.rows}(team, links);
     rates.paths.links = state.hops;
     rates.paths.rows = state.rows;
@@ -48,7 +49,7 @@ struct Layout {
 
  private:
   // Weights of one and limits of none are as if there were no weights and limits.
-  DEVICE void leave_out_neutral(const Team& team) const {
+  DEVICE void leave_out_neutral(const Team auto& team) const {
     Paths& paths = rates.paths;
     const int32_t count = rates.path_count;
     const double* const weights = paths.weight ? paths.weight + paths.offsets[0] : nullptr;
@@ -60,9 +61,9 @@ struct Layout {
   }
 
   // Gives every link its row of `members`.
-  DEVICE void lay_out(const Team& team) const {
+  DEVICE void lay_out(const Team auto& team) const {
     team.for_each(rates.path_count, [&](int32_t p) {
-      rates.paths.for_each_hop(p, [&](int32_t l, double) { atomic_add(&state.share[l].listed, 1); });
+      rates.paths.for_each_hop(p, [&](int32_t l, double) { team.atomic_add(&state.share[l].listed, 1); });
     });
     team.for_each(1, [&](int32_t) {
       int32_t first = 0;

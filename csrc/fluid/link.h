@@ -30,9 +30,9 @@ struct Amount {
 };
 
 // Returns what `high` is now.
-DEVICE int64_t atomic_add(Amount* to, const Amount& value) {
-  atomic_add(&to->low, value.low);
-  return atomic_add(&to->high, value.high) + value.high;
+DEVICE int64_t atomic_add(const Team auto& team, Amount* to, const Amount& value) {
+  team.atomic_add(&to->low, value.low);
+  return team.atomic_add(&to->high, value.high) + value.high;
 }
 
 // One for all links of a world: 2^-30 of the least capacity, or more where the greatest would not fit.

@@ -37,7 +37,7 @@ struct MaxMin : Refill {
   // called for each new rate, for some paths several times.
   // Returns false if it does not end.
   template <class Flows, class Settle>
-  DEVICE bool operator()(const Team& team, const List& changed, int32_t event, const Flows& flows,
+  DEVICE bool operator()(const Team auto& team, const List& changed, int32_t event, const Flows& flows,
                          const Settle& settle) {
     const int32_t n = team.get(changed.size);
     const bool was = refilling;
@@ -50,12 +50,12 @@ struct MaxMin : Refill {
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i];
       if (flows(p) == counted[p]) return;
-      if (refilling && was) return Refill::reopen(p, flows(p), event);
-      if (counted[p] > 0) release(p);
+      if (refilling && was) return Refill::reopen(team, p, flows(p), event);
+      if (counted[p] > 0) release(team, p);
       before[p] = rate[p];
-      Rates::reopen(p, flows(p), event, [&](int32_t l, const Amount& had, const Amount& opened, const Amount&) {
-        atomic_add(&link[l].left, had);
-        atomic_add(&link[l].open, opened);
+      Rates::reopen(team, p, flows(p), event, [&](int32_t l, const Amount& had, const Amount& opened, const Amount&) {
+        atomic_add(team, &link[l].left, had);
+        atomic_add(team, &link[l].open, opened);
       });
       if (counted[p] > 0) rate[p] = kOpen;
     });
@@ -128,15 +128,15 @@ struct MaxMin : Refill {
   }
 
   // Its bottleneck does not hold this path back any more.
-  DEVICE void release(int32_t p) const {
+  DEVICE void release(const Team auto& team, int32_t p) const {
     const int32_t l = bottleneck[p];
     const double weight = paths.weight_on(p, l);
-    atomic_add(&held[l].held_used, Amount{} - used(p, weight, rate[p]));
-    atomic_add(&held[l].held, Amount{} - weigh(p, weight));
+    atomic_add(team, &held[l].held_used, Amount{} - used(p, weight, rate[p]));
+    atomic_add(team, &held[l].held, Amount{} - weigh(p, weight));
   }
 
   // Queues the touched links whose level is another. `opened`: paths have been opened on them.
-  DEVICE void requeue(const Team& team, int32_t event, bool opened) const {
+  DEVICE void requeue(const Team auto& team, int32_t event, bool opened) const {
     team.for_each(team.get(touched.size), [&](int32_t i) {
       const int32_t l = touched[i];
       Share& k = share[l];
@@ -149,18 +149,18 @@ struct MaxMin : Refill {
         k.level = kInfinity;
         h.above = h.above_used = {};
         k.watch = Share::kAmple;
-        if (over(l)) queue.lower(l, 0);
+        if (over(l)) queue.lower(team, l, 0);
         return;
       }
       const double level = even(l);
-      if (!(link[l].open + h.above == Amount{}) || !same(level, k.level)) queue.lower(l, level);
+      if (!(link[l].open + h.above == Amount{}) || !same(level, k.level)) queue.lower(team, l, level);
     });
     team.set(touched.size, 0);
   }
 
   // `key` is what the queue knew of the link's level, which may have risen since.
   template <class Settle>
-  DEVICE int32_t fill(const Team& team, int32_t l, double key, int32_t event, const Settle& settle) const {
+  DEVICE int32_t fill(const Team auto& team, int32_t l, double key, int32_t event, const Settle& settle) const {
     Share& k = share[l];
     Held& h = held[l];
     const bool none = h.held + h.above + link[l].open == Amount{};
@@ -181,9 +181,9 @@ struct MaxMin : Refill {
       const int32_t p = candidates[i];
       if (rate[p] < kOpen && bottleneck[p] == l) {
         if (level != old)
-          keep(p, l, level, {*this, p, old, level, {had * counted[p], gets * counted[p]}}, longer, settle);
+          keep(team, p, l, level, {*this, p, old, level, {had * counted[p], gets * counted[p]}}, longer, settle);
       } else if (rate[p] > level * (1 + kSame)) {
-        take(p, l, level, settle);
+        take(team, p, l, level, settle);
       }
     });
     team.for_each(1, [&](int32_t) {
@@ -196,14 +196,14 @@ struct MaxMin : Refill {
   }
 
   // Another link comes before this one: then this goes back into the queue.
-  DEVICE bool comes_later(const Team& team, int32_t l, double level, double key) const {
+  DEVICE bool comes_later(const Team auto& team, int32_t l, double level, double key) const {
     if (level <= key * (1 + kSame) || level <= queue.lowest(team) * (1 + kSame)) return false;
-    team.for_each(1, [&](int32_t) { queue.lower(l, level); });
+    team.for_each(1, [&](int32_t) { queue.lower(team, l, level); });
     return true;
   }
 
   // Lists the paths that the link may change, and returns its level, which is `level` or more.
-  DEVICE double gather(const Team& team, int32_t l, double level, bool known) const {
+  DEVICE double gather(const Team auto& team, int32_t l, double level, bool known) const {
     const Share& k = share[l];
     const Held& h = held[l];
     const double risen = level * (1 + kSame), held = k.level * (1 - kSame);
@@ -237,28 +237,29 @@ struct MaxMin : Refill {
 
   // A path that this link holds back gets another rate.
   template <class Settle>
-  DEVICE void keep(int32_t p, int32_t to, double level, const Uses& use, double longer, const Settle& settle) const {
+  DEVICE void keep(const Team auto& team, int32_t p, int32_t to, double level, const Uses& use, double longer,
+                   const Settle& settle) const {
     paths.for_each_hop(p, [&](int32_t l, double weight) {
-      if (atomic_add(&link[l].left, use.freed(weight)) < share[l].watch) look_at(p, l, weight, use);
+      if (atomic_add(team, &link[l].left, use.freed(weight)) < share[l].watch) look_at(team, p, l, weight, use);
     });
-    atomic_add(&held[to].held_used, Amount{} - use.freed(paths.weight_on(p, to)));
+    atomic_add(team, &held[to].held_used, Amount{} - use.freed(paths.weight_on(p, to)));
     rate[p] = level;
     settle(p, longer);
   }
 
   // A path that is open, or that another link holds back, is held back by this one from now on.
   template <class Settle>
-  DEVICE void take(int32_t p, int32_t to, double level, const Settle& settle) const {
+  DEVICE void take(const Team auto& team, int32_t p, int32_t to, double level, const Settle& settle) const {
     const bool open = rate[p] == kOpen;
-    if (!open) release(p);
+    if (!open) release(team, p);
     const Uses use = uses(p, open ? 0 : rate[p], level);
     paths.for_each_hop(p, [&](int32_t l, double weight) {
-      if (open) atomic_add(&link[l].open, Amount{} - weigh(p, weight));
-      if (atomic_add(&link[l].left, use.freed(weight)) < share[l].watch) look_at(p, l, weight, use);
+      if (open) atomic_add(team, &link[l].open, Amount{} - weigh(p, weight));
+      if (atomic_add(team, &link[l].left, use.freed(weight)) < share[l].watch) look_at(team, p, l, weight, use);
     });
     const double weight = paths.weight_on(p, to);
-    atomic_add(&held[to].held_used, use.on(weight).gets);
-    atomic_add(&held[to].held, weigh(p, weight));
+    atomic_add(team, &held[to].held_used, use.on(weight).gets);
+    atomic_add(team, &held[to].held, weigh(p, weight));
     const double before_it = open ? before[p] : rate[p];
     rate[p] = level;
     bottleneck[p] = to;
@@ -266,8 +267,8 @@ struct MaxMin : Refill {
   }
 
   // The rate of a path on this link is another. Has it more now than those that the link holds back?
-  DEVICE void look_at(int32_t p, int32_t l, double weight, const Uses& use) const {
-    touch(l);
+  DEVICE void look_at(const Team auto& team, int32_t p, int32_t l, double weight, const Uses& use) const {
+    touch(team, l);
     if (!share[l].holds()) return;
     const Share& k = share[l];
     Held& h = held[l];
@@ -275,8 +276,8 @@ struct MaxMin : Refill {
     const bool had = use.had > most, has = use.gets > most;
     if (!had && !has) return;
     const Use on = use.on(weight);
-    atomic_add(&h.above_used, (has ? on.gets : Amount{}) - (had ? on.had : Amount{}));
-    if (had != has) atomic_add(&h.above, weigh(p, weight) * (has ? 1 : -1));
+    atomic_add(team, &h.above_used, (has ? on.gets : Amount{}) - (had ? on.had : Amount{}));
+    if (had != has) atomic_add(team, &h.above, weigh(p, weight) * (has ? 1 : -1));
   }
 };
 

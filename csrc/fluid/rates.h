@@ -56,21 +56,23 @@ struct Rates {
     return units > 0 ? units * unit.unit * kWhole / weight.units() : 0;
   }
 
-  DEVICE void touch(int32_t l) const { touched.append_if(atomic_exchange(&share[l].touched, 1) == 0, l); }
+  DEVICE void touch(const Team auto& team, int32_t l) const {
+    touched.append_if(team, team.atomic_exchange(&share[l].touched, 1) == 0, l);
+  }
 
   // What a path with other flows than before had is free, what it will get is open.
   // give(link, what the path had, the weight that opens, how much more that is than before).
   template <class Give>
-  DEVICE void reopen(int32_t p, int32_t now, int32_t event, const Give& give) const {
+  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event, const Give& give) const {
     const int32_t then = counted[p];
     const double had = then > 0 ? rate[p] : 0;
     paths.for_each_hop(p, [&](int32_t l, double weight) {
       const Amount comes = now > 0 ? weigh(weight, now) : Amount{}, goes = then > 0 ? weigh(weight, then) : Amount{};
       give(l, used(p, weight, had), comes, comes - goes);
-      atomic_add(&share[l].total, comes - goes);
-      if (then == 0) enlist(p, l);
-      if (now == 0) atomic_add(&share[l].idle, 1);
-      touch(l);
+      atomic_add(team, &share[l].total, comes - goes);
+      if (then == 0) enlist(team, p, l);
+      if (now == 0) team.atomic_add(&share[l].idle, 1);
+      touch(team, l);
     });
     counted[p] = now;
     bottleneck[p] = now > 0 ? kNoLink : kNoFlows;
@@ -79,12 +81,12 @@ struct Rates {
     left[p] = event;
   }
 
-  DEVICE void enlist(int32_t p, int32_t l) const {
+  DEVICE void enlist(const Team auto& team, int32_t p, int32_t l) const {
     Share& k = share[l];
     if (left[p] > k.cleaned)
-      atomic_add(&k.idle, -1);  // it is still listed
+      team.atomic_add(&k.idle, -1);  // it is still listed
     else
-      members[k.first + atomic_add(&k.listed, 1)] = p;
+      members[k.first + team.atomic_add(&k.listed, 1)] = p;
   }
 
   // Forgets paths without flows where they are more than a few.

@@ -34,18 +34,18 @@ struct Refill : Words {
   // Finds all rates anew from `level` on, which may be less than the lowest that changes. Returns false if there is a
   // path that no link holds back.
   template <class Settle>
-  DEVICE bool refill(const Team& team, double level, const Settle& settle, int64_t& changes) {
+  DEVICE bool refill(const Team auto& team, double level, const Settle& settle, int64_t& changes) {
     return light() ? refill<true>(team, level, settle, changes) : refill<false>(team, level, settle, changes);
   }
 
   // The lowest rate of these paths, before they have other flows. What is filled below it stays.
-  DEVICE double lowest_rate(const Team& team, const List& changed) const {
+  DEVICE double lowest_rate(const Team auto& team, const List& changed) const {
     return team.min(team.get(changed.size),
                     [&](int32_t i) { return counted[changed[i]] > 0 ? rate[changed[i]] : kInfinity; });
   }
 
   // The level below which none of their links is full, once they have other flows. Less than 0: all has to begin anew.
-  DEVICE double lowest_full(const Team& team, const List& changed) const {
+  DEVICE double lowest_full(const Team auto& team, const List& changed) const {
     return team.min(team.get(changed.size), [&](int32_t i) {
       double lowest = kInfinity;
       if (counted[changed[i]] > 0)
@@ -58,7 +58,7 @@ struct Refill : Words {
   }
 
   // Opens all paths and wakes all links, whatever the other way left behind.
-  DEVICE void open_all(const Team& team) {
+  DEVICE void open_all(const Team auto& team) {
     team.wait();  // a thread may still read what made this one come here
     links = queue.n;
     choose_words(team);
@@ -82,7 +82,7 @@ struct Refill : Words {
   }
 
   // Leaves what the other way wants to know.
-  DEVICE void hand_over(const Team& team) {
+  DEVICE void hand_over(const Team auto& team) {
     queue.clear(team);
     team.for_each(queue.n, [&](int32_t l) {
       link[l] = {capacity(l), {}};
@@ -98,10 +98,10 @@ struct Refill : Words {
       const int32_t p = order[i], to = bottleneck[p];
       paths.for_each_hop(p, [&](int32_t l, double weight) {
         const Amount use = used(p, weight, rate[p]);
-        atomic_add(&link[l].left, Amount{} - use);
+        atomic_add(team, &link[l].left, Amount{} - use);
         if (l != to) return;
-        atomic_add(&held[l].held, weigh(p, weight));
-        atomic_add(&held[l].held_used, use);
+        atomic_add(team, &held[l].held, weigh(p, weight));
+        atomic_add(team, &held[l].held_used, use);
       });
     });
     filled = frozen = 0;
@@ -111,7 +111,7 @@ struct Refill : Words {
   static constexpr int kNear = 6;  // a link sleeps with more left than 2^-6 of its capacity
 
   template <bool kLight, class Settle>
-  DEVICE bool refill(const Team& team, double level, const Settle& settle, int64_t& changes) {
+  DEVICE bool refill(const Team auto& team, double level, const Settle& settle, int64_t& changes) {
     fresh = frozen;
     while (level < kInfinity) {
       restart<kLight>(team, level);
@@ -135,7 +135,7 @@ struct Refill : Words {
 
   // Opens the paths that were frozen at `level` or later: either those are moved or the others, whichever are fewer.
   template <bool kLight>
-  DEVICE void restart(const Team& team, double level) {
+  DEVICE void restart(const Team auto& team, double level) {
     const double least = level * (1 - kSame);
     const int32_t kept = team.first(filled, [&](int32_t i) { return share[fills[i]].level >= least; });
     const int32_t from = kept < filled ? share[fills[kept]].from : frozen;
@@ -160,7 +160,7 @@ struct Refill : Words {
 
   // Fills the links that are awake, the lowest level first. Returns false if that leaves paths open.
   template <bool kLight>
-  DEVICE bool fill(const Team& team) {
+  DEVICE bool fill(const Team auto& team) {
     double* const keys = queue.key;
     double* const winner = queue.winner;
     uint64_t mask = 0;
@@ -226,7 +226,7 @@ struct Refill : Words {
 
   // The open paths on this link get its level.
   template <bool kLight>
-  DEVICE void freeze(const Team& team, int32_t l, double level) {
+  DEVICE void freeze(const Team auto& team, int32_t l, double level) {
     Share& k = share[l];
     if (same(level, k.level)) level = k.level;
     const List group{order.items + frozen, order.size};
@@ -244,7 +244,7 @@ struct Refill : Words {
 
   // Wakes the links that ended up with more than they have. Returns the lowest level at which one of them is full.
   template <bool kLight>
-  DEVICE double wake_overrun(const Team& team) const {
+  DEVICE double wake_overrun(const Team auto& team) const {
     constexpr int64_t most = kLight ? 0 : Share::kAmple;
     if (!team.any(queue.n, [&](int32_t l) { return (left_of<kLight>(l) < most) & !share[l].awake; })) return kInfinity;
     return team.min(queue.n, [&](int32_t l) {
@@ -256,7 +256,7 @@ struct Refill : Words {
 
   // Wakes the links that open paths cross. Returns a level below which none of them is full, -1 if there are none.
   template <bool kLight>
-  DEVICE double wake_all(const Team& team) const {
+  DEVICE double wake_all(const Team auto& team) const {
     const double level = team.min(queue.n, [&](int32_t l) {
       if (share[l].awake || !has_open<kLight>(l)) return kInfinity;
       share[l].awake = 1;

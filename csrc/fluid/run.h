@@ -21,20 +21,21 @@ class Followers {
   Followers(const Graphs& graphs, Stream stream) : offsets_(graphs.tasks + 1), tasks_(graphs.dependencies) {
     const auto on = policy(stream);
     const thrust::counting_iterator<int64_t> zero(0);
-    thrust::device_vector<int32_t> earlier(graphs.dependencies);
-    thrust::copy_n(on, graphs.after, graphs.dependencies, earlier.begin());
+    const Array<int32_t> copy(graphs.dependencies);
+    int32_t *const earlier = copy.data(), *const end = earlier + graphs.dependencies;
+    thrust::copy_n(on, graphs.after, graphs.dependencies, earlier);
     thrust::upper_bound(on, graphs.after_offsets + 1, graphs.after_offsets + 1 + graphs.tasks, zero,
-                        zero + graphs.dependencies, tasks_.begin());
-    thrust::stable_sort_by_key(on, earlier.begin(), earlier.end(), tasks_.begin());
-    thrust::lower_bound(on, earlier.begin(), earlier.end(), zero, zero + graphs.tasks + 1, offsets_.begin());
+                        zero + graphs.dependencies, tasks_.data());
+    thrust::stable_sort_by_key(on, earlier, end, tasks_.data());
+    thrust::lower_bound(on, earlier, end, zero, zero + graphs.tasks + 1, offsets_.data());
   }
 
-  const int64_t* offsets() const { return thrust::raw_pointer_cast(offsets_.data()); }
-  const int32_t* tasks() const { return thrust::raw_pointer_cast(tasks_.data()); }
+  const int64_t* offsets() const { return offsets_.data(); }
+  const int32_t* tasks() const { return tasks_.data(); }
 
  private:
-  thrust::device_vector<int64_t> offsets_;
-  thrust::device_vector<int32_t> tasks_;
+  Array<int64_t> offsets_;
+  Array<int32_t> tasks_;
 };
 
 struct StateBytes {
@@ -50,7 +51,7 @@ struct RunWorld {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  DEVICE void operator()(const Team& team, int32_t place, int32_t i) const {
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
     std::byte* const fast = team.fast();
     const Status status = World(batch, world, Arena(fast ? fast : memory + place * bytes)).run(team);
@@ -71,8 +72,8 @@ int64_t simulate(const Batch& given) {
   const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
                                                  int64_t{0}, thrust::maximum<int64_t>());
   const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads);
-  const Memory memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, RunWorld{batch, memory.start(), bytes}, stream);
+  const Array<std::byte> memory(how.teams * bytes);
+  for_each_team(batch.worlds, how, RunWorld{batch, memory.data(), bytes}, stream);
   return bytes;
 }
 

@@ -26,7 +26,7 @@ struct Tournament {
 
   DEVICE int32_t blocks() const { return (n >> log) + 1; }
 
-  DEVICE void clear(const Team& team) const {
+  DEVICE void clear(const Team auto& team) const {
     team.for_each(n, [&](int32_t item) { key[item] = kInfinity; });
     team.for_each(blocks(), [&](int32_t block) {
       winner[block] = kInfinity;
@@ -36,17 +36,17 @@ struct Tournament {
   }
 
   // No two threads at once for one item.
-  DEVICE void set(int32_t item, double value) const {
+  DEVICE void set(const Team auto& team, int32_t item, double value) const {
     key[item] = value;
-    again.append_if(atomic_exchange(&stale[item >> log], 1) == 0, item >> log);
+    again.append_if(team, team.atomic_exchange(&stale[item >> log], 1) == 0, item >> log);
   }
 
-  DEVICE void lower(int32_t item, double value) const {
-    if (value < key[item]) set(item, value);
+  DEVICE void lower(const Team auto& team, int32_t item, double value) const {
+    if (value < key[item]) set(team, item, value);
   }
 
   // Keys have been written beside set(): all blocks play again.
-  DEVICE void replay(const Team& team) const {
+  DEVICE void replay(const Team auto& team) const {
     team.for_each(blocks(), [&](int32_t block) {
       stale[block] = 1;
       again.items[block] = block;
@@ -55,7 +55,7 @@ struct Tournament {
   }
 
   // Infinity when no item takes part.
-  DEVICE double lowest(const Team& team) const {
+  DEVICE double lowest(const Team auto& team) const {
     team.for_each(team.get(again.size), [&](int32_t i) {
       const int32_t block = again[i];
       winner[block] = lowest_of(size(block), key + (block << log));
@@ -66,26 +66,26 @@ struct Tournament {
   }
 
   // Takes out the item with the lowest key, of several the first; -1 when there is none.
-  DEVICE int32_t pop(const Team& team, double& low) const {
+  DEVICE int32_t pop(const Team auto& team, double& low) const {
     low = lowest(team);
     if (low == kInfinity) return -1;
     const int32_t block = team.first(blocks(), [&](int32_t i) { return winner[i] == low; });
     const int32_t item =
         (block << log) + team.first(size(block), [&](int32_t i) { return key[(block << log) + i] == low; });
-    team.for_each(1, [&](int32_t) { set(item, kInfinity); });
+    team.for_each(1, [&](int32_t) { set(team, item, kInfinity); });
     return item;
   }
 
   // Takes out all items with keys up to `most`, after lowest(), and calls f(item, key) for each, which may set it
   // again.
   template <class F>
-  DEVICE void take(const Team& team, double most, const F& f) const {
+  DEVICE void take(const Team auto& team, double most, const F& f) const {
     team.for_each(blocks(), [&](int32_t block) {
       if (winner[block] > most) return;
       for (int32_t item = block << log, end = item + size(block); item < end; ++item) {
         const double value = key[item];
         if (value > most) continue;
-        set(item, kInfinity);
+        set(team, item, kInfinity);
         f(item, value);
       }
     });

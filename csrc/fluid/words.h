@@ -29,18 +29,19 @@ struct Words : Rates {
   DEVICE bool light() const { return per_word > 0; }
 
   // As reopen(), for this way.
-  DEVICE void reopen(int32_t p, int32_t now, int32_t event) const {
+  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
     const int32_t then = counted[p];
     if (!light())
-      return Rates::reopen(p, now, event, [&](int32_t l, const Amount& had, const Amount& opened, const Amount& more) {
-        atomic_add(&link[l].left, had);
-        atomic_add(&link[l].open, opened);
-        for (int32_t i = 0; i < copies; ++i) atomic_add(&copy_of<false>(i)[l].open, more);
-      });
+      return Rates::reopen(team, p, now, event,
+                           [&](int32_t l, const Amount& had, const Amount& opened, const Amount& more) {
+                             atomic_add(team, &link[l].left, had);
+                             atomic_add(team, &link[l].open, opened);
+                             for (int32_t i = 0; i < copies; ++i) atomic_add(team, &copy_of<false>(i)[l].open, more);
+                           });
     const int64_t had = then > 0 ? then * word(rate[p]) : 0;
-    Rates::reopen(p, now, event, [&](int32_t l, const Amount&, const Amount&, const Amount&) {
-      atomic_add(&light_link()[l], {had, now});
-      for (int32_t i = 0; i < copies; ++i) atomic_add(&copy_of<true>(i)[l].low, int64_t{now - then});
+    Rates::reopen(team, p, now, event, [&](int32_t l, const Amount&, const Amount&, const Amount&) {
+      atomic_add(team, &light_link()[l], Amount{had, now});
+      for (int32_t i = 0; i < copies; ++i) team.atomic_add(&copy_of<true>(i)[l].low, int64_t{now - then});
     });
   }
 
@@ -51,7 +52,7 @@ struct Words : Rates {
 
   // All flows of a link fit in 62 bits though each has the most that any link has, and twice as many as there are now.
   // The world is light if that leaves 2^44 units for the least.
-  DEVICE void choose_words(const Team& team) {
+  DEVICE void choose_words(const Team auto& team) {
     per_word = 0;
     room = int64_t{1} << 62;
     if (!paths.plain()) return;
@@ -113,14 +114,14 @@ struct Words : Rates {
 
   // Keeps a copy for when so many paths are frozen.
   template <bool kLight>
-  DEVICE void keep(const Team& team, int32_t frozen) {
+  DEVICE void keep(const Team auto& team, int32_t frozen) {
     team.copy(links, words<kLight>(), copy_of<kLight>(copies));
     copied[copies++] = frozen;
   }
 
   // Goes back to the last copy, or to where no path is frozen.
   template <bool kLight>
-  DEVICE void go_back(const Team& team) const {
+  DEVICE void go_back(const Team auto& team) const {
     if (copies > 0)
       team.copy(links, copy_of<kLight>(copies - 1), words<kLight>());
     else
@@ -147,59 +148,61 @@ struct Words : Rates {
     const int32_t *hops, *counted;
 
     // The path's flows give back what they have of each link, so many units for each of them, or (sign -1) get it.
-    DEVICE void operator()(int32_t p, int64_t words, int32_t sign) const {
+    DEVICE void operator()(const Team auto& team, int32_t p, int64_t words, int32_t sign) const {
       const int32_t flows = sign * counted[p];
       const Amount use = flows == sign ? Amount{words * sign, sign} : Amount{words * flows, flows};
       const Row row = rows[p];
       const int32_t* hop = hops + row.first;
       const int32_t *const end = hop + row.hops, *const last = end - 1;
       for (; hop < last; hop += 2) {  // a path mostly goes up as often as down
-        add(&links[static_cast<uint32_t>(hop[0])], use);
-        add(&links[static_cast<uint32_t>(hop[1])], use);
+        give(team, &links[static_cast<uint32_t>(hop[0])], use);
+        give(team, &links[static_cast<uint32_t>(hop[1])], use);
       }
-      if (hop < end) add(&links[static_cast<uint32_t>(*hop)], use);
+      if (hop < end) give(team, &links[static_cast<uint32_t>(*hop)], use);
     }
-    DEVICE static void add(Amount* to, const Amount& use) { atomic_add_both(&to->high, use.high, use.low); }
+    DEVICE static void give(const Team auto& team, Amount* to, const Amount& use) {
+      team.atomic_add_both(&to->high, use.high, use.low);
+    }
   };
   DEVICE Mover mover() const { return {light_link(), paths.rows, paths.links, counted}; }
 
-  DEVICE void move_heavy(int32_t p, double of_rate, int32_t sign) const {
+  DEVICE void move_heavy(const Team auto& team, int32_t p, double of_rate, int32_t sign) const {
     paths.for_each_hop(p, [&](int32_t l, double weight) {
-      atomic_add(&link[l].left, used(p, weight, of_rate) * sign);
-      atomic_add(&link[l].open, weigh(p, weight) * sign);
+      atomic_add(team, &link[l].left, used(p, weight, of_rate) * sign);
+      atomic_add(team, &link[l].open, weigh(p, weight) * sign);
     });
   }
 
   // The paths of a list are held back by this link, at this rate.
   template <bool kLight>
-  DEVICE void hold(const Team& team, int32_t n, const int32_t* list, int32_t l, double of_rate) const {
+  DEVICE void hold(const Team auto& team, int32_t n, const int32_t* list, int32_t l, double of_rate) const {
     const Mover move = mover();
     const int64_t words = word(of_rate);
     int32_t* const bottleneck = this->bottleneck;
-    team.for_each(n, [=](int32_t i) {
+    team.for_each(n, [=, this](int32_t i) {
       bottleneck[list[i]] = l;
       if constexpr (kLight)
-        move(list[i], words, -1);
+        move(team, list[i], words, -1);
       else
-        move_heavy(list[i], of_rate, -1);
+        move_heavy(team, list[i], of_rate, -1);
     });
   }
 
   // They get (sign -1), or give back, what their bottlenecks give them.
   template <bool kLight>
-  DEVICE void move_all(const Team& team, int32_t n, const int32_t* list, int32_t sign) const {
+  DEVICE void move_all(const Team auto& team, int32_t n, const int32_t* list, int32_t sign) const {
     const Mover move = mover();
     const double per_word = this->per_word;
     const int32_t* const bottleneck = this->bottleneck;
     const Share* const share = this->share;
-    team.for_each(n, [=](int32_t i) {
+    team.for_each(n, [=, this](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
       if (l == kNoLink || l == kNoFlows) return;  // it has other flows than before
       const double level = share[l].level;
       if constexpr (kLight)
-        move(p, static_cast<int64_t>(level * per_word + 0.5), sign);
+        move(team, p, static_cast<int64_t>(level * per_word + 0.5), sign);
       else
-        move_heavy(p, level, sign);
+        move_heavy(team, p, level, sign);
     });
   }
 };

@@ -44,7 +44,7 @@ class World {
             batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
   }
 
-  DEVICE Status run(const Team& team) {
+  DEVICE Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
     begin(team);
     int32_t done = 0, event = 0;
@@ -53,7 +53,7 @@ class World {
       done += pass_on(team, horizon);
       if (!rates_(
               team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
-              [&](int32_t p, double longer) { settle(p, longer, now); }))
+              [&](int32_t p, double longer) { settle(team, p, longer, now); }))
         return kNotConverged;
       if (rates_.refilling) state_.ends.replay(team);
       begin_flows(team, now);
@@ -64,8 +64,9 @@ class World {
       now = next > now ? next : now;
       horizon = now * (1 + merge_);
       if (flow_end <= horizon)
-        state_.ends.take(team, horizon, [&](int32_t p, double end) { end_flows(p, end, horizon); });
-      if (wait_end <= horizon) state_.waits.take(team, horizon, [&](int32_t task, double) { state_.due.append(task); });
+        state_.ends.take(team, horizon, [&](int32_t p, double end) { end_flows(team, p, end, horizon); });
+      if (wait_end <= horizon)
+        state_.waits.take(team, horizon, [&](int32_t task, double) { state_.due.append(team, task); });
     }
     return kCancelled;
   }
@@ -108,7 +109,7 @@ class World {
     return rates;
   }
 
-  DEVICE void begin(const Team& team) {
+  DEVICE void begin(const Team auto& team) {
     for (const List* list :
          {&state_.touched, &state_.candidates, &state_.others, &state_.changed, &state_.due, &state_.over})
       team.set(list->size, 0);
@@ -118,17 +119,17 @@ class World {
       const int64_t* const after = graph_.after_offsets + base_ + task;
       state_.pending[task] = static_cast<int32_t>(after[1] - after[0]);
       start_[task] = finish_[task] = kInfinity;
-      if (after[1] == after[0]) make_ready(task, 0);
+      if (after[1] == after[0]) make_ready(team, task, 0);
     });
   }
 
   // Some path has flows that will never end.
-  DEVICE bool starved(const Team& team) const {
+  DEVICE bool starved(const Team auto& team) const {
     return team.any(static_cast<int32_t>(sizes_.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
   }
 
   // A task waits from now on; finish_ is when that ends.
-  DEVICE void make_ready(int32_t task, double horizon) {
+  DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) {
     double ready = graph_.release[base_ + task], wait = graph_.delay[base_ + task];
     for (int64_t i = graph_.after_offsets[base_ + task]; i < graph_.after_offsets[base_ + task + 1]; ++i) {
       const double end = finish_[graph_.after[i] - base_];
@@ -141,69 +142,71 @@ class World {
     start_[task] = ready;
     finish_[task] = ready + wait;
     if (finish_[task] <= horizon)
-      state_.due.append(task);
+      state_.due.append(team, task);
     else
-      state_.waits.set(task, finish_[task]);
+      state_.waits.set(team, task, finish_[task]);
   }
 
-  DEVICE void mark(int32_t p) const { state_.changed.append_if(atomic_exchange(&state_.flows[p].changed, 1) == 0, p); }
+  DEVICE void mark(const Team auto& team, int32_t p) const {
+    state_.changed.append_if(team, team.atomic_exchange(&state_.flows[p].changed, 1) == 0, p);
+  }
 
   // The first flow of the path ends at `end`, and maybe others by the horizon. (One that began with an event, before
   // its own time, may have been given enough to end before it too, if `merge` is large.)
-  DEVICE void end_flows(int32_t p, double end, double horizon) {
+  DEVICE void end_flows(const Team auto& team, int32_t p, double end, double horizon) {
     Flows& x = state_.flows[p];
     while (true) {
       const int32_t task = x.root;
       const Flow& flow = state_.flow[task];
       finish_[task] = end > start_[task] ? end : start_[task];
-      state_.over.append(task);
+      state_.over.append(team, task);
       --x.count;
       x.root = merged(state_.flow, flow.left, flow.right);
       if (x.root < 0) break;
       end += (state_.flow[x.root].target - flow.target) / state_.rate[p];
       if (end > horizon) {
-        state_.ends.set(p, end);
+        state_.ends.set(team, p, end);
         break;
       }
     }
-    mark(p);
+    mark(team, p);
   }
 
   // What is over makes others ready, what has waited flows or is over; returns how many tasks are over.
-  DEVICE int32_t pass_on(const Team& team, double horizon) {
+  DEVICE int32_t pass_on(const Team auto& team, double horizon) {
     int32_t done = 0;
     while (true) {
       const int32_t over = team.get(state_.over.size);
-      team.for_each(over, [&](int32_t i) { release_followers(state_.over[i], horizon); });
+      team.for_each(over, [&](int32_t i) { release_followers(team, state_.over[i], horizon); });
       team.set(state_.over.size, 0);
       done += over;
       const int32_t due = team.get(state_.due.size);
       if (due == 0) return done;
-      team.for_each(due, [&](int32_t i) { end_wait(state_.due[i]); });
+      team.for_each(due, [&](int32_t i) { end_wait(team, state_.due[i]); });
       team.set(state_.due.size, 0);
     }
   }
 
   // A follower becomes ready with the last of the tasks that it waits for.
-  DEVICE void release_followers(int32_t over, double horizon) {
+  DEVICE void release_followers(const Team auto& team, int32_t over, double horizon) {
     const int64_t task = base_ + over;
     for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
       const int32_t follower = static_cast<int32_t>(graph_.followers[j] - base_);
-      if (atomic_add(&state_.pending[follower], -1) == 1) make_ready(follower, horizon);
+      if (team.atomic_add(&state_.pending[follower], -1) == 1) make_ready(team, follower, horizon);
     }
   }
 
-  DEVICE void end_wait(int32_t task) const {
+  DEVICE void end_wait(const Team auto& team, int32_t task) const {
     const int32_t p = graph_.path[base_ + task];
-    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p)) return state_.over.append(task);
+    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p)) return state_.over.append(team, task);
     Flows& x = state_.flows[p];
-    atomic_add(&x.count, 1);
-    state_.flow[task].left = atomic_exchange(&x.arrived, task);
-    mark(p);
+    team.atomic_add(&x.count, 1);
+    state_.flow[task].left = team.atomic_exchange(&x.arrived, task);
+    mark(team, p);
   }
 
   // What is over, and what is left of the rest at `until`: all that has not begun to flow has all its bytes left.
-  DEVICE Status pause(const Team& team) const {
+  DEVICE Status pause(const Team auto& team) const {
     team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
       const bool waits = state_.waits.key[task] < kInfinity;
       const bool over = finish_[task] < kInfinity && !waits;
@@ -225,16 +228,16 @@ class World {
   }
 
   // From now on what is left of the path's first flow takes so many times as long.
-  DEVICE void settle(int32_t p, double longer, double now) const {
+  DEVICE void settle(const Team auto& team, int32_t p, double longer, double now) const {
     const double end = state_.ends.key[p];
     if (end == kInfinity) return;
     if (rates_.refilling)
       state_.ends.key[p] = now + (end - now) * longer;
     else
-      state_.ends.set(p, now + (end - now) * longer);
+      state_.ends.set(team, p, now + (end - now) * longer);
   }
 
-  DEVICE void begin_flows(const Team& team, double now) const {
+  DEVICE void begin_flows(const Team auto& team, double now) const {
     team.for_each(team.get(state_.changed.size), [&](int32_t i) {
       const int32_t p = state_.changed[i];
       Flows& x = state_.flows[p];
@@ -249,7 +252,7 @@ class World {
         x.root = merged(state_.flow, x.root, task);
       }
       x.arrived = -1;
-      if (rate > 0) state_.ends.set(p, now + (state_.flow[x.root].target - served) / rate);
+      if (rate > 0) state_.ends.set(team, p, now + (state_.flow[x.root].target - served) / rate);
     });
     team.set(state_.changed.size, 0);
   }

@@ -1,10 +1,10 @@
 // Where arrays and kernels live: the stream, the current device, memory on it.
 #pragma once
 
-#include <thrust/device_free.h>
-#include <thrust/device_malloc.h>
 #include <thrust/execution_policy.h>
 #include <thrust/system_error.h>
+
+#include <new>
 
 #include "backend.h"
 
@@ -21,8 +21,17 @@ inline Stream to_stream(int64_t stream) { return reinterpret_cast<Stream>(stream
 inline auto policy(Stream stream) { return thrust::cuda::par.on(stream); }
 
 inline void check(cudaError_t error) {
+  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
   if (error != cudaSuccess) throw thrust::system_error(error, thrust::cuda_category());
 }
+
+inline void* allocate(int64_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes));
+  return memory;
+}
+// After the fault of a kernel every call fails, this one too: the launch has reported it.
+inline void release(void* memory) noexcept { cudaFree(memory); }
 
 // Work goes to the GPU that holds the arrays, and back to the caller's afterwards.
 class DeviceGuard {
@@ -49,6 +58,9 @@ struct Stream {};
 inline Stream to_stream(int64_t) { return {}; }
 inline auto policy(Stream) { return thrust::device; }
 
+inline void* allocate(int64_t bytes) { return ::operator new(bytes); }
+inline void release(void* memory) noexcept { ::operator delete(memory); }
+
 struct DeviceGuard {
   explicit DeviceGuard(int) {}
 };
@@ -74,18 +86,19 @@ class ThreadsFor {
 
 #endif
 
-// Memory on the device that nobody has written to yet.
-class Memory {
+// n numbers on the device, which nobody has written yet.
+template <class T>
+class Array {
  public:
-  explicit Memory(int64_t bytes) : start_(thrust::device_malloc<std::byte>(bytes)) {}
-  ~Memory() { thrust::device_free(start_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  explicit Array(int64_t n) : data_(static_cast<T*>(allocate(n * static_cast<int64_t>(sizeof(T))))) {}
+  ~Array() { release(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
 
-  std::byte* start() const { return thrust::raw_pointer_cast(start_); }
+  T* data() const { return data_; }
 
  private:
-  thrust::device_ptr<std::byte> start_;
+  T* data_;
 };
 
 }  // namespace topoflow::BACKEND

@@ -1,10 +1,11 @@
 // Runs a job for every world of a batch, each by one team.
 #pragma once
 
-#include <thrust/device_vector.h>
-
 #include "device.h"
 #include "team.h"
+#ifdef __CUDACC__
+#include "kernel.h"
+#endif
 
 namespace topoflow::BACKEND {
 
@@ -12,10 +13,9 @@ namespace topoflow::BACKEND {
 
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t* next, bool fast, Job job) {
-  __shared__ double scratch[kMostWarps * Team::kWords];
+  __shared__ double scratch[kMostWarps * BlockTeam::kWords];
   __shared__ int32_t taken;
-  extern __shared__ __align__(16) std::byte shared[];
-  const Team team(scratch, fast ? shared : nullptr);
+  const BlockTeam team(scratch, fast ? shared_memory() : nullptr);
   while (true) {
     if (threadIdx.x == 0) taken = atomicAdd(next, 1);
     __syncthreads();
@@ -56,10 +56,9 @@ Launch most_teams(int64_t bytes, int32_t) {
 // Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
 template <class Job>
 void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
-  thrust::device_vector<int32_t> next(1, 0);
-  run_teams<<<how.teams, Job::kThreads, how.fast, stream>>>(jobs, thrust::raw_pointer_cast(next.data()), how.fast > 0,
-                                                            job);
-  check(cudaGetLastError());
+  const Array<int32_t> next(1);
+  check(cudaMemsetAsync(next.data(), 0, sizeof(int32_t), stream));
+  start(run_teams<Job>, how.teams, Job::kThreads, how.fast, stream, jobs, next.data(), how.fast > 0, job);
   check(cudaStreamSynchronize(stream));
 }
 
@@ -84,9 +83,9 @@ void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& 
 #pragma omp parallel for schedule(dynamic, 1) num_threads(how.teams)
   for (int32_t i = 0; i < jobs; ++i) {
 #ifdef _OPENMP
-    job(Team(), omp_get_thread_num(), i);
+    job(ThreadTeam(), omp_get_thread_num(), i);
 #else
-    job(Team(), 0, i);
+    job(ThreadTeam(), 0, i);
 #endif
   }
 }

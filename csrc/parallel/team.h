@@ -1,16 +1,34 @@
-// A *team* runs one world: a block of threads on a GPU, one thread on a CPU. All threads of a team call the same
-// team functions in the same order; each of them ends with the whole team having seen its effects. So what decides
-// which one comes next must be the same for all threads: none may write what another still reads since the last of
-// them.
+// A *team* runs one world: one thread, or a block of threads of a GPU. Kernels take it as a template parameter.
+//
+// All threads of a team call the same team functions in the same order; each of them ends with the whole team having
+// seen its effects. So what decides which one comes next must be the same for all threads: none may write what another
+// still reads since the last of them.
 #pragma once
 
+#include <concepts>
+
+#include "thread_team.h"
 #ifdef __CUDACC__
-#include "team_cuda.h"
-#else
-#include "team_cpu.h"
+#include "block_team.h"
 #endif
 
 namespace topoflow::BACKEND {
+
+template <class T>
+concept Team = requires(const T& team, int32_t* integer, int64_t* wide, double* number, double (*value)(int32_t)) {
+  { T::kAlone } -> std::convertible_to<bool>;   // one thread: no other touches the world's state
+  { team.fast() } -> std::same_as<std::byte*>;  // memory for the world's state that is faster than other, or null
+  team.wait();
+  team.for_each(int32_t{}, value);
+  { team.min(int32_t{}, value) } -> std::same_as<double>;
+  { team.get(integer) } -> std::same_as<int32_t>;
+  { team.poll(integer) } -> std::same_as<bool>;
+  team.set(integer, int32_t{});
+  { team.atomic_add(integer, int32_t{}) } -> std::same_as<int32_t>;
+  { team.atomic_add(wide, int64_t{}) } -> std::same_as<int64_t>;
+  { team.atomic_exchange(integer, int32_t{}) } -> std::same_as<int32_t>;
+  team.atomic_max(number, double{});
+};
 
 // A growing list in memory that the team shares. Its order is whatever the threads made of it: nothing may depend on
 // it.
@@ -19,15 +37,16 @@ struct List {
   int32_t* size;
 
   DEVICE int32_t operator[](int32_t i) const { return items[i]; }
-  DEVICE void append(int32_t item) const { items[atomic_add(size, 1)] = item; }
+  DEVICE void append(const Team auto& team, int32_t item) const { items[team.atomic_add(size, 1)] = item; }
 
-  DEVICE void append_if(bool condition, int32_t item) const {
-#ifdef __CUDACC__
-    if (condition) append(item);
-#else  // no branch: which way it goes is often anyone's guess
-    items[*size] = item;
-    *size += condition;
-#endif
+  template <Team T>
+  DEVICE void append_if(const T& team, bool condition, int32_t item) const {
+    if constexpr (T::kAlone) {  // no branch: which way it takes is hard to predict
+      items[*size] = item;
+      *size += condition;
+    } else if (condition) {
+      append(team, item);
+    }
   }
 };
 

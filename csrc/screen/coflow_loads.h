@@ -28,7 +28,7 @@ class CoflowLoads : public Placement {
     return false;
   }
 
-  DEVICE void build(const Team& team) const {
+  DEVICE void build(const Team auto& team) const {
     for (int32_t layer = 0; layer < s_.layers; ++layer) {
       int64_t* load = this->load(layer, false);
       team.for_each(2 * s_.links, [=](int32_t i) { load[i] = 0; });
@@ -37,7 +37,7 @@ class CoflowLoads : public Placement {
   }
 
   // The layer has another choice.
-  DEVICE void change(const Team& team, int32_t layer, int32_t choice) const {
+  DEVICE void change(const Team auto& team, int32_t layer, int32_t choice) const {
     load_layer(team, layer, -1);
     team.wait();  // all have read the placement
     team.set(&placement_[layer], choice);
@@ -51,7 +51,7 @@ class CoflowLoads : public Placement {
 
   // As if it had while f is called.
   template <class F>
-  DEVICE void with(const Team& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+  DEVICE void with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
     const int32_t before = team.get(&placement_[layer]), both = 2 * s_.links;
     auto* kept = reinterpret_cast<int64_t*>(memory);
     on_coflows(layer, [&](int32_t consumer) {
@@ -78,21 +78,21 @@ class CoflowLoads : public Placement {
       if (const int32_t consumer = s_.consumer[s_.output[i]]; consumer != last) f(last = consumer);
   }
 
-  DEVICE void load_layer(const Team& team, int32_t layer, int64_t sign) const {
+  DEVICE void load_layer(const Team auto& team, int32_t layer, int64_t sign) const {
     for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) load_edge(team, i, sign);
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)
       load_edge(team, s_.output[i], sign);
   }
 
-  DEVICE void load_edge(const Team& team, int64_t edge, int64_t sign) const {
+  DEVICE void load_edge(const Team auto& team, int64_t edge, int64_t sign) const {
     if (!crosses(edge)) return;
     const int32_t *from = hosts(s_.source[edge]), *to = hosts(s_.consumer[edge]);
     const double bytes = s_.edge_bytes[edge] * s_.unit;
     int64_t *forth = load(s_.consumer[edge], false), *back = load(s_.consumer[edge], true);
     team.for_each(s_.servers, [&](int32_t i) {
       if (from[i] == to[i]) return;
-      load_path(forth, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
-      load_path(back, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
+      load_path(team, forth, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
+      load_path(team, back, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
     });
   }
 

@@ -43,7 +43,7 @@ class Contention {
   }
 
   // One that is above the limit is only known to be that high.
-  DEVICE double makespan(const Team& team, double limit) const {
+  DEVICE double makespan(const Team auto& team, double limit) const {
     team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
@@ -60,7 +60,7 @@ class Contention {
   DEVICE double* done(int32_t layer) const { return done_ + int64_t{layer} * s_.servers; }
   DEVICE double* awaited(int32_t layer) const { return awaited_ + int64_t{layer} * s_.servers; }
 
-  DEVICE void forward(const Team& team, int32_t layer) const {
+  DEVICE void forward(const Team auto& team, int32_t layer) const {
     if (loads_.travels(layer)) {
       const int64_t* load = loads_.load(layer, false);
       team.for_each(s_.links, [&](int32_t link) { busy_[link] = seconds(load, link); });
@@ -79,7 +79,7 @@ class Contention {
     });
   }
 
-  DEVICE void backward(const Team& team, int32_t layer) const {
+  DEVICE void backward(const Team auto& team, int32_t layer) const {
     const double* seconds = s_.backward + s_.kind[layer] * s_.rows + loads_.rows(layer);
     double *clock = clock_, *awaited = this->awaited(layer);
     loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
@@ -99,7 +99,7 @@ class Contention {
   }
 
   // The gradients that travel out of the layer meet what is on their links.
-  DEVICE void share(const Team& team, int32_t layer) const {
+  DEVICE void share(const Team auto& team, int32_t layer) const {
     const double began = team.min_of(s_.servers, clock_);
     const int64_t* load = loads_.load(layer, true);
     team.for_each(s_.links, [&](int32_t link) {
@@ -111,7 +111,7 @@ class Contention {
 
   // The samples of each server travel from the hosts of one layer, who had them at `left` [N], to those of another;
   // `there` [N] becomes the latest arrival.
-  DEVICE void move(const Team& team, int32_t one, const double* left, int32_t other, double* there) const {
+  DEVICE void move(const Team auto& team, int32_t one, const double* left, int32_t other, double* there) const {
     const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
     if (loads_.holders(loads_.choice(one)) == 1) {
       const Climbed way = climb(team, false, from[0]);
@@ -126,7 +126,7 @@ class Contention {
   }
 
   template <class F>
-  DEVICE void arrive(const Team& team, int32_t other, double* there, const F& when) const {
+  DEVICE void arrive(const Team auto& team, int32_t other, double* there, const F& when) const {
     const int32_t* to = loads_.hosts(other);
     const int32_t n = s_.servers, holders = loads_.holders(loads_.choice(other));
     if (holders == 1) {
@@ -135,7 +135,7 @@ class Contention {
     } else if (holders == n) {
       team.for_each(n, [=](int32_t i) { there[i] = later_of(there[i], when(i)); });
     } else {
-      team.for_each(n, [=](int32_t i) { atomic_max(&there[to[i]], when(i)); });
+      team.for_each(n, [=](int32_t i) { team.atomic_max(&there[to[i]], when(i)); });
     }
   }
 
@@ -148,7 +148,7 @@ class Contention {
   };
 
   // longest_ becomes s of the fullest link between a server and each node of the tree of paths from it, or `to` it.
-  DEVICE Climbed climb(const Team& team, bool to, int32_t server) const {
+  DEVICE Climbed climb(const Team auto& team, bool to, int32_t server) const {
     const int64_t* tree = ways_.tree + to * (int64_t{s_.servers} + 1) + server;
     const int32_t *parent = ways_.parent + tree[0], *link = ways_.link + tree[0];
     const auto nodes = static_cast<int32_t>(tree[1] - tree[0]);
@@ -174,7 +174,7 @@ class Contention {
   }
 
   // The bucket that the layer completes.
-  DEVICE void reduce(const Team& team, int32_t layer) const {
+  DEVICE void reduce(const Team auto& team, int32_t layer) const {
     const int32_t group = loads_.choice(layer);
     const int32_t* holder = s_.holder + loads_.rows(layer);
     const double computed = latest(team, loads_.holders(group), [&](int32_t i) { return clock_[holder[i]]; });
@@ -194,7 +194,7 @@ class Contention {
   }
 
   // The optimizer waits for the group's buckets.
-  DEVICE void await(const Team& team, int32_t layer) const {
+  DEVICE void await(const Team auto& team, int32_t layer) const {
     const double reduced = reduced_[loads_.choice(layer)];
     double* clock = clock_;
     loads_.on_holders(team, layer, [=](int32_t, int32_t server) { clock[server] = later_of(clock[server], reduced); });

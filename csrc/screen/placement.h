@@ -41,7 +41,7 @@ class Placement {
 
   // f(i, server) for each holder of the layer; what is on consecutive servers or on one is told to the compiler.
   template <class F>
-  DEVICE void on_holders(const Team& team, int32_t layer, const F& f) const {
+  DEVICE void on_holders(const Team auto& team, int32_t layer, const F& f) const {
     const int32_t* holder = s_.holder + rows(layer);
     const int32_t count = holders(choice(layer)), first = holder[0];
     if (holder[count - 1] - first == count - 1) return team.for_each(count, [=](int32_t i) { f(i, first + i); });
@@ -70,11 +70,11 @@ class Placement {
 
  protected:
   // The links of a path get B / unit more, or less: `sign` times.
-  DEVICE void load_path(int64_t* load, int32_t path, double bytes, int64_t sign) const {
+  DEVICE void load_path(const Team auto& team, int64_t* load, int32_t path, double bytes, int64_t sign) const {
     const int64_t end = s_.path_offsets[path + 1], whole = sign * static_cast<int64_t>(bytes);
     for (int64_t hop = s_.path_offsets[path]; hop < end; ++hop)
-      atomic_add(&load[s_.path_links[hop]],
-                 s_.path_weight ? sign * static_cast<int64_t>(s_.path_weight[hop] * bytes) : whole);
+      team.atomic_add(&load[s_.path_links[hop]],
+                      s_.path_weight ? sign * static_cast<int64_t>(s_.path_weight[hop] * bytes) : whole);
   }
 
   Strategies s_;
@@ -90,7 +90,7 @@ HD double* take(double*& memory, int64_t numbers) {
 
 // The largest of n numbers, none of them negative; 0 if there is none.
 template <class F>
-DEVICE double latest(const Team& team, int32_t n, const F& f) {
+DEVICE double latest(const Team auto& team, int32_t n, const F& f) {
   const double least = team.min(n, [&](int32_t i) { return -f(i); });
   return least < 0 ? -least : 0;
 }

@@ -46,7 +46,7 @@ class StrategyBound {
   }
 
   // One that is above the limit is only known to be that high.
-  DEVICE double makespan(const Team& team, double limit) const {
+  DEVICE double makespan(const Team auto& team, double limit) const {
     team.for_each(1, [&](int32_t) { state_.fill_buckets(bucket_, size_, begin_, reduced_); });
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
@@ -61,7 +61,7 @@ class StrategyBound {
   }
 
  private:
-  DEVICE void forward(const Team& team, int32_t layer) const {
+  DEVICE void forward(const Team auto& team, int32_t layer) const {
     for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
       if (state_.crosses(edge))
         arrive(team, s_.source[edge], layer, forward_ + int64_t{s_.source[edge]} * s_.servers, state_.forth(edge));
@@ -74,7 +74,7 @@ class StrategyBound {
     });
   }
 
-  DEVICE void backward(const Team& team, int32_t layer) const {
+  DEVICE void backward(const Team auto& team, int32_t layer) const {
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i) {
       const int32_t edge = s_.output[i], consumer = s_.consumer[edge];
       if (state_.crosses(edge))
@@ -88,7 +88,8 @@ class StrategyBound {
 
   // The clocks of the servers that compute `layer` wait for what each server's samples need from those that computed
   // `other`, which were done at `done` [N], and which takes `travels` [N].
-  DEVICE void arrive(const Team& team, int32_t other, int32_t layer, const double* done, const double* travels) const {
+  DEVICE void arrive(const Team auto& team, int32_t other, int32_t layer, const double* done,
+                     const double* travels) const {
     const int32_t one = state_.choice(other), to = state_.choice(layer), n = s_.servers;
     const int32_t *from = s_.host + int64_t{one} * n, *at = s_.host + int64_t{to} * n;
     if (state_.holders(one) == 1) {
@@ -102,7 +103,8 @@ class StrategyBound {
   }
 
   template <class F>
-  DEVICE void arrive_from(const Team& team, const F& done, int32_t to, const int32_t* at, const double* travels) const {
+  DEVICE void arrive_from(const Team auto& team, const F& done, int32_t to, const int32_t* at,
+                          const double* travels) const {
     const int32_t n = s_.servers, holders = state_.holders(to);
     double* clock = clock_;
     if (holders == 1) {
@@ -111,12 +113,12 @@ class StrategyBound {
     } else if (holders == n) {
       team.for_each(n, [=](int32_t i) { clock[i] = later_of(clock[i], done(i) + travels[i]); });
     } else {
-      team.for_each(n, [=](int32_t i) { atomic_max(&clock[at[i]], done(i) + travels[i]); });
+      team.for_each(n, [=](int32_t i) { team.atomic_max(&clock[at[i]], done(i) + travels[i]); });
     }
   }
 
   // The bucket that the layer completes.
-  DEVICE void reduce(const Team& team, int32_t layer) const {
+  DEVICE void reduce(const Team auto& team, int32_t layer) const {
     const int32_t group = state_.choice(layer);
     const int32_t* holder = s_.holder + state_.rows(layer);
     const double* done = backward_ + int64_t{layer} * s_.servers;
@@ -135,7 +137,7 @@ class StrategyBound {
   }
 
   // The optimizer waits for the group's buckets; their flows are on links.
-  DEVICE void await(const Team& team, int32_t group) const {
+  DEVICE void await(const Team auto& team, int32_t group) const {
     const int64_t row = s_.row_offsets[group], ring = s_.ring_offsets[group];
     team.for_each(state_.holders(group), [&](int32_t i) {
       double& clock = clock_[s_.holder[row + i]];
@@ -150,11 +152,11 @@ class StrategyBound {
 
   // When the last link can have moved its bytes, or `critical` if that is later. No transfer waits for a computation
   // that is done after `computed`.
-  DEVICE double last_link(const Team& team, double critical, double computed) const {
+  DEVICE double last_link(const Team auto& team, double critical, double computed) const {
     const double longest = latest(team, s_.links, [&](int32_t link) { return moves(link); });
     const int32_t top = team.first(s_.links, [&](int32_t link) { return moves(link) == longest; });
     double best = critical;
-    if (longest > 0) best = later_of(best, ends(top, 0));
+    if (longest > 0) best = later_of(best, latest(team, 1, [&](int32_t) { return ends(top, 0); }));
     double later = best;  // each thread has its own
     const double last = latest(team, s_.links, [&](int32_t link) {
       const double begin = rings_[link] < kInfinity ? rings_[link] : computed + s_.link_latency[link];

@@ -47,7 +47,7 @@ class StrategyState : public Placement {
     return false;
   }
 
-  DEVICE void build(const Team& team) const {
+  DEVICE void build(const Team auto& team) const {
     team.for_each(s_.links, [&](int32_t link) { load_[link] = 0, cursor_[link] = 0; });
     team.for_each(s_.servers * s_.edge_words, [&](int32_t i) { outgoing_[i] = incoming_[i] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) hold(team, layer, true);
@@ -63,7 +63,7 @@ class StrategyState : public Placement {
   }
 
   // The layer has another choice, which is not the one it has.
-  DEVICE void change(const Team& team, int32_t layer, int32_t choice) const {
+  DEVICE void change(const Team auto& team, int32_t layer, int32_t choice) const {
     Kept none{};
     change(team, layer, choice, none);
   }
@@ -76,7 +76,7 @@ class StrategyState : public Placement {
 
   // As if the layer had another choice while f is called.
   template <class F>
-  DEVICE void with(const Team& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+  DEVICE void with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
     Kept kept{reinterpret_cast<int64_t*>(memory), reinterpret_cast<int64_t*>(memory) + s_.links,
               memory + s_.links + s_.edges, 0};
     const int32_t before = team.get(&placement_[layer]);
@@ -97,7 +97,7 @@ class StrategyState : public Placement {
     int32_t edges;  // so many
   };
 
-  DEVICE void change(const Team& team, int32_t layer, int32_t choice, Kept& kept) const {
+  DEVICE void change(const Team auto& team, int32_t layer, int32_t choice, Kept& kept) const {
     const int32_t before = team.get(&placement_[layer]);
     load_layer(team, layer, before, choice, -1);
     place(team, layer, choice);
@@ -105,7 +105,7 @@ class StrategyState : public Placement {
     travel_layer(team, layer, before, kept);
   }
 
-  DEVICE void place(const Team& team, int32_t layer, int32_t choice) const {
+  DEVICE void place(const Team auto& team, int32_t layer, int32_t choice) const {
     hold(team, layer, false);
     team.set(&placement_[layer], choice);
     hold(team, layer, true);
@@ -113,7 +113,7 @@ class StrategyState : public Placement {
   }
 
   // The times of an edge are copied to [2, N], or back.
-  DEVICE void copy_times(const Team& team, int64_t edge, double* times, bool there) const {
+  DEVICE void copy_times(const Team auto& team, int64_t edge, double* times, bool there) const {
     const int32_t n = s_.servers;
     double *forth = forth_ + edge * n, *back = back_ + edge * n, *kept = times, *also = times + n;
     if (there) return team.for_each(n, [=](int32_t i) { kept[i] = forth[i], also[i] = back[i]; });
@@ -129,7 +129,7 @@ class StrategyState : public Placement {
   }
 
   // The edges of the layer enter the sets of its holders, or leave them.
-  DEVICE void hold(const Team& team, int32_t layer, bool enter) const {
+  DEVICE void hold(const Team auto& team, int32_t layer, bool enter) const {
     const int64_t rows = s_.row_offsets[choice(layer)];
     team.for_each(holders(choice(layer)), [&](int32_t i) {
       const int64_t sets = int64_t{s_.holder[rows + i]} * s_.edge_words;
@@ -149,7 +149,7 @@ class StrategyState : public Placement {
     for (int64_t i = first; i < end; ++i) put(crossing_, edge(i), crosses(edge(i)));
   }
 
-  DEVICE void mark_layer(const Team& team, int32_t layer) const {
+  DEVICE void mark_layer(const Team auto& team, int32_t layer) const {
     team.for_each(1, [&](int32_t) {
       mark(s_.input_offsets[layer], s_.input_offsets[layer + 1], [](int64_t i) { return i; });
       mark(s_.output_offsets[layer], s_.output_offsets[layer + 1], [&](int64_t i) { return s_.output[i]; });
@@ -171,25 +171,25 @@ class StrategyState : public Placement {
   }
 
   // What the edges of the layer and the rings of both choices put on links, `sign` times.
-  DEVICE void load_layer(const Team& team, int32_t layer, int32_t one, int32_t other, int64_t sign) const {
+  DEVICE void load_layer(const Team auto& team, int32_t layer, int32_t one, int32_t other, int64_t sign) const {
     for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) load_edge(team, i, sign);
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)
       load_edge(team, s_.output[i], sign);
     for (const int32_t choice : {one, other}) load_rings(team, choice, held(choice), sign);
   }
 
-  DEVICE void load_edge(const Team& team, int64_t edge, int64_t sign) const {
+  DEVICE void load_edge(const Team auto& team, int64_t edge, int64_t sign) const {
     if (!crosses(edge)) return;
     const int32_t *from = hosts(s_.source[edge]), *to = hosts(s_.consumer[edge]);
     const double bytes = s_.edge_bytes[edge] * s_.unit;
     team.for_each(s_.servers, [&](int32_t i) {
       if (from[i] == to[i]) return;
-      load_path(load_, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
-      load_path(load_, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
+      load_path(team, load_, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
+      load_path(team, load_, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
     });
   }
 
-  DEVICE void load_rings(const Team& team, int32_t choice, double bytes, int64_t sign) const {
+  DEVICE void load_rings(const Team auto& team, int32_t choice, double bytes, int64_t sign) const {
     const int64_t first = s_.ring_offsets[choice], count = s_.ring_offsets[choice + 1] - first;
     team.for_each(static_cast<int32_t>(count), [&](int32_t i) {
       load_[s_.ring_link[first + i]] += sign * static_cast<int64_t>(s_.ring_share[first + i] * (bytes * s_.unit));
@@ -197,7 +197,7 @@ class StrategyState : public Placement {
   }
 
   // After the layer had another choice `before`: the transfers that it makes, and those it is or was merged with.
-  DEVICE void travel_layer(const Team& team, int32_t layer, int32_t before, Kept& kept) const {
+  DEVICE void travel_layer(const Team auto& team, int32_t layer, int32_t before, Kept& kept) const {
     for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) travel(team, i, -1, -1, kept);
     int32_t last = -1;
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i) {
@@ -210,7 +210,7 @@ class StrategyState : public Placement {
   }
 
   // How long the transfers of the edge take alone that come from servers which have one of two choices; -1: from all.
-  DEVICE void travel(const Team& team, int64_t edge, int32_t one, int32_t other, Kept& kept) const {
+  DEVICE void travel(const Team auto& team, int64_t edge, int32_t one, int32_t other, Kept& kept) const {
     if (!crosses(edge) || (one >= 0 && !overlaps(choice(s_.source[edge]), one, other))) return;
     if (kept.load) {
       team.for_each(1, [&](int32_t) { kept.edge[kept.edges] = edge; });

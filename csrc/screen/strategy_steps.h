@@ -19,7 +19,7 @@ struct RunSteps {
   double* memory;
   int64_t numbers;  // of one team
 
-  DEVICE void operator()(const Team& team, int32_t place, int32_t chain) const {
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t chain) const {
     const State state(batch, chain);
     double* const kept = memory + place * numbers;
     const Model model(batch, state, kept + State::kept_numbers(batch));
@@ -33,13 +33,14 @@ struct RunSteps {
     }
   }
 
-  DEVICE void accept(const Team& team, const State& state, int32_t chain) const {
+  DEVICE void accept(const Team auto& team, const State& state, int32_t chain) const {
     const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
     if (choice != state.choice(layer)) state.change(team, layer, choice);
     write(team, batch.makespan, chain, batch.proposed[chain]);
   }
 
-  DEVICE void propose(const Team& team, const State& state, const Model& model, int32_t chain, double* kept) const {
+  DEVICE void propose(const Team auto& team, const State& state, const Model& model, int32_t chain,
+                      double* kept) const {
     const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
     const double limit = batch.limit[chain];
     if (limit < 0) return write(team, batch.proposed, chain, 0);
@@ -49,7 +50,7 @@ struct RunSteps {
     state.with(team, layer, choice, kept, [&] { write(team, batch.proposed, chain, model.makespan(team, limit)); });
   }
 
-  DEVICE static void write(const Team& team, double* to, int32_t chain, double value) {
+  DEVICE static void write(const Team auto& team, double* to, int32_t chain, double value) {
     team.for_each(1, [=](int32_t) { to[chain] = value; });
   }
 };
@@ -61,8 +62,8 @@ void run_steps(const Batch& batch) {
   const int64_t numbers = State::kept_numbers(batch) + Model::numbers(batch);
   const int64_t bytes = numbers * static_cast<int64_t>(sizeof(double));
   const Launch how = launch<Run>(batch.chains, bytes, batch.budget, batch.threads);
-  const Memory memory(how.teams * bytes);
-  const Run run{batch, reinterpret_cast<double*>(memory.start()), numbers};
+  const Array<std::byte> memory(how.teams * bytes);
+  const Run run{batch, reinterpret_cast<double*>(memory.data()), numbers};
   for_each_team(batch.chains, how, run, to_stream(batch.stream));
 }
 

@@ -40,7 +40,7 @@ def ring_of_three(**changed: object) -> Fabric:
 
 
 def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Run:
-    return reconfigure.simulate(place(Traffic("job", 3, tasks), fabric, name="job"), fabric)
+    return reconfigure.simulate(place(Traffic.from_tasks("job", 3, tasks), fabric, name="job"), fabric)
 
 
 def test_who_has_no_circuit_waits_for_one() -> None:
@@ -214,7 +214,7 @@ def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPat
     pieces, looks = [], []
     go_on = Pieces.go_on
     monkeypatch.setattr(Pieces, "go_on", lambda *arguments: pieces.append(1) or go_on(*arguments))
-    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    world = place(Traffic.from_tasks("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     ran = reconfigure.simulate(world, ring_of_three(), look=looks.append)
     assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
     assert len(looks) in (9999, 10000)
@@ -229,7 +229,7 @@ def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(monkeypatc
         looks.append(at)
         flags[0][0] = 1
 
-    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    world = place(Traffic.from_tasks("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     with pytest.raises(CancelledError):
         reconfigure.simulate(world, ring_of_three(), look=stop)
     assert looks == [1.0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from topoflow.case.rows import bandwidth_tax, flow_matrix
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.paths import Hops, union
@@ -16,7 +17,6 @@ from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.fabric.torus import Torus
-from topoflow.report.rows import bandwidth_tax, flow_matrix
 from topoflow.traffic.base import Collective, Subflow, Traffic, Transfer
 
 B, A, S = 12.5e9, 1e-6, 1e6  # B/s and s of every link, bytes
@@ -31,7 +31,7 @@ Run = Callable[[World], Timeline]
 
 
 def world(fabric: Fabric, routing: str, *tasks: Transfer | Collective, seed: int = 0) -> World:
-    return place(Traffic("traffic", fabric.servers, tasks), fabric, name="world", routing=routing, seed=seed)
+    return place(Traffic.from_tasks("traffic", fabric.servers, tasks), fabric, name="world", routing=routing, seed=seed)
 
 
 def permutation(shift: int) -> list[Transfer]:
@@ -127,5 +127,5 @@ def test_an_unknown_routing_is_refused() -> None:
 )
 def test_a_transfer_that_breaks_a_law_is_refused(transfer: Transfer, message: str) -> None:
     with pytest.raises(ValueError, match="task 0") as caught:
-        Traffic("traffic", 2, (transfer,))
+        Traffic.from_tasks("traffic", 2, (transfer,))
     assert str(caught.value) == message

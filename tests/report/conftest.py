@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,16 +12,19 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from topoflow.case.base import Case, Result, Settings
+from topoflow.case.failures import Failures, Slowdowns
 from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering.choices import Lowering
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Item
-from topoflow.report.base import Outcome, Report, Settings
+from topoflow.fabric.prices import Prices
+from topoflow.report.base import Report
 from topoflow.report.draw.history import History, Round
-from topoflow.report.failures import Failures, Slowdowns
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
-TRAFFIC = Traffic(
+TRAFFIC = Traffic.from_tasks(
     "job",
     4,
     (
@@ -76,6 +80,22 @@ def failures_of(fabric: Fabric, whole: float) -> Failures:
     names = tuple(f"{fabric.nodes[a]} to {fabric.nodes[b]}" for a, b in zip(fabric.source, fabric.target, strict=True))
     failed = whole * np.array([*(0.9 + 0.1 * count[:-1]), np.inf])
     return Failures("fiber", names, count, Slowdowns(whole, failed))
+
+
+@dataclass(frozen=True)
+class ToyJob:
+    """A job whose traffic and memory are given."""
+
+    traffic: Traffic
+    memory: float | None = None  # B
+    gpu_memory: float = float("inf")  # B
+
+
+def prices_of(fabric: Fabric, cost: float) -> Prices:
+    """Prices by which the parts of ``fabric``, all of one kind, cost ``cost`` USD and draw a tenth of that in W."""
+    (item,) = fabric.bill
+    each = cost / item.count
+    return Prices({item.component: {"each": each}}, {item.component: {"each": each / 10}})
 
 
 class Page(HTMLParser):
@@ -143,10 +163,10 @@ def fabrics() -> dict[str, Callable[[float], Fabric]]:
 
 
 @pytest.fixture(scope="session")
-def make_outcome() -> Callable[..., Outcome]:
+def make_outcome() -> Callable[..., Result]:
     """``make_outcome(fabric, traffic=TRAFFIC, cost=None, **swept)``: one world, simulated by the plain-Python twin."""
 
-    def make(fabric: Fabric, traffic: Traffic = TRAFFIC, cost: float | None = None, **swept: str) -> Outcome:
+    def make(fabric: Fabric, traffic: Traffic = TRAFFIC, cost: float | None = None, **swept: str) -> Result:
         swept = {"fabric": fabric.name, **swept}
         name = ",".join(f"{key}={value}" for key, value in swept.items())
         settings = Settings(
@@ -156,24 +176,23 @@ def make_outcome() -> Callable[..., Outcome]:
             fabric=fabric.name,
             prices="by_hand",
             latency=0.0,
-            all_reduce="ring",
-            routing="ecmp",
-            rings="steps",
             fidelity="fluid",
-            seed=0,
             swept=swept,
             config={"workload": {"size": 1}},
         )
+        if cost is not None and not fabric.bill:
+            fabric = replace(fabric, bill=(Item("nic_port", fabric.servers),))
         world = place(traffic, fabric, name=name)
         whole = simulate(world)
-        price = (cost, None if cost is None else cost / 10)
-        return Outcome(settings, traffic, fabric, world, whole, *price, failures=failures_of(fabric, whole.makespan))
+        prices = None if cost is None else prices_of(fabric, cost)
+        case = Case(settings, ToyJob(traffic), fabric, Lowering(all_reduce="ring"), world, prices)
+        return Result(case, whole, world, failures_of(fabric, whole.makespan))
 
     return make
 
 
 @pytest.fixture(scope="session")
-def report(make_outcome: Callable[..., Outcome]) -> Report:
+def report(make_outcome: Callable[..., Result]) -> Report:
     """Two fabrics at two bandwidths; the ring costs 1000 $ per B/s, the star has no price."""
     outcomes = [
         make_outcome(fabric(bandwidth), cost=cost, bandwidth_gbps=str(bandwidth))

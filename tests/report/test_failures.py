@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from topoflow.case.failures import COLUMNS, Failures, Slowdowns
 from topoflow.report.base import Report
 from topoflow.report.draw.cdf import draw_failures
-from topoflow.report.failures import COLUMNS, Failures, Slowdowns
 
 
 def fibers(*seconds: float, count: tuple[int, ...]) -> Failures:

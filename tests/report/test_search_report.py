@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from topoflow.case.rows import flow_matrix
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
@@ -23,7 +24,6 @@ from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
 from topoflow.report.page.search import SearchReport, State, page, write_search
 from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
-from topoflow.report.rows import flow_matrix
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
@@ -36,7 +36,9 @@ SETTINGS = {"bandwidth": 1e9, "degree": 3, "latency": 1e-6}
 def job(table: float, dense: float) -> Traffic:
     """Server 0 sends what it holds to all others; all reduce the rest."""
     sends = [Transfer(table, 0, server, after=(0,)) for server in range(1, SERVERS)]
-    return Traffic("job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,))))
+    return Traffic.from_tasks(
+        "job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,)))
+    )
 
 
 def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:

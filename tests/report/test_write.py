@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import page
@@ -79,7 +80,7 @@ def test_a_picture_is_large_enough_and_not_blank(
 
 
 @pytest.fixture(scope="module")
-def many(make_outcome: Callable[..., Outcome], fabrics: dict[str, Callable[[float], Fabric]]) -> Report:
+def many(make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]) -> Report:
     """60 worlds: two fabrics at 30 bandwidths."""
     outcomes = [
         make_outcome(fabric(float(bandwidth)), cost=100.0 * bandwidth, bandwidth_gbps=str(bandwidth))

@@ -34,7 +34,8 @@ def test_all_that_fits_is_tried_and_the_plan_is_no_slower_than_any() -> None:
     options = divisions(asked, settings).options
     assert len(options) == 1 + 3 * 3  # data parallel; three stages among 1, 2 or 4 servers
     found = search(asked, settings)
-    worlds = [asked.place(lower(asked.workload, option), found.fabric, option.name) for option in options]
+    placer = asked.placer(found.fabric)
+    worlds = [placer.place(lower(asked.workload, option), option.name) for option in options]
     fastest = min(timeline.makespan for timeline in fluid.simulate(worlds))
     assert found.timeline.makespan == pytest.approx(fastest, rel=1e-12)
     assert found.timeline.makespan < found.start.time

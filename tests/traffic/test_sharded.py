@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
@@ -15,11 +18,11 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.fsdp import Fsdp
 from topoflow.strategy.memory import bytes_per_gpu
-from topoflow.strategy.shards import model_state_bytes
+from topoflow.strategy.shards import Shards, model_state_bytes
 from topoflow.traffic.base import Collective, Traffic
 from topoflow.traffic.lower import lower
+from topoflow.traffic.program import BACKWARD, FORWARD, GATHER, SCATTER, UPDATE, of_shards
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.sharded import segments_of, steps_of
 from topoflow.workload.base import Layer, Workload
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
@@ -155,31 +158,41 @@ def test_the_collectives_of_a_group_run_one_after_another(stage: int, shard_serv
     assert set(ends) == ({(0, 1, 2, 3)} if shard_servers is None else {(0, 1), (2, 3), (0, 2), (1, 3)})
 
 
-@pytest.mark.parametrize("prefetch", [0, 1, 2, 5])
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-def test_no_more_units_are_gathered_than_are_prefetched(workload: Workload, prefetch: int) -> None:
-    shards = Fsdp(prefetch=prefetch).place(workload, 4).shards
-    assert shards is not None
-    segments = segments_of(shards, [layer.name for layer in workload.layers])
-    assert [name for segment in segments for name in segment.layers] == [
-        *(layer.name for layer in workload.layers),
-        *(layer.name for layer in reversed(workload.layers)),
-    ]
+def shards(units: int, root: bool, prefetch: int, stage: int = 3) -> Shards:
+    return Shards(stage, 1, tuple((f"unit{number}",) for number in range(units)), ("root",) * root, prefetch)
+
+
+@given(st.integers(1, 6), st.booleans(), st.integers(0, 4))
+def test_units_are_gathered_before_they_are_needed_and_no_more_than_are_prefetched(
+    count: int, root: bool, prefetch: int
+) -> None:
+    units = [*range(count + root), *[0] * root]  # a root around the others
     held: set[int] = set()
-    computed = 0
-    for step in steps_of(shards, segments):
-        if step.op == "gather":
-            assert -1 <= step.after < computed
-            assert step.unit not in held
-            held.add(step.unit)
-        elif step.op == "compute":
-            segment = segments[computed]
-            assert segment.unit in held
-            computed += 1
-            if not (shards.root and segment.unit == 0):
-                held.remove(segment.unit)
-        assert len(held - ({0} if shards.root else set())) <= 1 + prefetch
-    assert computed == len(segments)
+    passed: Counter[int] = Counter()
+    for one in of_shards(shards(count, root, prefetch), units):
+        if one.name == GATHER:
+            assert one.of not in held
+            held.add(one.of)
+        elif one.name in (FORWARD, BACKWARD):
+            unit = units[one.of]
+            assert unit in held
+            passed[unit] += 1
+            if not (root and unit == 0):
+                held.remove(unit)
+        elif one.name == SCATTER:
+            assert passed[one.of] == 2 * units.count(one.of)
+        assert len(held - ({0} if root else set())) <= 1 + prefetch
+    assert passed == Counter(units + units)
+
+
+def test_the_program_of_a_root_and_two_units_is_the_one_in_its_docstring() -> None:
+    program = of_shards(shards(2, True, 1), [0, 1, 2, 0])
+    found = [f"{one.name.upper()} {one.of}".replace("UPDATE 0", "UPDATE") for one in program]
+    text = " ".join((of_shards.__doc__ or "").split())
+    assert ", ".join(found) in text
+    stages = [[one.name for one in of_shards(shards(2, True, 1, stage), [0, 1, 2, 0])] for stage in (1, 2)]
+    assert stages[0] == stages[1]
+    assert stages[0][-4:] == [UPDATE, GATHER, GATHER, GATHER]
 
 
 def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:

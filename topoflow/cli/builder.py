@@ -1,53 +1,34 @@
-"""Points of a comparison as objects: jobs, networks and worlds, each built once."""
+"""Points of a comparison as cases: jobs, networks and worlds, each built once."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
+from topoflow.case.base import Case, Job, Settings
 from topoflow.cli.grid import Point, at, build, unique_names
 from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
-from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.choices import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
-from topoflow.strategy.memory import memory_per_gpu
 from topoflow.study.failures import ways_on
-from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
+from topoflow.units import us
 from topoflow.workload.base import Workload
 
-DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job as many (5.6)
-HOW = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
+DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job on the servers that run it. ``memory`` is what its fullest GPU needs (B), None: nobody knows."""
-
-    workload: Workload
-    strategy: Strategy
-    traffic: Traffic
-
-    @cached_property
-    def memory(self) -> float | None:
-        return memory_per_gpu(self.workload, self.strategy)
-
-
-@dataclass(frozen=True)
-class Built:
-    """One point as objects."""
+class Asked:
+    """A point and its cases: one, or after a failure one for each network that may be left; the fastest counts."""
 
     point: Point
-    job: Job
-    fabric: Fabric
-    world: World
-    price: tuple[float | None, float | None]  # USD, W
-    ways: tuple[tuple[Fabric, World], ...] = ()  # how else it may go on after a failure; the fastest counts
+    cases: tuple[Case, ...]
 
 
 @dataclass
@@ -55,10 +36,10 @@ class Builder:
     """Builds every point; what several points have in common is made once."""
 
     made: dict[str, Any] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)  # why fabrics that nobody asked for are missing
+    left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
 
-    def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Built]:
-        """All worlds of the grid; ``progress(done, total)``.
+    def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Asked]:
+        """The cases of the grid; ``progress(done, total)``.
 
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
@@ -75,34 +56,30 @@ class Builder:
                         raise
                     self.left_out.append(f"{name}: {error}")
                     continue
-                built.append(self._built(point, name, *self._after_failure(point, job, fabric)))
+                built.append(Asked(point, self._cases(point, name, *self._after_failure(point, job, fabric))))
         progress(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
         return built
 
     def job(self, point: Point, fewer: int = 0) -> Job:
-        """The job of a point, on so many servers ``fewer``."""
+        """The job of a point, on ``fewer`` servers less than the point has."""
         made: Job = self._once(
             point, ("workload", "strategy", "servers"), lambda point: _job(point, fewer), f"{fewer} fewer"
         )
         return made
-
-    def place(self, point: Point, traffic: Traffic, fabric: Fabric, name: str) -> World:
-        """``traffic`` as a world on ``fabric``, in the way that the point asks for."""
-        return place(traffic, fabric, name=name, **{key: point.config[key] for key in HOW})
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         with named(of_group(point, "fabric")):
             fabric: Fabric = self._once(
                 point,
                 ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.strategy.servers, job.traffic.demand()),
+                lambda point: build(point, "fabric").build(job.servers, job.demand),
             )
         return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
-        """The job on the servers that are left, and what a fabric that was built for the whole job may go on as."""
+        """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
         fail = point.config["fail"]
         if fail["each"] is not None:
             self._check_each(point, job, fabric)
@@ -119,26 +96,41 @@ class Builder:
         if point.config["fail"]["each"] == "fiber" and fabric.links == 0:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
         if point.config["fail"]["each"] == "server":
-            if job.strategy.servers == 1:
+            if job.servers == 1:
                 raise ValueError("fail.each: must leave a server to go on with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
-    def _built(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> Built:
-        keys = ("workload", "strategy", "servers", "fabric", "fail", *HOW)
+    def _cases(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
+        lowering = Lowering(**{key: point.config[key] for key in LOWERING})
         worlds: list[World] = self._once(
-            point, keys, lambda point: [self.place(point, job.traffic, fabric, name) for fabric in fabrics]
+            point,
+            ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
+            lambda point: [lowering.place(job.traffic, fabric, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
-        bill = fabrics[0].bill
-        price = (prices.cost(bill), prices.power(bill)) if bill else (None, None)
-        (fabric, world), *ways = zip(fabrics, [replace(world, name=name) for world in worlds], strict=True)
-        return Built(point, job, fabric, world, price, tuple(ways))
+        about = settings(point, name)
+        return tuple(
+            Case(about, job, fabric, lowering, replace(world, name=name), prices)
+            for fabric, world in zip(fabrics, worlds, strict=True)
+        )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str = "") -> Any:
         key = json.dumps([which, keys, [point.config[key] for key in keys]], sort_keys=True, default=str)
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
+
+
+def settings(point: Point, world: str) -> Settings:
+    """What was asked for, as a report states it."""
+    return Settings(
+        world=world,
+        **{group: point.choices[group] for group in ("workload", "strategy", "fabric", "prices")},
+        latency=us(point.config["latency_us"]),
+        fidelity=point.config["fidelity"],
+        swept=point.swept,
+        config=point.config,
+    )
 
 
 def workload_of(point: Point) -> Workload:
@@ -160,7 +152,9 @@ def _job(point: Point, fewer: int) -> Job:
     strategy = rule.place(workload, servers_of(point, workload))
     if fewer:
         strategy = _smaller(rule, workload, strategy.servers - fewer)
-    return Job(workload, strategy, lower(workload, strategy))
+    job = Job(workload, strategy)
+    job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
+    return job
 
 
 def _smaller(rule: StrategyRule, workload: Workload, servers: int) -> Strategy:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from topoflow.cli.builder import Builder, Built
+from topoflow.case.base import Case, Result
+from topoflow.cli.builder import Asked, Builder
 from topoflow.cli.failures import fail_each
 from topoflow.cli.grid import Point, grid
 from topoflow.cli.keys import check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.engine import bound, fluid
-from topoflow.engine.base import Timeline
 from topoflow.engine.dynamic import reconfigure
-from topoflow.report.base import Outcome, Report, Settings
-from topoflow.report.failures import Failures
+from topoflow.report.base import Report
 from topoflow.report.files import check_folder
 from topoflow.report.terminal import show
-from topoflow.units import us
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -33,8 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
         builder = Builder()
         built = builder.build(points, stages.stage("placing"))
         ran = simulate(built, stages.stage("simulating"))
-        failures = fail_each([one for one, _ in ran], builder, stages)
-        outcomes = tuple(outcome(one, timeline, failures.get(one.world.name)) for one, timeline in ran)
+        outcomes = tuple(fail_each(built, ran, builder, stages))
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
@@ -54,51 +52,50 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def simulate(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[tuple[Built, Timeline]]:
-    """Each with its timeline, and with what became of its circuits. ``progress(done, total)``.
+def simulate(asked: Sequence[Asked], progress: Callable[[int, int], None]) -> list[Result]:
+    """The result of every point. ``progress(done, total)``.
 
-    What may go on in several ways after a failure is told as on the fastest of them.
+    Where several networks may be left after a failure, the result is that of the fastest.
     """
-    ways = [replace(one, fabric=fabric, world=world) for one in built for fabric, world in one.ways]
-    others = iter(range(len(built), len(built) + len(ways)))
-    ran = _run_all([*built, *ways], progress)
-    return [
-        min([ran[number], *(ran[next(others)] for _ in one.ways)], key=lambda each: each[1].makespan)
-        for number, one in enumerate(built)
-    ]
+    ran = iter(_run_all([case for each in asked for case in each.cases], progress))
+    return [min(islice(ran, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]
 
 
-def _run_all(built: Sequence[Built], progress: Callable[[int, int], None]) -> list[tuple[Built, Timeline]]:
+def _run_all(cases: Sequence[Case], progress: Callable[[int, int], None]) -> list[Result]:
     """What has the same fidelity and settings runs as one batch, networks that reconfigure one by one."""
     batches: dict[tuple[str, float], list[int]] = {}
-    ran: dict[int, tuple[Built, Timeline]] = {}
-    for index, one in enumerate(built):
-        fidelity = one.point.config["fidelity"]
-        merge = one.point.config["fluid"]["merge"] if fidelity == "fluid" else 0.0
-        if one.fabric.reconfiguration is None:
+    ran: dict[int, Result] = {}
+    for index, case in enumerate(cases):
+        config: Any = case.settings.config
+        fidelity = config["fidelity"]
+        merge = config["fluid"]["merge"] if fidelity == "fluid" else 0.0
+        if case.fabric.reconfiguration is None:
             batches.setdefault((fidelity, merge), []).append(index)
         else:
-            ran[index] = _reconfigure(one, merge)
-            progress(len(ran), len(built))
+            ran[index] = _reconfigure(case, merge)
+            progress(len(ran), len(cases))
     for (fidelity, merge), batch in batches.items():
-        tell = partial(_tell, progress, len(ran), len(built))
-        worlds = [built[index].world for index in batch]
+        tell = partial(_tell, progress, len(ran), len(cases))
+        worlds = [cases[index].world for index in batch]
         if fidelity == "bound":
             found = bound.simulate(worlds, progress=tell)
         else:
             found = fluid.simulate(worlds, progress=tell, merge=merge)
-        ran |= {index: (built[index], timeline) for index, timeline in zip(batch, found, strict=True)}
-    return [ran[index] for index in range(len(built))]
+        ran |= {
+            index: Result(cases[index], timeline, cases[index].world)
+            for index, timeline in zip(batch, found, strict=True)
+        }
+    return [ran[index] for index in range(len(cases))]
 
 
-def _reconfigure(one: Built, merge: float) -> tuple[Built, Timeline]:
-    config = one.point.config
-    if config["fidelity"] != "fluid":
+def _reconfigure(case: Case, merge: float) -> Result:
+    if case.settings.fidelity != "fluid":
         raise ValueError(
-            f"fidelity: must be fluid on {one.fabric.name}, whose circuits change, got {config['fidelity']}"
+            f"fidelity: must be fluid on {case.fabric.name}, whose circuits change, got {case.settings.fidelity}"
         )
-    ran = reconfigure.simulate(one.world, one.fabric, seed=config["seed"], routing=config["routing"], merge=merge)
-    return replace(one, world=ran.world, fabric=ran.fabric), ran.timeline
+    how = case.lowering
+    ran = reconfigure.simulate(case.world, case.fabric, seed=how.seed, routing=how.routing, merge=merge)
+    return Result(case, ran.timeline, ran.world)
 
 
 def _tell(progress: Callable[[int, int], None], earlier: int, total: int, done: int) -> None:
@@ -118,37 +115,3 @@ def output(points: Sequence[Point], verb: str) -> Path | None:
         raise ValueError(f"out: must be the name of a folder, got {out!r}")
     check_folder(Path(name), verb)
     return Path(name)
-
-
-def outcome(one: Built, timeline: Timeline, failures: Failures | None) -> Outcome:
-    """What was asked for, what that was built into, and what happened."""
-    return Outcome(
-        settings(one.point, one.world.name),
-        one.job.traffic,
-        one.fabric,
-        one.world,
-        timeline,
-        *one.price,
-        memory=one.job.memory,
-        gpu_memory=one.job.workload.gpu.memory,
-        failures=failures,
-    )
-
-
-def settings(point: Point, world: str) -> Settings:
-    """What was asked for, as a report tells it."""
-    return Settings(
-        world=world,
-        workload=point.choices["workload"],
-        strategy=point.choices["strategy"],
-        fabric=point.choices["fabric"],
-        prices=point.choices["prices"],
-        latency=us(point.config["latency_us"]),
-        all_reduce=point.config["all_reduce"],
-        routing=point.config["routing"],
-        rings=point.config["rings"],
-        fidelity=point.config["fidelity"],
-        seed=point.config["seed"],
-        swept=point.swept,
-        config=point.config,
-    )

@@ -1,37 +1,44 @@
-"""``fail.each``: every fiber or server fails by itself, and a comparison tells how much slower the job is."""
+"""``fail.each``: every fiber or server fails by itself, and a comparison reports how much slower the job is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from topoflow.cli.builder import Builder, Built
+from topoflow.case.base import Result
+from topoflow.case.failures import Failures, Slowdowns
+from topoflow.cli.builder import Asked, Builder
+from topoflow.cli.grid import Point
 from topoflow.cli.stages import Stages
 from topoflow.engine.base import World
 from topoflow.fabric.base import Fabric
-from topoflow.report.failures import Failures, Slowdowns
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
 Progress = Callable[[int, int], None]
 
 
-def fail_each(built: Sequence[Built], builder: Builder, stages: Stages) -> dict[str, Failures]:
-    """What failures do to every world that asks for them, by its name."""
-    asked = [one for one in built if one.point.config["fail"]["each"] is not None]
-    return {one.world.name: _fail(one, builder, stages.stage(f"{one.fabric.name} failing")) for one in asked}
+def fail_each(asked: Sequence[Asked], results: Sequence[Result], builder: Builder, stages: Stages) -> list[Result]:
+    """The results, those of points that ask for it with what failures do."""
+    return [
+        result
+        if each.point.config["fail"]["each"] is None
+        else replace(result, failures=_fail(each.point, result, builder, stages.stage(f"{result.fabric.name} failing")))
+        for each, result in zip(asked, results, strict=True)
+    ]
 
 
-def _fail(one: Built, builder: Builder, progress: Progress) -> Failures:
-    config, fabric = one.point.config, one.fabric
+def _fail(point: Point, result: Result, builder: Builder, progress: Progress) -> Failures:
+    config, fabric = point.config, result.fabric
     settings = {"rings": config["fail"]["rings"], "merge": config["fluid"]["merge"], "progress": progress}
-    place = partial(_place, one, builder)
+    place = partial(_place, result)
     if config["fail"]["each"] == "fiber":
-        found = fail_fibers(one.job.traffic, fabric, place, **settings)
+        found = fail_fibers(result.traffic, fabric, place, **settings)
         return _of_fibers(fabric, found)
-    found = fail_servers(one.job.traffic, builder.job(one.point, fewer=1).traffic, fabric, place, **settings)
+    found = fail_servers(result.traffic, builder.job(point, fewer=1).traffic, fabric, place, **settings)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
@@ -44,5 +51,5 @@ def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
     return Failures("fiber", names, count, found)
 
 
-def _place(one: Built, builder: Builder, traffic: Traffic, fabric: Fabric) -> World:
-    return builder.place(one.point, traffic, fabric, one.world.name)
+def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:
+    return result.case.lowering.place(traffic, fabric, result.settings.world)

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from topoflow.case.rows import flow_matrix
 from topoflow.cli.grid import Point
 from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
 from topoflow.report.page.search import write_search
 from topoflow.report.page.searches import write_searches
-from topoflow.report.rows import flow_matrix
 from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.search.found import Found
 from topoflow.search.judge import Candidate

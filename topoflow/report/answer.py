@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from topoflow.report.base import Outcome, Report
-from topoflow.report.rows import Row
+from topoflow.case.base import Result
+from topoflow.case.rows import Row
+from topoflow.report.base import Report
 from topoflow.units import human
 
 CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
@@ -27,7 +28,7 @@ def memory_notes(report: Report) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _answer(report: Report, ranked: tuple[Outcome, ...]) -> str:
+def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     job = tuple(outcome for outcome in ranked if outcome.fits) or ranked
     fastest, row = job[0], job[0].row
     best = row.iteration_time
@@ -59,11 +60,11 @@ def place(row: Row) -> str:
     return f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}"
 
 
-def _price(outcome: Outcome) -> str:
+def _price(outcome: Result) -> str:
     return "" if outcome.cost is None else f", for ${outcome.cost:,.0f}"
 
 
-def _slower(outcome: Outcome, best: float) -> str:
+def _slower(outcome: Result, best: float) -> str:
     """How much slower than the fastest, and the price."""
     more = outcome.row.iteration_time / best - 1 if best > 0 else 0.0
     how = "just as fast" if more < 0.0005 else f"{more:.1%} slower" if more < 1 else f"{1 + more:.3g} times as long"

@@ -11,9 +11,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from topoflow.report import failures
+from topoflow.case import failures
+from topoflow.case.base import Result
 from topoflow.report.answer import answers, memory_notes, place
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.units import human
 
 MAX_ROWS = 60  # rows of a table that a person reads
@@ -24,12 +25,12 @@ class Cell:
     """One column of the printed table."""
 
     title: str
-    text: Callable[[Outcome, float], str]  # (world, fastest time of its job) -> what is printed
+    text: Callable[[Result, float], str]  # (world, fastest time of its job) -> what is printed
     right: bool = True
     spare: int = 0  # where a terminal is too narrow, the highest goes first; 0 stays
 
 
-def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
+def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
     """The columns: the fabric, what else differs between the worlds of a job, then the numbers."""
     swept = [key for key in report.swept if key != "fabric"]
     swept = [key for key in swept if len({outcome.settings.swept.get(key) for outcome in job}) > 1]
@@ -48,7 +49,7 @@ def cells(report: Report, job: tuple[Outcome, ...]) -> list[Cell]:
     ]
 
 
-def _memory(outcome: Outcome) -> str:
+def _memory(outcome: Result) -> str:
     if outcome.memory is None:
         return "-"
     if outcome.fits:
@@ -56,7 +57,7 @@ def _memory(outcome: Outcome) -> str:
     return f"{outcome.memory / 1e9:.4g} of {outcome.gpu_memory / 1e9:.4g} GB"
 
 
-def _ratio(outcome: Outcome, best: float) -> str:
+def _ratio(outcome: Result, best: float) -> str:
     return f"{outcome.row.iteration_time / best:.2f}x" if best else "1.00x"
 
 
@@ -64,7 +65,7 @@ def _swept_cell(key: str) -> Cell:
     return Cell(key, lambda outcome, _: outcome.settings.swept.get(key, ""))
 
 
-def setting(job: tuple[Outcome, ...]) -> str:
+def setting(job: tuple[Result, ...]) -> str:
     """What all worlds of a job have in common, in a line."""
     rows = [outcome.row for outcome in job]
     parts = [place(rows[0])]
@@ -80,7 +81,7 @@ def setting(job: tuple[Outcome, ...]) -> str:
     return ", ".join(parts)
 
 
-def _table(job: tuple[Outcome, ...], columns: Sequence[Cell]) -> Table:
+def _table(job: tuple[Result, ...], columns: Sequence[Cell]) -> Table:
     best = job[0].row.iteration_time
     table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for cell in columns:

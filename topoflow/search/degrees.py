@@ -21,7 +21,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
 from topoflow.strategy.space import parallel_choices
 from topoflow.traffic.least_seconds import least_seconds
-from topoflow.traffic.lower import lower
+from topoflow.traffic.lower import Lowerer
 
 AXES = ("tensor", "pipeline", "context", "expert", "microbatches")
 
@@ -55,7 +55,8 @@ class Degrees:
 
 def fastest_by_bound(problem: Problem, fabric: Fabric, options: Sequence[Strategy], count: int) -> list[Strategy]:
     """Of all ``options`` lowered, the ``count`` that a lower bound on ``fabric`` finds fastest, the best first."""
-    worlds = [problem.place(lower(problem.workload, option), fabric, option.name) for option in options]
+    lowerer, placer = Lowerer(problem.workload), problem.placer(fabric)
+    worlds = [placer.place(lowerer.lower(option), option.name) for option in options]
     times = [timeline.makespan for timeline in bound.simulate(worlds)]
     fastest = sorted(range(len(worlds)), key=lambda number: times[number])
     return [options[number] for number in fastest[:count]]

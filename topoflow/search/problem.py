@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoflow.engine.base import World
 from topoflow.engine.checks import check_merge
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
-from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
-from topoflow.traffic.base import Traffic
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
@@ -51,21 +48,9 @@ class Problem:
     def servers(self) -> int:
         return self.start.servers
 
-    def place(self, traffic: Traffic, fabric: Fabric, name: str) -> World:
-        """``traffic`` on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
-        return place(
-            traffic,
-            fabric,
-            name=name,
-            all_reduce=self.all_reduce,
-            seed=self.seed,
-            routing=self.routing,
-            rings="flows",
-        )
-
-    def worlds(self, fabric: Fabric) -> StrategyWorlds:
-        """What ``place`` makes of placement strategies of this problem's layers, without lowering them."""
-        return StrategyWorlds(self.workload, fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed)
+    def placer(self, fabric: Fabric) -> Placer:
+        """Places traffic on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return Placer(fabric, Lowering(self.all_reduce, self.routing, "flows", self.seed))
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,6 @@ class Strategy:
                     f"strategy.placement.{layer}: must be within 0..{self.servers - 1}, got {list(holders)}"
                 )
 
-    @property
-    def only_places(self) -> bool:
-        """Whether all it says is which servers hold which layer."""
-        return self.grid is None and self.shards is None
-
     def host(self, layer: str, server: int) -> int:
         """The server that computes ``layer`` for the samples of ``server``."""
         holders = self.placement[layer]

@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from topoflow.case.failures import Slowdowns
 from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import RINGS as EITHER
 from topoflow.fabric.failed import Disconnected, without
-from topoflow.report.failures import Slowdowns
 from topoflow.traffic.base import Traffic
 
 RINGS = ("faster", *EITHER)  # faster: whichever of the others is, failure by failure

@@ -7,8 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from topoflow.case.base import Result
 from topoflow.report.answer import place
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.report.draw.style import COMPUTE, EXPOSED, plain, scale
 from topoflow.units import human
 
@@ -16,7 +17,7 @@ MAX_BARS = 40  # bars that can be read on one page
 JOBS = 8
 BANDWIDTHS = 8
 
-Group = tuple[Outcome, ...]  # one job at one bandwidth, fastest first
+Group = tuple[Result, ...]  # one job at one bandwidth, fastest first
 
 
 def draw(report: Report) -> Figure:
@@ -43,7 +44,7 @@ def draw(report: Report) -> Figure:
     return figure
 
 
-def _groups(job: tuple[Outcome, ...], most: int) -> list[Group]:
+def _groups(job: tuple[Result, ...], most: int) -> list[Group]:
     """The fastest worlds of a job at each bandwidth; of many bandwidths a selection that keeps both ends."""
     bandwidths = sorted({outcome.row.bandwidth for outcome in job})
     apart = np.linspace(0, len(bandwidths) - 1, min(BANDWIDTHS, most, len(bandwidths)))

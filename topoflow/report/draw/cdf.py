@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 from topoflow.report.draw.style import COLOURS, LINES, legend_columns, panels, plain, scale
 
 MAX_CURVES = len(COLOURS)  # one colour each
@@ -34,7 +35,7 @@ def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | 
 
 def draw_path_length(report: Report) -> Figure:
     """One curve per wiring: worlds that differ in bandwidth only share it."""
-    wirings: dict[tuple[str, bytes], Outcome] = {}
+    wirings: dict[tuple[str, bytes], Result] = {}
     for outcome in report.outcomes:
         wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
     shown = list(wirings.values())[:MAX_CURVES]
@@ -52,7 +53,7 @@ def draw_path_length(report: Report) -> Figure:
     return figure
 
 
-def wiring_names(report: Report, outcomes: Sequence[Outcome]) -> list[str]:
+def wiring_names(report: Report, outcomes: Sequence[Result]) -> list[str]:
     """The fabric, and the settings in which worlds of one fabric differ."""
     names = []
     for outcome in outcomes:

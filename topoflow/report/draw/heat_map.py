@@ -11,7 +11,8 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.base import Outcome, Report
+from topoflow.case.base import Result
+from topoflow.report.base import Report
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
@@ -21,7 +22,7 @@ NOTHING = "#F2F2F2"
 
 def draw(report: Report) -> Figure:
     """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
-    panels_of: dict[tuple[str, bytes], dict[str, Outcome]] = {}  # (job and how, traffic) -> fabric -> its first world
+    panels_of: dict[tuple[str, bytes], dict[str, Result]] = {}  # (job and how, traffic) -> fabric -> its first world
     for outcome in report.outcomes:
         row = outcome.row
         how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"

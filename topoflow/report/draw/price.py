@@ -8,14 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from topoflow.case.base import Result
 from topoflow.fabric.prices import front
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.report.draw.style import COLOURS, MARKERS, panels, plain, scale
 
 MAX_PANELS = 6  # jobs, one panel each
 
 
-def frontier(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+def frontier(outcomes: tuple[Result, ...]) -> list[Result]:
     """Worlds that fit in memory and that no other such world beats in both time and price, cheapest first."""
     priced = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
     best = front([cost for cost, _ in priced], [outcome.row.iteration_time for _, outcome in priced])

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
-from topoflow.report.base import Outcome, Report
+from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
 from topoflow.report.draw.circuits import Kind, kinds
 from topoflow.report.draw.style import grid_shape, panels
@@ -44,7 +45,7 @@ class Drawn:
 
 def draw(report: Report) -> Figure:
     """Every wiring of a report once: the fastest world of each."""
-    wirings: dict[tuple[str, bytes, bytes], Outcome] = {}
+    wirings: dict[tuple[str, bytes, bytes], Result] = {}
     for outcome in report.ranking:
         ends = (outcome.fabric.source.tobytes(), outcome.fabric.target.tobytes())
         wirings.setdefault((outcome.settings.fabric, *ends), outcome)

@@ -11,11 +11,11 @@ from importlib import resources
 from typing import TypeVar
 
 from topoflow import __version__
-from topoflow.report import failures
+from topoflow.case import failures
+from topoflow.case.rows import COLUMNS
 from topoflow.report.answer import answers, memory_notes
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
-from topoflow.report.rows import COLUMNS
 from topoflow.report.terminal import cells, setting
 
 T = TypeVar("T")

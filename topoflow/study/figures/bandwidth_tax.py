@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topoflow.case.rows import bandwidth_tax
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.report.draw.style import png
-from topoflow.report.rows import bandwidth_tax
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.study.figures.simulate import Simulation, wire_bytes
 

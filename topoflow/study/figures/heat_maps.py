@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.case.rows import flow_matrix
 from topoflow.report.draw.figures import draw_heat_maps
 from topoflow.report.draw.style import png
-from topoflow.report.rows import flow_matrix
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.study.figures.simulate import Simulation
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from topoflow.case.rows import bandwidth_tax, compute_time
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
-from topoflow.report.rows import bandwidth_tax, compute_time
 from topoflow.search.problem import Settings
 from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where

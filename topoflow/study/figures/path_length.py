@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.case.rows import path_lengths
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
 from topoflow.report.draw.style import png
-from topoflow.report.rows import path_lengths
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.study.figures.simulate import Simulation
 

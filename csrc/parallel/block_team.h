@@ -1,4 +1,4 @@
-// A team on a GPU: a block of threads.
+// A block of threads on a GPU as a team (team.h).
 #pragma once
 
 #include "lowest.h"
@@ -7,30 +7,13 @@ namespace topoflow::BACKEND {
 
 constexpr int kMostWarps = 8;  // of a team
 
-DEVICE int32_t atomic_add(int32_t* to, int32_t value) { return atomicAdd(to, value); }
-
-DEVICE int32_t atomic_exchange(int32_t* to, int32_t value) { return atomicExch(to, value); }
-
-DEVICE int64_t atomic_add(int64_t* to, int64_t value) {  // two's complement: unsigned addition is signed addition
-  return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
-}
-
-DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) {
-  atomic_add(to, first);
-  atomic_add(to + 1, second);
-}
-
-// Of numbers that are not negative: their bits are in the order of the numbers.
-DEVICE void atomic_max(double* to, double value) {
-  atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
-}
-
-class Team {
+class BlockTeam {
  public:
+  static constexpr bool kAlone = false;
   static constexpr int kWords = 4;  // of a sum
 
   // `scratch` [kMostWarps * kWords] and `fast`, memory for the world's state or null, are shared by the team.
-  __device__ Team(double* scratch, std::byte* fast) : scratch_(scratch), fast_(fast) {}
+  __device__ BlockTeam(double* scratch, std::byte* fast) : scratch_(scratch), fast_(fast) {}
 
   __device__ std::byte* fast() const { return fast_; }
 
@@ -104,14 +87,14 @@ class Team {
   template <class List, class F>
   __device__ void select(int32_t n, const List& list, F wanted) const {
     set(list.size, 0);
-    for_each(n, [&](int32_t i) { list.append_if(wanted(i), i); });
+    for_each(n, [&](int32_t i) { list.append_if(*this, wanted(i), i); });
   }
 
   // The list becomes those of n items that are wanted.
   template <class List, class F>
   __device__ void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
     set(list.size, 0);
-    for_each(n, [&](int32_t i) { list.append_if(wanted(items[i]), items[i]); });
+    for_each(n, [&](int32_t i) { list.append_if(*this, wanted(items[i]), items[i]); });
   }
 
   template <class F>
@@ -135,6 +118,23 @@ class Team {
   // What the host may change at any time.
   __device__ bool poll(const int32_t* from) const {
     return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
+  }
+
+  // These return what was there before.
+  __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
+  __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
+    return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+  }
+  __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
+
+  __device__ void atomic_add_both(int64_t* to, int64_t first, int64_t second) const {
+    atomic_add(to, first);
+    atomic_add(to + 1, second);
+  }
+
+  // Of numbers that are not negative: their bits are in the order of the numbers.
+  __device__ void atomic_max(double* to, double value) const {
+    atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
   }
 
  private:

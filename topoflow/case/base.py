@@ -1,0 +1,205 @@
+"""Case: one job on one network, as objects, from the workload to the world that is simulated. Result: what it takes.
+
+    workload, strategy -> traffic, demand        Job
+    traffic, fabric, lowering -> world           Case
+    world, fidelity -> timeline                  Result
+
+Jobs, fabrics and worlds are shared by the cases that have them in common. What a job sends is lowered when it is first
+asked for: a search makes worlds of most strategies without it.
+
+Shapes: P ordered pairs of servers, L links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.case.failures import Failures
+from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
+from topoflow.demand import Demand
+from topoflow.engine.base import Timeline, World
+from topoflow.engine.lowering.choices import Lowering
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.prices import Prices
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.memory import memory_per_gpu
+from topoflow.traffic.base import Traffic
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A workload on the servers that a strategy gives it, and what these then send."""
+
+    workload: Workload
+    strategy: Strategy
+
+    @property
+    def servers(self) -> int:
+        return self.strategy.servers
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """One iteration as tasks. Raises ``ValueError`` where the strategy cannot be used for the workload."""
+        return lower(self.workload, self.strategy)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """What the job asks a network for."""
+        return self.traffic.demand()
+
+    @cached_property
+    def memory(self) -> float | None:
+        """B that the strategy needs on the fullest GPU, at least; None of a recorded job, whose layers are unknown."""
+        return memory_per_gpu(self.workload, self.strategy)
+
+    @property
+    def gpu_memory(self) -> float:
+        """B that a GPU has."""
+        return self.workload.gpu.memory
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, as a report states it. Names are those of the configs; SI units."""
+
+    world: str  # unique among the cases of a comparison
+    workload: str
+    strategy: str
+    fabric: str
+    prices: str
+    latency: float  # s, of one link
+    fidelity: str
+    swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
+    config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A job on a network: what a simulation answers a question about. ``world`` is the job's traffic, placed."""
+
+    settings: Settings
+    job: Job
+    fabric: Fabric
+    lowering: Lowering
+    world: World
+    prices: Prices | None = None  # None: parts have no price
+
+    @property
+    def cost(self) -> float | None:
+        """USD of the network's parts; None of a network without a bill of materials."""
+        return self.prices.cost(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
+
+    @property
+    def power(self) -> float | None:
+        """W that the network's parts draw; None of a network without a bill of materials."""
+        return self.prices.power(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A case, when its tasks ran, and on which world: where circuits changed, that of all links that ever existed."""
+
+    case: Case
+    timeline: Timeline
+    world: World
+    failures: Failures | None = None  # of every fiber or server, where this was asked for
+
+    @property
+    def settings(self) -> Settings:
+        return self.case.settings
+
+    @property
+    def traffic(self) -> Traffic:
+        return self.case.job.traffic
+
+    @property
+    def fabric(self) -> Fabric:
+        """The network that the world was simulated on."""
+        return self.case.fabric if self.world.fabric is None else self.world.fabric
+
+    @property
+    def iteration_time(self) -> float:
+        """s, until the last task of the iteration has finished."""
+        return self.timeline.makespan
+
+    @property
+    def cost(self) -> float | None:
+        """USD; None where the fabric has no bill of materials."""
+        return self.case.cost
+
+    @property
+    def power(self) -> float | None:
+        """W; None where the fabric has no bill of materials."""
+        return self.case.power
+
+    @property
+    def memory(self) -> float | None:
+        """B that the strategy needs on the fullest GPU; None of a job whose layers are unknown."""
+        return self.case.job.memory
+
+    @property
+    def gpu_memory(self) -> float:
+        """B that a GPU has."""
+        return self.case.job.gpu_memory
+
+    @property
+    def fits(self) -> bool:
+        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        return self.memory is None or self.memory <= self.gpu_memory
+
+    @property
+    def comparable(self) -> str:
+        """Equal for results of the same job, simulated in the same way: their iteration times can be compared."""
+        return repr((self.settings.config["workload"], self.fabric.servers, self.settings.fidelity))
+
+    @cached_property
+    def path_lengths(self) -> NDArray[np.float64]:
+        """Links between two servers [P], for every ordered pair; the mean where a pair has several paths."""
+        return path_lengths(self.fabric)
+
+    @cached_property
+    def flow_matrix(self) -> NDArray[np.float64]:
+        """Bytes [servers, servers] from one server to another in one step."""
+        return flow_matrix(self.world.graph, self.fabric)
+
+    @property
+    def utilization(self) -> NDArray[np.float64]:
+        """Share [L] of what each link could carry in the step that it did carry."""
+        possible = self.fabric.bandwidth * self.iteration_time
+        return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
+
+    @cached_property
+    def row(self) -> Row:
+        """The numbers of this result."""
+        settings, lowering = self.settings, self.case.lowering
+        compute = compute_time(self.traffic)
+        return Row(
+            world=settings.world,
+            workload=settings.workload,
+            strategy=settings.strategy,
+            fabric=settings.fabric,
+            servers=self.fabric.servers,
+            bandwidth=self.fabric.interface_bandwidth,
+            degree=self.fabric.degree,
+            latency=settings.latency,
+            all_reduce=lowering.all_reduce,
+            routing=lowering.routing,
+            rings=lowering.rings,
+            fidelity=settings.fidelity,
+            seed=lowering.seed,
+            iteration_time=self.iteration_time,
+            compute_time=compute,
+            network_time=max(0.0, self.iteration_time - compute),
+            bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
+            path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
+            cost_usd=self.cost,
+            power_w=self.power,
+            memory_per_gpu=self.memory,
+        )
