@@ -14,16 +14,16 @@ from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.fsdp import Fsdp
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.strategy.shards import Shards, model_state_bytes
 from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
-from topoflow.traffic.program import BACKWARD, FORWARD, GATHER, SCATTER, UPDATE, of_shards
+from topoflow.traffic.program import BACKWARD, FORWARD, UPDATE
 from topoflow.traffic.roofline import step_seconds
-from topoflow.workload.base import Layer, Workload
+from topoflow.traffic.shards import GATHER, SCATTER, of_shards
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
 from topoflow.workload.resnet50 import Resnet50
@@ -45,16 +45,15 @@ def simulate(traffic: Traffic, **switch: float) -> Timeline:
     return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
-def root_parameters(workload: Workload, strategy: Strategy) -> int:
-    assert strategy.shards is not None
-    return sum(layer.parameters for layer in workload.layers if layer.name in strategy.shards.root)
+def root_parameters(workload: LayerGraph, strategy: Shards) -> int:
+    return sum(layer.parameters for layer in workload.layers if layer.name in strategy.root)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize("prefetch", [0, 1, 3])
 def test_a_rank_sends_two_or_three_times_its_part_of_the_parameters(
-    workload: Workload, stage: int, prefetch: int
+    workload: LayerGraph, stage: int, prefetch: int
 ) -> None:
     # ZeRO, section 7: 2 P with stages 1 and 2, 3 P with stage 3, of which FSDP's root is gathered once only
     servers = 4
@@ -73,12 +72,28 @@ def test_stage_three_sends_three_parts_where_there_is_no_root() -> None:
     np.testing.assert_allclose(sent, 3 * 7 / 8 * workload.parameters * workload.element_bytes, rtol=1e-9)
 
 
-def test_stages_one_and_two_send_what_data_parallelism_does() -> None:
-    sent = [
-        simulate(lower(GPT, rule.place(GPT, 4))).link_bytes for rule in (DataParallel(), Fsdp(stage=1), Fsdp(stage=2))
-    ]
-    np.testing.assert_allclose(sent[1], sent[0], rtol=1e-9)
-    np.testing.assert_allclose(sent[2], sent[0], rtol=1e-9)
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_up_to_stage_two_as_much_is_sent_as_by_data_parallelism(stage: int) -> None:
+    replicated, divided = (
+        simulate(lower(GPT, rule.place(GPT, 4))).link_bytes for rule in (DataParallel(), Fsdp(stage=stage))
+    )
+    np.testing.assert_allclose(divided, replicated, rtol=1e-9)
+
+
+def test_stage_zero_is_data_parallelism_with_a_bucket_per_unit() -> None:
+    workload = WORKLOADS["resnet50"]
+    rules = DataParallel(first_bucket_bytes=2**60, bucket_bytes=2**60), Fsdp(stage=0, unit_bytes=2**60)
+    one, other = (simulate(lower(workload, rule.place(workload, 4))) for rule in rules)
+    assert one.makespan == pytest.approx(other.makespan, rel=1e-9)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_nothing_takes_less_than_its_least_time(workload: LayerGraph) -> None:
+    job = replace(workload, gpus_per_server=2)
+    for option in Fsdp().place(job, 4).alternatives(job):
+        for bandwidth in (1e8, 12.5e9, 1e15):
+            found = simulate(lower(job, option), bandwidth=bandwidth, degree=1, latency=0.0).makespan
+            assert found >= least_seconds(job, option, bandwidth) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("stage", "gigabytes"), [(1, 31.4), (2, 16.6), (3, 1.9)])
@@ -90,8 +105,8 @@ def test_the_state_of_the_model_is_that_of_figure_1_of_zero(stage: int, gigabyte
         Layer(f"layer{number}", "dense", 75_000, 1.0, 0, 0, () if not number else (f"layer{number - 1}",))
         for number in range(1000)
     )
-    workload = Workload("model", layers, 1, A100, gpus_per_server=1, dtype="bfloat16", optimizer="adam")
-    small = bytes_per_gpu(workload, Fsdp(stage=stage, unit_bytes=1, prefetch=0).place(workload, 64))
+    workload = LayerGraph("model", layers, 1, A100, gpus_per_server=1, dtype="bfloat16", optimizer="adam")
+    small = Fsdp(stage=stage, unit_bytes=1, prefetch=0).place(workload, 64).bytes_per_gpu(workload)
     # 1 % of 7.5 B, with a unit whole besides: its gradients in stage 2, its parameters too in stage 3
     whole = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
     np.testing.assert_allclose(small, needed / 100 + whole, rtol=1e-12)
@@ -100,7 +115,7 @@ def test_the_state_of_the_model_is_that_of_figure_1_of_zero(stage: int, gigabyte
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelism(
-    workload: Workload, stage: int
+    workload: LayerGraph, stage: int
 ) -> None:
     # but for the update, of which every rank makes its part
     servers = 4
@@ -110,17 +125,17 @@ def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelis
     assert found == pytest.approx(alone - less, rel=1e-6)
 
 
-def chain(layers: int, flops: float) -> Workload:
+def chain(layers: int, flops: float) -> LayerGraph:
     """Layers that all take as long and have 50 MB of parameters each, of which each is a unit."""
     listed = tuple(
         Layer(f"l{number}", "dense", 25_000_000, flops, 0, 0, (f"l{number - 1}",) if number else ())
         for number in range(layers)
     )
     gpu = Gpu("no memory", {"bfloat16": 1e12}, 1e18, 300e9, 40e9)
-    return Workload("chain", listed, 1, gpu, gpus_per_server=1, dtype="bfloat16")
+    return LayerGraph("chain", listed, 1, gpu, gpus_per_server=1, dtype="bfloat16")
 
 
-def update(workload: Workload) -> float:
+def update(workload: LayerGraph) -> float:
     return step_seconds(workload, workload.parameters / 4)
 
 
@@ -146,20 +161,20 @@ def test_with_prefetching_long_compute_hides_all_but_the_first_gathers_and_the_l
 
 
 @pytest.mark.parametrize("stage", [1, 3])
-@pytest.mark.parametrize("shard_servers", [None, 2])
-def test_the_collectives_of_a_group_run_one_after_another(stage: int, shard_servers: int | None) -> None:
-    traffic = lower(GPT, Fsdp(stage=stage, shard_servers=shard_servers).place(GPT, 4))
+@pytest.mark.parametrize("group", [None, 2])
+def test_the_collectives_of_a_group_run_one_after_another(stage: int, group: int | None) -> None:
+    traffic = lower(GPT, Fsdp(stage=stage, group=group).place(GPT, 4))
     timeline = simulate(traffic)
     ends: dict[tuple[int, ...], float] = {}
     for task, start, finish in zip(traffic.tasks, timeline.task_start, timeline.task_finish, strict=True):
         if isinstance(task, Collective):
             assert start >= ends.get(task.group, 0.0)
             ends[task.group] = finish
-    assert set(ends) == ({(0, 1, 2, 3)} if shard_servers is None else {(0, 1), (2, 3), (0, 2), (1, 3)})
+    assert set(ends) == ({(0, 1, 2, 3)} if group is None else {(0, 1), (2, 3), (0, 2), (1, 3)})
 
 
 def shards(units: int, root: bool, prefetch: int, stage: int = 3) -> Shards:
-    return Shards(stage, 1, tuple((f"unit{number}",) for number in range(units)), ("root",) * root, prefetch)
+    return Shards(1, stage, 1, tuple((f"unit{number}",) for number in range(units)), ("root",) * root, prefetch)
 
 
 @given(st.integers(1, 6), st.booleans(), st.integers(0, 4))
@@ -190,18 +205,18 @@ def test_the_program_of_a_root_and_two_units_is_the_one_in_its_docstring() -> No
     found = [f"{one.name.upper()} {one.of}".replace("UPDATE 0", "UPDATE") for one in program]
     text = " ".join((of_shards.__doc__ or "").split())
     assert ", ".join(found) in text
-    stages = [[one.name for one in of_shards(shards(2, True, 1, stage), [0, 1, 2, 0])] for stage in (1, 2)]
-    assert stages[0] == stages[1]
+    none, *stages = ([one.name for one in of_shards(shards(2, True, 1, stage), [0, 1, 2, 0])] for stage in (0, 1, 2))
+    assert stages[0] == stages[1] == none + [GATHER] * 3
     assert stages[0][-4:] == [UPDATE, GATHER, GATHER, GATHER]
 
 
 def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:
     # 4 servers of 4 GPUs. Inside each server: nothing enters the network but the all-reduces, of P in all
     workload = replace(GPT, gpus_per_server=4)
-    inside = simulate(lower(workload, Fsdp(shard_servers=1).place(workload, 4)))
+    inside = simulate(lower(workload, Fsdp(group=1).place(workload, 4)))
     np.testing.assert_allclose(inside.link_bytes, 2 * 3 / 4 * workload.parameters * 2, rtol=1e-9)
     # groups of two: P gathered twice (its root once) and reduced once among 2, P/2 all-reduced with the other group
-    strategy = Fsdp(shard_servers=2).place(workload, 4)
+    strategy = Fsdp(group=2).place(workload, 4)
     pair = simulate(lower(workload, strategy))
     gathered = 3 * workload.parameters - root_parameters(workload, strategy)
     expected = 1 / 2 * gathered * 2 + 2 * 1 / 2 * workload.parameters / 2 * 2
@@ -216,9 +231,9 @@ def test_one_gpu_alone_gathers_nothing() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"stage": 4}, "fsdp.stage: must be one of 1, 2, 3, got 4"),
-        ({"shard_servers": 3}, "fsdp.shard_servers: must divide the 4 servers, got 3"),
-        ({"shard_servers": 0}, "fsdp.servers: must be a whole number of at least 1, got 0"),
+        ({"stage": 4}, "fsdp.stage: must be one of 0, 1, 2, 3, got 4"),
+        ({"group": 3}, "fsdp.group: must divide the 4 servers, got 3"),
+        ({"group": 0}, "fsdp.group: must be a whole number of at least 1, got 0"),
         ({"prefetch": -1}, "fsdp.prefetch: must be a whole number of at least 0, got -1"),
         ({"unit_bytes": 0}, "fsdp.unit_bytes: must be positive, got 0"),
     ],
