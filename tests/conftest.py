@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
 
+from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.units import register_resolvers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +26,40 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("anew"), derandomize=True)
 settings.load_profile("same")
+
+
+class Watching:
+    """An observer that remembers what it is informed of, and calls ``then`` each time."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.advances: list[tuple[int, int]] = []
+        self.records: list[dict[str, Any]] = []
+        self.then: Callable[[], None] = lambda: None
+
+    def stage(self, name: str) -> None:
+        self.stages.append(name)
+        self.then()
+
+    def advance(self, done: int, total: int) -> None:
+        self.advances.append((done, total))
+        self.then()
+
+    def record(self, **values: Any) -> None:
+        self.records.append(values)
+        self.then()
+
+
+@pytest.fixture
+def watching() -> Watching:
+    """An observer for ``Run``."""
+    return Watching()
+
+
+@pytest.fixture
+def watchings() -> type[Watching]:
+    """To make several of them."""
+    return Watching
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +105,7 @@ def task_graphs(unpacked: Callable[[str], Path]) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def configured() -> Callable[..., Any]:
     """``configured("fabric", "fabric=ring", "degree=2")``: what a config group makes of a comparison's keys."""
-    register_resolvers()
+    register_resolvers(circuits_for)
 
     def make(group: str, *keys: str) -> Any:
         with initialize_config_module("topoflow.configs", version_base=None):
