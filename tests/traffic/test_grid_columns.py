@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid, Group
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Compute, Task, Transfer
@@ -22,7 +21,7 @@ from topoflow.traffic.pipelined import handover_bytes, lower_pipelined
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import inside_seconds
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
 from topoflow.workload.transformer import Transformer
@@ -32,8 +31,8 @@ SIZES = {"layers": 4, "hidden": 64, "heads": 8, "key_value_heads": 4, "feed_forw
 Held = Sequence[tuple[Layer, float]]
 
 
-def lower_by_objects(workload: Workload, strategy: Strategy, grid: Grid, passes: Sequence[Pass]) -> list[Task]:
-    iteration = _Iteration(workload, strategy, grid)
+def lower_by_objects(workload: LayerGraph, grid: Grid, passes: Sequence[Pass]) -> list[Task]:
+    iteration = _Iteration(workload, grid)
     for one in passes:
         if one.forward:
             iteration.forward(one)
@@ -67,14 +66,12 @@ def test_the_columns_are_the_tasks_of_the_oracle(rule: Parallel, gpus: int, serv
     plain = Transformer(A100, vocabulary=1000, batch_per_gpu=4, gpus_per_server=gpus, **SIZES)
     workload = model.build() if mixture else plain.build()
     try:
-        strategy = rule.place(workload, servers)
+        grid = rule.place(workload, servers)
     except ValueError:
         assume(False)
-    assert strategy.grid is not None
-    expected = lower_by_objects(
-        workload, strategy, strategy.grid, one_f_one_b(rule.pipeline, strategy.grid.microbatches)
-    )
-    assert list(lower(workload, strategy).tasks) == expected
+    assert isinstance(grid, Grid)
+    expected = lower_by_objects(workload, grid, one_f_one_b(rule.pipeline, grid.microbatches))
+    assert list(lower(workload, grid).tasks) == expected
 
 
 def gpipe(stages: int, microbatches: int) -> list[Pass]:
@@ -86,12 +83,12 @@ def gpipe(stages: int, microbatches: int) -> list[Pass]:
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
     workload = Transformer(A100, layers=4).build()
-    strategy = Parallel(pipeline=stages, microbatches=4 * stages).place(workload, 8)
-    assert strategy.grid is not None
-    passes = gpipe(stages, strategy.grid.microbatches)
-    found = lower_pipelined(workload, strategy, strategy.grid, passes)
-    assert list(found.tasks) == lower_by_objects(workload, strategy, strategy.grid, passes)
-    other = lower(workload, strategy)
+    grid = Parallel(pipeline=stages, microbatches=4 * stages).place(workload, 8)
+    assert isinstance(grid, Grid)
+    passes = gpipe(stages, grid.microbatches)
+    found = lower_pipelined(workload, grid, passes)
+    assert list(found.tasks) == lower_by_objects(workload, grid, passes)
+    other = lower(workload, grid)
     assert sorted(found.names()) == sorted(other.names())  # the same work in another order
     assert found.bytes.sum() == pytest.approx(other.bytes.sum())
 
@@ -99,16 +96,16 @@ def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
 class _Iteration:
     """The tasks so far, and what each server waits for."""
 
-    def __init__(self, workload: Workload, strategy: Strategy, grid: Grid) -> None:
-        self.workload, self.strategy, self.grid = workload, strategy, grid
+    def __init__(self, workload: LayerGraph, grid: Grid) -> None:
+        self.workload, self.grid = workload, grid
         self.tasks = Tasks(workload.gpu.local_bandwidth)
         layers = {layer.name: layer for layer in workload.layers}
         self.held: list[Held] = [
             [(layers[name], elements) for name, elements in stage.items()] for stage in grid.rank_parameters(workload)
         ]
-        self.busy: Ends = dict.fromkeys(range(strategy.servers), ())  # what ended a server's latest pass
+        self.busy: Ends = dict.fromkeys(range(grid.servers), ())  # what ended a server's latest pass
         self.arrived: dict[Pass, Ends] = {}  # what brings a pass its input
-        self.reduced: Ends = dict.fromkeys(range(strategy.servers), ())  # all-reduces of a server's gradients
+        self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
         self.handover = handover_bytes(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
@@ -136,7 +133,7 @@ class _Iteration:
         """Compute and collectives on every server of the stage."""
         arrived = self.arrived.pop(one, {})
         ends: Ends = {}
-        for server in self.grid.servers(one.stage):
+        for server in self.grid.stage_servers(one.stage):
             awaited = ascending((*self.busy[server], *arrived.get(server, ())))
             ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
         for op, bytes in work.sent.items():
@@ -149,7 +146,7 @@ class _Iteration:
         """From every server of the stage to the one in the same place of ``stage``."""
         bytes = self.handover[min(one.stage, stage)]
         arrived: Ends = {}
-        for source, target in zip(self.grid.servers(one.stage), self.grid.servers(stage), strict=True):
+        for source, target in zip(self.grid.stage_servers(one.stage), self.grid.stage_servers(stage), strict=True):
             name = f"{what} {one.stage}.{one.microbatch} {source}>{target}"
             arrived[target] = (self.tasks.add(Transfer(bytes, source, target, self.busy[source], name)),)
         self.arrived[Pass(stage, one.microbatch, one.forward)] = arrived
@@ -157,7 +154,7 @@ class _Iteration:
     def _last_backward(self, one: Pass, name: str) -> None:
         """The pass that completes the gradients: cut behind each layer that completes a bucket."""
         closing = self._buckets(one.stage)
-        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.servers(one.stage), ()))
+        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.stage_servers(one.stage), ()))
         piece: list[tuple[Layer, float]] = []
         for position, held in enumerate(reversed(self.held[one.stage])):
             piece.append(held)
@@ -184,7 +181,7 @@ class _Iteration:
                 if elements and self.grid.gradients(layer) == kind
             ]
             if (stage, kind) in self.groups:
-                for bucket in fill((), sizes, self.strategy.first_bucket_bytes, self.strategy.bucket_bytes):
+                for bucket in fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes):
                     closing[bucket.layers[-1]].append((kind, bucket))
         return closing
 
@@ -200,14 +197,14 @@ class _Iteration:
                 self._add_up(stage_of[shares], stage, bytes, f"tied {layer.name}")
 
     def _add_up(self, first: int, second: int, bytes: float, name: str) -> None:
-        for pair in zip(self.grid.servers(first), self.grid.servers(second), strict=True):
+        for pair in zip(self.grid.stage_servers(first), self.grid.stage_servers(second), strict=True):
             after = {server: (*self.busy[server], *self.reduced[server]) for server in pair}
             self.reduced |= self.tasks.collective("all_reduce", bytes, [Group(pair, 1, 1)], after, name)
 
     def update(self) -> None:
         for stage, held in enumerate(self.held):
             seconds = step_seconds(self.workload, sum(elements for _, elements in held))
-            for server in self.grid.servers(stage):
+            for server in self.grid.stage_servers(stage):
                 awaited = ascending((*self.busy[server], *self.reduced[server]))
                 self.tasks.add(Compute(seconds, server, awaited, f"optimizer @{server}"))
 

@@ -36,8 +36,6 @@ from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
 from topoflow.study.figures.similar_cost import unwired
-from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
 from topoflow.units import human
 
 CONFIG = "search"
@@ -126,8 +124,6 @@ def check_possible(each: Search, objective: str) -> None:
     """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
     if each.problem.servers < 2:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
-    if each.problem.workload.trace is not None and not _sends(lower(each.problem.workload, each.problem.start)):
-        raise ValueError(f"workload: must send something between servers, got nothing by {each.problem.workload.name}")
     space(each.problem, each.settings).start()
     with named(of_group(each.point, "fabric")):
         fabric = unwired(each.problem.design, each.problem.servers)
@@ -139,11 +135,6 @@ def check_possible(each: Search, objective: str) -> None:
         what = "power" if objective == "power" else "cost"
         law = f"must be time where a network has no bill of materials, as {fabric.name}"
         raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
-
-
-def _sends(traffic: Traffic) -> bool:
-    demand = traffic.demand()
-    return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
 def _find(each: Search, tell: Tell) -> Found:

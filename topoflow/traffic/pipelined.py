@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.arrays import Offsets
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
@@ -37,7 +36,7 @@ from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import Exchange, Groups
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.tasks import NONE
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 Held = Sequence[tuple[Layer, float]]  # layers, and the parameters that a GPU holds of each
 
@@ -59,29 +58,27 @@ class Tie(NamedTuple):
     layer: str
 
 
-def lower_pipelined(
-    workload: Workload, strategy: Strategy, grid: Grid, passes: Sequence[Pass] | None = None
-) -> Traffic:
+def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | None = None) -> Traffic:
     """The traffic of one iteration; ``passes`` in an order of their own, None: 1F1B."""
-    iteration = _Iteration(workload, strategy, grid)
+    iteration = _Iteration(workload, grid)
     if passes is None:
         passes = one_f_one_b(grid.pipeline, grid.microbatches)
     parts = [iteration.parts(stage) for stage in range(grid.pipeline)]
     for instruction in of_grid(passes, parts, len(iteration.ties)):
         getattr(iteration, instruction.name)(instruction)
-    name = f"{workload.name} {strategy.name}"
-    return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
+    name = f"{workload.name} {grid.name}"
+    return iteration.tasks.traffic(name, grid.servers, workload.gpu.local_bandwidth)
 
 
 class _Iteration:
     """The tasks so far, and what each server waits for."""
 
-    def __init__(self, workload: Workload, strategy: Strategy, grid: Grid) -> None:
+    def __init__(self, workload: LayerGraph, grid: Grid) -> None:
         self.workload, self.grid = workload, grid
         self.tasks = Columns()
-        self.exchange = Exchange(self.tasks, strategy.servers, workload.gpu.local_bandwidth)
+        self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.local_bandwidth)
         self.held = held_by_stage(workload, grid)
-        self.servers = [np.array(grid.servers(stage)) for stage in range(grid.pipeline)]
+        self.servers = [np.array(grid.stage_servers(stage)) for stage in range(grid.pipeline)]
         self.busy = self.exchange.none(2)  # what ended a server's latest pass
         self.arrived: dict[Pass, Offsets] = {}  # [n] what brings each server of a stage the input of a pass
         self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest all-reduces, those of a kind together
@@ -93,7 +90,7 @@ class _Iteration:
             for kind, along in (AMONG | GRADIENTS).items()
             if grid.members(along) > 1
         }
-        self.buckets = [bucket for stage in range(grid.pipeline) for bucket in self._buckets_of(stage, strategy)]
+        self.buckets = [bucket for stage in range(grid.pipeline) for bucket in self._buckets_of(stage)]
         self.ties = ties_of(workload, grid)
 
     def parts(self, stage: int) -> list[Part]:
@@ -163,7 +160,7 @@ class _Iteration:
         own = self.tasks.compute(Label("optimizer", True), servers, seconds)
         self.tasks.wait(own[:, None], np.concatenate([self.busy, self.reduced], axis=1)[servers])
 
-    def _buckets_of(self, stage: int, strategy: Strategy) -> list[StageBucket]:
+    def _buckets_of(self, stage: int) -> list[StageBucket]:
         buckets = []
         for kind in GRADIENTS:
             sizes = [
@@ -172,18 +169,18 @@ class _Iteration:
                 if elements and self.grid.gradients(layer) == kind
             ]
             if (stage, kind) in self.groups:
-                filled = fill((), sizes, strategy.first_bucket_bytes, strategy.bucket_bytes)
+                filled = fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes)
                 buckets += [StageBucket(stage, kind, bucket.bytes, bucket.layers[-1]) for bucket in filled]
         return buckets
 
 
-def held_by_stage(workload: Workload, grid: Grid) -> list[Held]:
+def held_by_stage(workload: LayerGraph, grid: Grid) -> list[Held]:
     """What a GPU of each stage holds."""
     layers = {layer.name: layer for layer in workload.layers}
     return [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
 
 
-def ties_of(workload: Workload, grid: Grid) -> list[Tie]:
+def ties_of(workload: LayerGraph, grid: Grid) -> list[Tie]:
     """The matrices that two stages hold, with the bytes of all GPUs of a server."""
     stage_of = {name: stage for stage, names in enumerate(grid.stages) for name in names}
     ties = []
@@ -196,7 +193,7 @@ def ties_of(workload: Workload, grid: Grid) -> list[Tie]:
     return ties
 
 
-def handover_bytes(workload: Workload, grid: Grid) -> list[float]:
+def handover_bytes(workload: LayerGraph, grid: Grid) -> list[float]:
     """Bytes of a microbatch that a server sends from stage i to i + 1: each tensor and context rank sends its part.
 
     What a later stage than the next one reads is passed on. Source: Narayanan et al., SC 2021, section 4.1
@@ -207,7 +204,7 @@ def handover_bytes(workload: Workload, grid: Grid) -> list[float]:
     for layer in workload.layers:
         for earlier in layer.after:
             last[earlier] = max(last[earlier], stage_of[layer.name])
-    ranks = grid.gpus_per_server / grid.ways  # replicas whose part a server has
+    ranks = grid.gpus_per_server / grid.sharing  # replicas whose part a server has
     return [
         sum(layer.output_elements for layer in workload.layers if stage_of[layer.name] <= stage < last[layer.name])
         * grid.samples(workload)

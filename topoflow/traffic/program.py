@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from topoflow.traffic.buckets import Bucket
 from topoflow.traffic.one_f_one_b import Pass
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 FORWARD, BACKWARD, SEND, REDUCE, TIE, UPDATE = "forward", "backward", "send", "reduce", "tie", "update"
 
@@ -46,7 +46,7 @@ class Instruction:
 Program = Sequence[Instruction]
 
 
-def of_placement(workload: Workload, buckets: Sequence[Bucket]) -> Program:
+def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
     """Layers forward, layers backward, each bucket when its last layer has gone backward, and the update."""
     number = {layer.name: position for position, layer in enumerate(workload.layers)}
     completed = defaultdict(list)  # layer -> the buckets that it completes

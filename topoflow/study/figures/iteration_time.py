@@ -14,7 +14,6 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.search.problem import Settings
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.study.figures.simulate import Simulation, wire_bytes
 
@@ -55,7 +54,7 @@ class IterationTime:
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One simulated iteration. What goes over the network is the job's, whatever the network is."""
         run = Simulation(setup, self.search)
-        needed = float(bytes_per_gpu(setup.workload, run.job.strategy).max())
+        needed = run.job.strategy.memory_per_gpu(setup.workload)
         return [
             {
                 "iteration_time": run.ran.timeline.makespan,
