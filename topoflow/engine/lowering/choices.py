@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from topoflow.engine.base import World
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
-from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 
@@ -23,7 +23,7 @@ class Lowering:
     seed: int = 0  # of the choice among equal paths
 
     def __post_init__(self) -> None:
-        allowed = {"all_reduce": names("all_reduce"), "routing": ROUTINGS, "rings": RINGS}
+        allowed = {"all_reduce": names("all_reduce"), "routing": routings(), "rings": RINGS}
         for key, options in allowed.items():
             if getattr(self, key) not in options:
                 raise ValueError(f"{key}: must be one of {', '.join(options)}, got {getattr(self, key)!r}")
