@@ -20,6 +20,7 @@ from math import inf
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
@@ -29,6 +30,7 @@ from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 def least_seconds(workload: Workload, strategy: Strategy, bandwidth: float = inf) -> float:
     """Seconds of an iteration, never more than ``fluid`` gives where each server sends at most ``bandwidth`` (B/s)."""
+    find_lowering(type(strategy))
     return at_least(strategy, workload, bandwidth)
 
 
