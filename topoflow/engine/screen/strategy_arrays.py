@@ -43,7 +43,7 @@ class StrategyArrays:
 
     @property
     def choices(self) -> int:
-        return len(self.arrays["before"])
+        return len(self.arrays["local_before"])
 
     @property
     def edges(self) -> int:
@@ -217,8 +217,8 @@ def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> d
         lines.append(_longest(waits, share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth))
         rings.append(_on_links(table, path, share, waits))
     return {
-        "before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
-        "behind": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
+        "local_before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
+        "local_after": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
         "line_offsets": np.cumsum([0, *(len(slope) for _, slope in lines)]).astype(np.int64),
         "line_seconds": np.concatenate([seconds for seconds, _ in lines]),
         "line_slope": np.concatenate([slope for _, slope in lines]),
