@@ -146,6 +146,11 @@ class Fidelity(Protocol):
         """That of the package."""
         ...
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether its times are the least that are possible, so that no other fidelity's are shorter."""
+        ...
+
     def refuses(self, world: World) -> str | None:
         """Why the model cannot express ``world``, in one line: field, law, value. None: it can."""
         ...

@@ -48,6 +48,7 @@ class Bound:
     """Every task as if it were alone; the ``makespan`` of a timeline is the least time that the world can take."""
 
     name: ClassVar[str] = "bound"
+    is_lower_bound: ClassVar[bool] = True
 
     def refuses(self, world: World) -> str | None:
         """Worlds whose circuits change: there is no closed form of when a flow has a link."""

@@ -40,6 +40,7 @@ class Fluid:
     merge: float = 0.0
 
     name: ClassVar[str] = "fluid"
+    is_lower_bound: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         merge: object = self.merge
