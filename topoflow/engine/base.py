@@ -64,10 +64,31 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
 
     @property
     def tasks(self) -> int:
         return len(self.delay)
+
+    @property
+    def source(self) -> Ints:
+        """[T] the server that sends; -1 where nothing is sent."""
+        return self._end(0)
+
+    @property
+    def target(self) -> Ints:
+        """[T] the server that receives; -1 where nothing is sent."""
+        return self._end(1)
+
+    @property
+    def channel(self) -> Ints:
+        """[T] which of the connections between them is used; -1 where nothing is sent."""
+        return self._end(2)
+
+    def _end(self, row: int) -> Ints:
+        assert self.ends is not None, "only a graph that was placed knows who sends"
+        end: Ints = self.ends[row]
+        return end
 
 
 @dataclass(frozen=True)
