@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         command = shlex.join(["topoflow", "compare", *arguments.overrides])
         report = Report(outcomes, command, tuple(builder.left_out))
         if out is not None:
-            from topoflow.report.write import STEPS, write  # pictures and tables: a second to import
+            from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
             terminal.stage("drawing")
             write(report, out, lambda done: terminal.advance(done, STEPS))
@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> None:
         console.print(
             f"Open {out / 'report.html'}; numbers for programs are in result.json beside it.", highlight=False
         )
+        if not can_write_parquet():
+            console.print(NO_PARQUET, highlight=False, markup=False)
 
 
 def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:

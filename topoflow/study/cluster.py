@@ -129,6 +129,7 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
         after=after[after >= 0].astype(np.int32),
         owner=np.tile(np.append(graph.owner, graph.owners), times).astype(np.int32),
         owners=graph.owners + 1,
+        ends=None if graph.ends is None else np.tile(np.pad(graph.ends, ((0, 0), (0, 1)), constant_values=-1), times),
     )
 
 
@@ -152,6 +153,7 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
 
     weights = any(graph.path_weight is not None for graph in graphs)
     limits = any(graph.path_limit is not None for graph in graphs)
+    placed = all(graph.ends is not None for graph in graphs)
     return Graph(
         delay=joined("delay"),
         bytes=joined("bytes"),
@@ -166,6 +168,7 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
         links=graphs[0].links,
         path_weight=np.concatenate([_weights(graph) for graph in graphs]) if weights else None,
         path_limit=np.concatenate([_limits(graph) for graph in graphs]) if limits else None,
+        ends=np.concatenate([graph.ends for graph in graphs if graph.ends is not None], axis=1) if placed else None,
     )
 
 

@@ -33,6 +33,10 @@ GRAPH_ARRAYS: dict[str, type[np.generic]] = {
 # What a graph may lack, and what stands in for it beside a graph that has it; empty where no graph of a batch has it.
 OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf}
 
+# The arrays of a batch that its graphs alone say, and those that the kernel writes, by their type.
+GRAPHS = (*GRAPH_ARRAYS, *OPTIONAL_ARRAYS, "graph_task_offsets", "path_base")
+ANSWERS = {"start": "float64", "finish": "float64", "left": "float64", "status": "int32"}
+
 
 @dataclass(frozen=True)
 class Batch:
