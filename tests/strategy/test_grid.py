@@ -115,7 +115,7 @@ def test_a_tied_head_is_held_again_in_another_stage_only() -> None:
         (
             Parallel(pipeline=4, virtual=2, microbatches=6),
             4,
-            "parallel.microbatches: must be a multiple of the 4 pipeline ranks where their stages are interleaved, got 6",
+            "parallel.microbatches: must be a multiple of the 4 pipeline ranks where stages are interleaved, got 6",
         ),
         (Parallel(pipeline=16), 16, "parallel.pipeline: must be at most the 12 blocks of transformer, got 16"),
         (

@@ -82,7 +82,7 @@ class Grid(Strategy):
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
         if self.virtual > 1 and self.microbatches % self.pipeline:
-            law = f"must be a multiple of the {self.pipeline} pipeline ranks where their stages are interleaved"
+            law = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
             raise ValueError(f"parallel.microbatches: {law}, got {self.microbatches}")
         ranks, names = 1, []
         for name in ("tensor", "context", "expert", "data"):

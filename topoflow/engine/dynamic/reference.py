@@ -36,6 +36,7 @@ def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
         after_offsets=after_offsets,
         after=after,
         owner=graph.owner[kept],
+        ends=None if graph.ends is None else graph.ends[:, kept],
     )
     return replace(world, graph=rest), kept
 
