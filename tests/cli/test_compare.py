@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,11 +161,11 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
         (["seed=-1"], "seed: must be a whole number of at least 0, got -1"),
         (["~degree"], "degree: must be given"),
         (["routing=random"], "routing: must be one of dmodk, ecmp, spray, got 'random'"),
-        (["fidelity=packet"], "fidelity: must be one of fluid, bound, got 'packet'"),
+        (["fidelity=packet"], "fidelity: must be one of bound, fluid, got 'packet'"),
         (["fluid.merge=1"], "fluid.merge: must be a number in [0, 1), got 1"),
         (["fluid.merge=-0.1"], "fluid.merge: must be a number in [0, 1), got -0.1"),
-        (["fluid.merge=some"], "fluid.merge: must be a number in [0, 1), got 'some'"),
-        (["fluid=0.1"], "fluid: must be a mapping with the key merge, got 0.1"),
+        (["fluid.merge=some"], "fluid.merge: must be a number, got 'some'"),
+        (["fluid=0.1"], "fluid: must be a config with a _target_, got 0.1"),
         (["all_reduce=magic"], "all_reduce: must be one of ring, "),
         (["fabric=fat_tree", "fabric.radix=7"], "fat_tree.radix: must be even, got 7"),
         (["fabric=links"], "fabric.file: must be given"),
@@ -276,7 +277,7 @@ def test_networks_that_reconfigure_are_told_with_all_the_circuits_that_they_had(
 
 def test_a_bound_of_a_network_that_reconfigures_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "fabric=sip_ml", "fidelity=bound", *SMALL]) == 2
-    assert "fidelity: must be fluid on sip_ml, whose circuits change, got bound" in capsys.readouterr().err
+    assert "fabric: must keep its circuits with fidelity=bound, got sip_ml" in capsys.readouterr().err
 
 
 def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: Path) -> None:
@@ -304,3 +305,15 @@ def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: P
 def test_what_cannot_fail_is_one_line(given: str, law: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "fabric=topoopt", given, *SMALL]) == 2
     assert law in capsys.readouterr().err
+
+
+def test_without_pyarrow_all_but_the_parquet_tables_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+    out = tmp_path / "out"
+    assert main(["compare", "fabric=ring,ideal_switch", "servers=4", "workload.tables=2", f"out={out}"]) == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        name for name in FILES if not name.endswith(".parquet")
+    )
+    assert "pip install 'topoflow[parquet]'" in capsys.readouterr().out

@@ -75,6 +75,7 @@ class Settings:
     prices: str
     latency: float  # s, of one link
     fidelity: str
+    is_lower_bound: bool = False  # whether the times of that fidelity are the least that are possible
     swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
 
@@ -103,16 +104,20 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A case, when its tasks ran, and on which world: where circuits changed, that of all links that ever existed."""
+    """A case, and when its tasks ran."""
 
     case: Case
     timeline: Timeline
-    world: World
     failures: Failures | None = None  # of every fiber or server, where this was asked for
 
     @property
     def settings(self) -> Settings:
         return self.case.settings
+
+    @property
+    def world(self) -> World:
+        """What was simulated: where circuits changed, the case on all links that ever existed."""
+        return self.timeline.world
 
     @property
     def traffic(self) -> Traffic:

@@ -53,7 +53,8 @@ COLUMNS = {
     "degree": "network interfaces per server",
     "latency": "seconds that a bit takes over one link",
     "all_reduce": "how an all-reduce is carried out",
-    "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn",
+    "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn; "
+    "dmodk: the target",
     "rings": "what the sends of a ring are; steps: each waits for those before; flows: one for each pair of neighbours",
     "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes",
     "seed": "of random wiring and of the choice among equal paths",
@@ -116,9 +117,6 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
 def flow_matrix(graph: Graph, fabric: Fabric) -> NDArray[np.float64]:
     """Bytes [servers, servers] that flow from one server to another in one step, end to end."""
     flows = (graph.path >= 0) & (graph.bytes > 0)
-    paths = graph.path[flows]
-    sources = fabric.source[graph.path_links[graph.path_offsets[paths]]]
-    targets = fabric.target[graph.path_links[graph.path_offsets[paths + 1] - 1]]
     matrix = np.zeros((fabric.servers, fabric.servers))
-    np.add.at(matrix, (sources, targets), graph.bytes[flows])
+    np.add.at(matrix, (graph.source[flows], graph.target[flows]), graph.bytes[flows])
     return matrix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,34 +11,30 @@ import numpy as np
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.cli.builder import Asked, Builder
-from topoflow.cli.grid import Point
-from topoflow.cli.stages import Stages
-from topoflow.engine.base import World
+from topoflow.cli.grid import Point, fidelity_of
+from topoflow.engine.base import Run, World
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
-Progress = Callable[[int, int], None]
 
-
-def fail_each(asked: Sequence[Asked], results: Sequence[Result], builder: Builder, stages: Stages) -> list[Result]:
+def fail_each(asked: Sequence[Asked], results: Sequence[Result], builder: Builder, run: Run) -> list[Result]:
     """The results, those of points that ask for it with what failures do."""
     return [
         result
         if each.point.config["fail"]["each"] is None
-        else replace(result, failures=_fail(each.point, result, builder, stages.stage(f"{result.fabric.name} failing")))
+        else replace(result, failures=_fail(each.point, result, builder, run))
         for each, result in zip(asked, results, strict=True)
     ]
 
 
-def _fail(point: Point, result: Result, builder: Builder, progress: Progress) -> Failures:
-    config, fabric = point.config, result.fabric
-    settings = {"rings": config["fail"]["rings"], "merge": config["fluid"]["merge"], "progress": progress}
-    place = partial(_place, result)
-    if config["fail"]["each"] == "fiber":
-        found = fail_fibers(result.traffic, fabric, place, **settings)
-        return _of_fibers(fabric, found)
-    found = fail_servers(result.traffic, builder.job(point, fewer=1).traffic, fabric, place, **settings)
+def _fail(point: Point, result: Result, builder: Builder, run: Run) -> Failures:
+    fail, fabric, traffic = point.config["fail"], result.fabric, result.traffic
+    run.observer.stage(f"{fabric.name} failing")
+    place, fidelity, how = partial(_place, result), fidelity_of(point), {"rings": fail["rings"], "run": run}
+    if fail["each"] == "fiber":
+        return _of_fibers(fabric, fail_fibers(traffic, fabric, place, fidelity, **how))
+    found = fail_servers(traffic, builder.job(point, fewer=1).traffic, fabric, place, fidelity, **how)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from topoflow.engine import bound
+from topoflow.engine.bound import Bound
 from topoflow.fabric.base import Fabric
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.tempering import Tell, Walk
@@ -40,7 +40,7 @@ class Listed:
         promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]
         placer = self.problem.placer(fabric)
         worlds = [placer.place(lower(self.problem.workload, option), option.name) for option in promising]
-        times = [timeline.makespan for timeline in bound.simulate(worlds)]
+        times = [timeline.makespan for timeline in Bound().simulate(worlds)]
         fastest = sorted(range(len(worlds)), key=lambda number: times[number])
         return [promising[number] for number in fastest[: self.settings.decide]]
 

@@ -20,7 +20,8 @@ from math import inf
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
-from topoflow.traffic.pipelined import parcels
+from topoflow.traffic.lower import find_lowering
+from topoflow.traffic.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
@@ -29,6 +30,7 @@ from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 def least_seconds(workload: Workload, strategy: Strategy, bandwidth: float = inf) -> float:
     """Seconds of an iteration, never more than ``fluid`` gives where each server sends at most ``bandwidth`` (B/s)."""
+    find_lowering(type(strategy))
     return at_least(strategy, workload, bandwidth)
 
 
@@ -42,12 +44,11 @@ def at_least(strategy: Strategy, workload: Workload, bandwidth: float) -> float:
 def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
     workload = layer_graph(workload)
     least = _Least(workload, grid, bandwidth)
-    layers = {layer.name: layer for layer in workload.layers}
-    stages = [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
+    stages = held_by_stage(workload, grid)
     works = [(forward_work(workload, grid, stage), backward_work(workload, grid, stage)) for stage in stages]
     forward = [least.of_pass(ahead) for ahead, _ in works]
     backward = [least.of_pass(back) for _, back in works]
-    handovers = [bytes / bandwidth for bytes in parcels(workload, grid)]
+    handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
     behind = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
     updates = [step_seconds(workload, sum(size for _, size in stage)) for stage in stages]
@@ -58,6 +59,9 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
         neighbours = sum(handovers[max(number - 1, 0) : number + 1])
         loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
         ends += [max(worked, reduced, loaded) + updates[number], worked + behind[number] + updates[0]]
+    for rank in range(grid.pipeline):  # all stages of one, which it works on one at a time
+        own = slice(rank, None, grid.pipeline)
+        ends.append(before[rank] + grid.microbatches * (sum(forward[own]) + sum(backward[own])) + sum(updates[own]))
     return max(ends)
 
 

@@ -42,7 +42,7 @@ class Lowerer:
     def lower(self, strategy: Strategy) -> Traffic:
         """As ``lower`` does."""
         if lowering.dispatch(type(strategy)) is lowering.dispatch(object):
-            _find_lowering(type(strategy))
+            find_lowering(type(strategy))
         return lowering(strategy, self)
 
     @cached_property
@@ -71,7 +71,7 @@ def _(strategy: Recorded, lowerer: Lowerer) -> Traffic:
     return lower_captured(lowerer.workload, strategy)
 
 
-def _find_lowering(kind: type[Strategy]) -> None:
+def find_lowering(kind: type[Strategy]) -> None:
     """Import the module that registers the lowering of ``kind``, where there is one."""
     name = f"{__package__}.{kind.__module__.rpartition('.')[2]}"
     if find_spec(name) is not None:

@@ -73,7 +73,8 @@ class Placer:
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         placed, path = self._collectives(traffic), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links)
-        return World(name, graph, fabric.bandwidth, fabric.latency, fabric)
+        routing, seed = self._paths.routing, self._paths.seed
+        return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 
     def _collectives(self, traffic: Traffic) -> list[tuple[Offsets, Block]]:
         """Those that are the same operation on as many bytes at once, in the order of the first of them."""
