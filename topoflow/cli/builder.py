@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
-from topoflow.cli.grid import Point, at, build, unique_names
+from topoflow.cli.grid import Point, at, build, fidelity_of, unique_names
 from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
@@ -129,6 +129,7 @@ def settings(point: Point, world: str) -> Settings:
         **{group: point.choices[group] for group in ("workload", "strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
+        is_lower_bound=fidelity_of(point).is_lower_bound,
         swept=point.swept,
         config=point.config,
     )
