@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "integrations/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "CHANGELOG.md",
     *sorted((ROOT / "examples").glob("*.md")),
 ]
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', flags=re.MULTILINE | re.DOTALL)
@@ -120,6 +121,7 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
     for block in blocks(page):
         assert not block.title or block.quoted or block.title.split()[0] in ("takes", "needs"), block.title
     text = page.read_text()
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", text, flags=re.MULTILINE)  # a merge that was not resolved
     assert len(re.findall(r"^\s*```\w", text, flags=re.MULTILINE)) == len(list(blocks(page)))  # no other form of fence
 
 
