@@ -6,7 +6,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from topoflow.cli.composer import Composer
+from topoflow.study.configure.composer import Composer
 from topoflow.units import register_resolvers
 
 POINTS = [

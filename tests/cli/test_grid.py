@@ -11,8 +11,8 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from topoflow.cli.grid import Point, build, check_fields, expand, grid, unique_names
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.study.configure.grid import Point, build, check_fields, expand, grid, unique_names
 
 DEFAULT = ["ideal_switch", "fat_tree", "leaf_spine", "torus", "expander", "topoopt"]
 

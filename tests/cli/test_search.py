@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.grid import Point, build, grid
 from topoflow.cli.search import CONFIG, check, names
 from topoflow.search import alternate
 from topoflow.search.base import Plan
 from topoflow.search.problem import Settings
+from topoflow.study.configure.grid import Point, build, grid
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=2")
 FILES = {"checkpoint.npz", "plan.json", "report.html", "result.json"}

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.case.base import Case, Result
-from topoflow.cli.builder import Asked, Builder
 from topoflow.cli.failures import fail_each
-from topoflow.cli.grid import Point, grid
-from topoflow.cli.keys import check
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Stages
 from topoflow.engine import bound, fluid
@@ -22,6 +19,9 @@ from topoflow.engine.dynamic import reconfigure
 from topoflow.report.base import Report
 from topoflow.report.files import check_folder
 from topoflow.report.terminal import show
+from topoflow.study.builder import Asked, Builder
+from topoflow.study.configure.grid import Point, grid
+from topoflow.study.configure.keys import check
 
 
 def run(arguments: argparse.Namespace) -> None:

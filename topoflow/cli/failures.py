@@ -10,11 +10,11 @@ import numpy as np
 
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures, Slowdowns
-from topoflow.cli.builder import Asked, Builder
-from topoflow.cli.grid import Point
 from topoflow.cli.stages import Stages
 from topoflow.engine.base import World
 from topoflow.fabric.base import Fabric
+from topoflow.study.builder import Asked, Builder
+from topoflow.study.configure.grid import Point
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 

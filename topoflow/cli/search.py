@@ -16,10 +16,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoflow.cli import compare
-from topoflow.cli.builder import servers_of, workload_of
-from topoflow.cli.grid import Point, at, build, grid, numbered, unique_names
-from topoflow.cli.keys import GROUPS, check_job
-from topoflow.cli.os_errors import named, of_group
 from topoflow.cli.output import Output
 from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.cli.search_progress import Searches
@@ -35,6 +31,10 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
+from topoflow.study.builder import servers_of, workload_of
+from topoflow.study.configure.grid import Point, at, build, grid, numbered, unique_names
+from topoflow.study.configure.keys import GROUPS, check_job
+from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.case.rows import flow_matrix
-from topoflow.cli.grid import Point
 from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
 from topoflow.report.page.search import write_search
@@ -20,6 +19,7 @@ from topoflow.search.found import Found
 from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem
 from topoflow.strategy.memory import memory_per_gpu
+from topoflow.study.configure.grid import Point
 
 Tick = Callable[[int, int], None]
 

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.cli.os_errors import named
 from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
 from topoflow.engine.checks import check_merge
 from topoflow.engine.fluid import simulate
 from topoflow.report.files import check_folder, whole_folder
+from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 from topoflow.worldfile.world_file import WorldFile, read
 

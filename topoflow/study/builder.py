@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
-from topoflow.cli.grid import Point, at, build, unique_names
-from topoflow.cli.keys import LISTED, check_lost
-from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
 from topoflow.engine.lowering.choices import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.study.configure.grid import Point, at, build, unique_names
+from topoflow.study.configure.keys import LISTED, check_lost
+from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import ways_on
 from topoflow.units import us
 from topoflow.workload.base import Workload

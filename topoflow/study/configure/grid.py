@@ -30,9 +30,9 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from topoflow.cli.composer import Composer
-from topoflow.cli.hints import suggest, suggest_key
 from topoflow.engine.lowering.algorithms import circuits_for
+from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.hints import suggest, suggest_key
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
