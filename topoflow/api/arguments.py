@@ -31,17 +31,13 @@ def arguments(texts: Sequence[str], keys: Mapping[str, object]) -> tuple[list[st
     for key, value in keys.items():
         if isinstance(value, Mapping):
             found += [f"{key}.{inner}={_text(f'{key}.{inner}', each, objects)}" for inner, each in value.items()]
-        elif _is_list(value):
+        elif isinstance(value, Sequence) and not isinstance(value, str):
             if not value:
                 raise ValueError(f"{key}: must have at least one value, got none")
             found.append(f"{key}={','.join(_text(key, each, objects) for each in value)}")
         else:
             found.append(f"{key}={_text(key, value, objects)}")
     return found, objects
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _text(key: str, value: object, objects: dict[str, object]) -> str:
@@ -55,7 +51,7 @@ def _text(key: str, value: object, objects: dict[str, object]) -> str:
     if isinstance(value, Real):
         return repr(int(value) if isinstance(value, Integral) else float(value))
     if isinstance(value, os.PathLike):
-        return "'" + os.fspath(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + str(os.fspath(value)).replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, Sequence):
         return f"[{','.join(_text(key, each, objects) for each in value)}]"
     if isinstance(value, Mapping):

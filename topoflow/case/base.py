@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
-from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
+from topoflow.case.frame import frame
+from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, kind, path_lengths
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.choices import Lowering
@@ -30,6 +32,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.memory import memory_per_gpu
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
+from topoflow.units import human
 from topoflow.workload.base import Workload
 
 
@@ -203,3 +206,24 @@ class Result:
             power_w=self.power,
             memory_per_gpu=self.memory,
         )
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per task of the job: what it is, when it started and finished (s).
+
+        Raises ``ImportError`` where pandas is not installed.
+        """
+        tasks, timeline = self.traffic.tasks, self.timeline
+        return frame(
+            {
+                "name": [task.name for task in tasks],
+                "kind": [kind(task) for task in tasks],
+                "bytes": [getattr(task, "bytes", 0.0) for task in tasks],
+                "start": timeline.task_start,
+                "finish": timeline.task_finish,
+            }
+        )
+
+    def __repr__(self) -> str:
+        settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
+        job = f"{settings.workload}, {settings.strategy}, {self.fabric.servers} servers"
+        return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"
