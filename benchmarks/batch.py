@@ -11,7 +11,7 @@ from measure import Kernel, in_turn, on_gpu, say
 from simgrid_peer import SimGrid
 
 from topoflow import _C
-from topoflow.engine.device import home
+from topoflow.engine.device import Device
 from topoflow.engine.fluid.batch import pack
 from topoflow.engine.launch import MEMORY
 
@@ -33,7 +33,7 @@ def gpu(peer: SimGrid | None, merge: float) -> None:
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
-    where = home("cuda")
+    where = Device.named("cuda")
     arrays = pack(many_c(GPU_BATCH)).arrays
 
     def launch(on_device: dict[str, Any]) -> None:

@@ -115,7 +115,7 @@ def on_tree(name: str, tree: FatTree, graph: Callable[[int], Graph]) -> Case:
 def dlrm(name: str, fabric: str, degree: int, servers: int = 128) -> Case:
     """A DLRM's training step on servers with ``degree`` interfaces of 100 Gb/s, as ``topoflow compare`` builds it."""
     settings = ["workload=dlrm", f"servers={servers}", f"fabric={fabric}", f"degree={degree}", "latency_us=0"]
-    (asked,) = Builder().build(grid(settings, check, lambda done, total: None), lambda done, total: None)
+    (asked,) = Builder().build(grid(settings, check))
     (case,) = asked.cases
     world = World(name, case.world.graph, case.world.capacity, case.world.latency)
     return Case(world, case.fabric.source, case.fabric.target)

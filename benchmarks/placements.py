@@ -38,7 +38,7 @@ def on_each(measure: Callable[..., None], defaults: dict[str, int]) -> None:
 
 def job(fabric: str, degree: int) -> Job:
     keys = ["workload=dlrm", "strategy=hybrid", f"servers={SERVERS}", f"fabric={fabric}", f"degree={degree}"]
-    (point,) = grid(keys, check, lambda done, total: None)
+    (point,) = grid(keys, check)
     workload = build(point, "workload").build()
     strategy = build(point, "strategy").place(workload, SERVERS)
     demand = lower(workload, strategy).demand()

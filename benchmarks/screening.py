@@ -10,8 +10,8 @@ from cases import CASES
 from measure import in_turn, on_gpu, repeated, say
 
 from topoflow.engine.base import Floats
-from topoflow.engine.bound import fold, makespans
-from topoflow.engine.device import home
+from topoflow.engine.bound import condense, makespans
+from topoflow.engine.device import Device
 
 WORLDS, GPU_WORLDS = 20_000, 1_000_000
 
@@ -20,7 +20,7 @@ def bound() -> None:
     """On one core and on two, wall time; looking at the graph once is told apart."""
     for case in CASES["E"]():
         begin = time.perf_counter()
-        graph = fold(case.world.graph)
+        graph = condense(case.world.graph)
         path = f"bound.{case.name}"
         say(f"{path}.fold_seconds", time.perf_counter() - begin)
         capacity = speeds(case.world.capacity, np.random.default_rng(0).random((WORLDS, 1)))
@@ -37,11 +37,11 @@ def bound() -> None:
 
 def bound_on_gpu() -> None:
     """With the links' numbers on the GPU. Raises ``ValueError`` where there is none."""
-    where = home("cuda")
+    where = Device.named("cuda")
     import torch
 
     for case in CASES["E"]():
-        graph = fold(case.world.graph)
+        graph = condense(case.world.graph)
         usual = torch.from_numpy(case.world.capacity).to(where.device)
         capacity = speeds(usual, torch.rand(GPU_WORLDS, 1, dtype=torch.float64, device=where.device))
         taken = on_gpu(lambda graph=graph, capacity=capacity: makespans(graph, capacity))

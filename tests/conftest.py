@@ -27,6 +27,40 @@ settings.register_profile("same", settings.get_profile("anew"), derandomize=True
 settings.load_profile("same")
 
 
+class Watching:
+    """An observer that remembers what it is informed of, and calls ``then`` each time."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.advances: list[tuple[int, int]] = []
+        self.records: list[dict[str, Any]] = []
+        self.then: Callable[[], None] = lambda: None
+
+    def stage(self, name: str) -> None:
+        self.stages.append(name)
+        self.then()
+
+    def advance(self, done: int, total: int) -> None:
+        self.advances.append((done, total))
+        self.then()
+
+    def record(self, **values: Any) -> None:
+        self.records.append(values)
+        self.then()
+
+
+@pytest.fixture
+def watching() -> Watching:
+    """An observer for ``Run``."""
+    return Watching()
+
+
+@pytest.fixture
+def watchings() -> type[Watching]:
+    """To make several of them."""
+    return Watching
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with traces of real jobs, which lies beside the project; CI must have it."""

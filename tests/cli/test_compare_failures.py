@@ -71,12 +71,22 @@ def test_what_cuts_a_server_off_has_no_slowdown_and_is_counted(
     assert line.split() == ["topoopt", "fiber", "4", "cut", "off", "cut", "off", "-", "-", "4"]
 
 
+def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path) -> None:
+    found = {}
+    for fidelity in ("bound", "fluid"):
+        out = tmp_path / fidelity
+        assert main(["compare", "fabric=topoopt", "fail.each=fiber", f"fidelity={fidelity}", f"out={out}", *SMALL]) == 0
+        found[fidelity] = [row["iteration_time"] for row in rows(out, "failures")]
+    pairs = list(zip(found["bound"], found["fluid"], strict=True))
+    assert all(least <= time * (1 + 1e-9) for least, time in pairs)
+    assert any(least < time for least, time in pairs)
+
+
 @pytest.mark.parametrize(
     ("given", "law"),
     [
         (["fail.each=switch"], "fail.each: must be fiber, server or null, got 'switch'"),
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
-        (["fail.each=fiber", "fidelity=bound"], "fail.each: must be simulated with fidelity=fluid, got bound"),
         (["fail.each=server", "servers=1"], "fail.each: must leave a server to go on with"),
         (["fail.each=fiber", "servers=1"], "fail.each: must be of a network with a fiber to lose, got topoopt without"),
         (["fail.each=fiber", "fabric=sip_ml"], "fail.each: must be of a network that keeps its circuits, got sip_ml"),

@@ -7,6 +7,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.options import options
 from topoflow.units import register_resolvers
 
 POINTS = [
@@ -18,6 +19,7 @@ POINTS = [
     ["workload.tables=3", "fabric=ring", "hydra.job.name=other"],
     ["fabric=ring"],
 ]
+SETTINGS = [f"+fidelity@{name}={name}" for name in options("fidelity")]  # those of every fidelity, under its name
 
 
 def test_a_point_is_what_hydra_composes_whatever_was_composed_before() -> None:
@@ -26,7 +28,7 @@ def test_a_point_is_what_hydra_composes_whatever_was_composed_before() -> None:
         composer = Composer("compare")
         for overrides in POINTS:
             config, choices = composer.compose(overrides)
-            whole = compose("compare", overrides=overrides, return_hydra_config=True)
+            whole = compose("compare", overrides=[*overrides, *SETTINGS], return_hydra_config=True)
             assert choices == {group: str(option) for group, option in whole.hydra.runtime.choices.items()}
             OmegaConf.set_struct(whole, False)
             whole.pop("hydra")

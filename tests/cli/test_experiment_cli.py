@@ -9,7 +9,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.cli.experiment import load
-from topoflow.cli.parsers import experiments
+from topoflow.study.configure.options import options
 
 SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
 
@@ -59,7 +59,7 @@ def test_an_error_leaves_the_points_that_are_done_and_no_figure(
     assert "Going on from 2 of 2 points" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", experiments())
+@pytest.mark.parametrize("name", options("experiment"))
 def test_a_heading_is_words_and_not_a_key(name: str) -> None:
     for key, heading in load(name).headings.items():
         assert heading.text != key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hydra import initialize_config_module
@@ -52,16 +53,13 @@ def test_what_is_not_given_is_swept_by_default() -> None:
     ]
 
 
-def test_points_know_what_was_swept() -> None:
-    seen: list[tuple[int, int]] = []
-    points = grid(
-        ["fabric=ring", "bandwidth_gbps=25,100", "degree=2"], lambda top: None, lambda *step: seen.append(step)
-    )
+def test_points_know_what_was_swept(watching: Any) -> None:
+    points = grid(["fabric=ring", "bandwidth_gbps=25,100", "degree=2"], lambda top: None, observer=watching)
     assert [point.swept for point in points] == [{"bandwidth_gbps": "25"}, {"bandwidth_gbps": "100"}]
     assert [point.config["fabric"]["bandwidth"] for point in points] == [25e9 / 8, 100e9 / 8]
     assert points[0].choices["fabric"] == "ring"
     assert unique_names(points) == ["bandwidth_gbps=25", "bandwidth_gbps=100"]
-    assert seen[-1] == (2, 2)
+    assert watching.advances[-1] == (2, 2)
 
 
 @pytest.mark.parametrize("config", ["compare", "search"])
@@ -70,7 +68,7 @@ def test_circuits_are_built_for_what_the_all_reduce_runs_on(config: str) -> None
     built = [
         [
             point.config["fabric"]["collective"]
-            for point in grid(["fabric=topoopt", swept, *given], lambda _: None, lambda *_: None, config)
+            for point in grid(["fabric=topoopt", swept, *given], lambda _: None, config)
         ]
         for given in ([], ["fabric.collective=ring"])
     ]
@@ -108,7 +106,7 @@ def test_equal_points_have_different_names() -> None:
 )
 def test_a_wrong_argument_is_one_line(arguments: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as error:
-        grid(arguments, lambda top: None, lambda done, total: None)
+        grid(arguments, lambda top: None)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
 
@@ -152,7 +150,7 @@ def test_a_field_of_a_config_has_the_type_of_its_class(config: dict[str, object]
     ],
 )
 def test_a_value_of_the_wrong_type_is_named_by_its_key(group: str, argument: str, message: str) -> None:
-    (point,) = grid(["fabric=torus", argument], lambda top: None, lambda done, total: None)
+    (point,) = grid(["fabric=torus", argument], lambda top: None)
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         build(point, group)
     assert str(error.value) == message

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from topoflow.cli.search_progress import Searches, told
-from topoflow.search.alternate import Progress
+from topoflow.cli.search_progress import SearchTerminal, line
 
-EXPLORING = Progress("exploring", 9, 12, 120, 250, 58.47e-3, 57e-3, 58e-3, 0.31, 123_456.0)
-SIMULATING = Progress("simulating", 9, 12, 250, 250, 58.47e-3, 57e-3, 58e-3, 0.0, 0.0)
+EXPLORING = {
+    "activity": "exploring",
+    "round": 9,
+    "time": 58.47e-3,
+    "best": 57e-3,
+    "acceptance": 0.31,
+    "rate": 123_456.0,
+}
+SIMULATING = {"activity": "simulating", "round": 9, "time": 58.47e-3, "best": 57e-3, "acceptance": 0.0, "rate": 0.0}
 
 
-@pytest.mark.parametrize("at", [EXPLORING, SIMULATING])
-def test_a_search_is_one_line_of_80_letters(at: Progress) -> None:
-    searches = Searches()
-    searches.search("topoopt")(at)
+@pytest.mark.parametrize("found", [EXPLORING, SIMULATING])
+def test_a_search_is_one_line_of_80_letters(found: dict[str, Any]) -> None:
+    terminal = SearchTerminal()
+    terminal.stage("topoopt")
+    terminal.advance(120, 250)
+    terminal.record(**found)
     text = io.StringIO()
-    Console(file=text, width=80).print(searches._progress.get_renderable())
+    Console(file=text, width=80).print(terminal._progress.get_renderable())
     assert text.getvalue().count("\n") == 1
-    assert told(at) in text.getvalue()
+    assert line(found) in text.getvalue()
 
 
 def test_what_is_simulated_has_no_evaluations_per_second() -> None:
-    assert told(EXPLORING) == "round 10, best 58.47 ms, 123,456 evals/s, 31% accepted"
-    assert told(SIMULATING) == "round 10, simulating, best 58.47 ms"
+    assert line(EXPLORING) == "round 10, best 58.47 ms, 123,456 evals/s, 31% accepted"
+    assert line(SIMULATING) == "round 10, simulating, best 58.47 ms"

@@ -18,7 +18,7 @@ def reported(*arguments: str) -> SearchReport:
 
 
 def searched(*arguments: str) -> SearchReport:
-    (point,) = grid(list(arguments), check, lambda done, total: None, CONFIG)
+    (point,) = grid(list(arguments), check, CONFIG)
     one = _search("search", point, None)
     return report(one.problem, search(one.problem, one.settings), "")
 

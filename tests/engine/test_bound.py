@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
-from topoflow.engine.base import World
+from topoflow.engine.base import Run, World
 from topoflow.engine.bound.reference import bound as twin
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
@@ -146,7 +146,7 @@ def test_folding_does_not_change_the_bound(op, algorithm):
 def test_a_ring_is_one_node_between_its_joins():
     # A compute, and for each of two all-reduces: a join, 14 steps of 8 sends as one node, a join.
     world = collective("all_reduce", "ring")
-    arrays = bound.fold(world.graph).arrays
+    arrays = bound.condense(world.graph).arrays
     assert len(arrays["node_cost"]) == 1 + 2 * 3
     assert set(arrays["steps"]) == {14}
 
@@ -168,27 +168,26 @@ def test_what_is_no_ring_any_more_is_not_folded(change):
         graph = replace(graph, after=np.insert(graph.after, at, awaited), after_offsets=after_offsets)
     found = bound.makespans(graph, world.capacity[None], world.latency[None])
     assert found[0] == pytest.approx(twin(replace(world, graph=graph))[2], rel=1e-12)
-    assert len(bound.fold(graph).arrays["node_cost"]) > 1 + 2 * 3
+    assert len(bound.condense(graph).arrays["node_cost"]) > 1 + 2 * 3
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 40])
 def test_worlds_side_by_side_do_not_see_each_other(count):
     world = collective("all_reduce", "halving_doubling")
     capacity, latency = nearby(world, 40)
-    outline = bound.fold(world.graph)
-    found = bound.makespans(outline, capacity[:count], latency[:count], threads=2)
-    alone = [bound.makespans(outline, capacity[k : k + 1], latency[k : k + 1], threads=1)[0] for k in range(count)]
+    condensed = bound.condense(world.graph)
+    found = bound.makespans(condensed, capacity[:count], latency[:count], threads=2)
+    alone = [bound.makespans(condensed, capacity[k : k + 1], latency[k : k + 1], threads=1)[0] for k in range(count)]
     assert found.tolist() == alone
 
 
-def test_timelines_come_in_the_order_of_the_worlds():
+def test_timelines_come_in_the_order_of_the_worlds(watching):
     one, other = collective("all_reduce", "ring"), collective("all_to_all", "direct")
     mixed = [one, other, replace(one, name="slower", capacity=one.capacity / 2)]
-    told: list[int] = []
-    found = bound.simulate(mixed, progress=told.append, threads=2)
+    found = bound.Bound().simulate(mixed, Run(threads=2, observer=watching))
     assert [timeline.name for timeline in found] == [world.name for world in mixed]
     assert [timeline.makespan for timeline in found] == [bound.simulate([world])[0].makespan for world in mixed]
-    assert told == [2, 3]
+    assert watching.advances == [(2, 3), (3, 3)]
     assert bound.simulate([]) == []
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from topoflow import _C
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.device import Device
 from topoflow.engine.fluid.batch import pack, pieces
 
 
@@ -120,19 +121,19 @@ def test_no_worlds_give_no_timelines(device):
     assert fluid.simulate([], device=device) == []
 
 
-def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch):
-    told: list[int] = []
+def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch, watching):
     monkeypatch.setattr(fluid, "MEMORY", 20_000)
-    fluid.simulate(batch, device=device, progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == len(batch)
+    fluid.Fluid().simulate(batch, Run(Device.named(device), observer=watching))
+    assert watching.advances == sorted(watching.advances)
+    assert watching.advances[-1] == (len(batch), len(batch))
 
 
 INTERRUPTED = """
 import os, signal, threading, time
 import numpy as np
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.observer import Silent
 
 flows = 40_000  # of which each ends by itself: minutes of work
 paths = np.stack([np.arange(flows) % 50, 50 + np.arange(flows) % 49], 1)
@@ -148,13 +149,15 @@ def interrupt():
     asked.append(time.process_time())
     os.kill(os.getpid(), signal.SIGINT)
 
-def while_it_runs(done):  # first called when the kernel has begun; it runs on when this returns
-    if not timers:
-        timers.append(threading.Timer(0.01, interrupt))
-        timers[0].start()
+class Interrupting(Silent):
+    def advance(self, done, total):  # first called when the kernel has begun, which continues when this returns
+        if not timers:
+            timers.append(threading.Timer(0.01, interrupt))
+            timers[0].start()
 
 try:
-    fluid.simulate([World("long", graph, np.full(99, 1e9), np.zeros(99))] * 100, progress=while_it_runs, threads=1)
+    worlds = [World("long", graph, np.full(99, 1e9), np.zeros(99))] * 100
+    fluid.Fluid().simulate(worlds, Run(threads=1, observer=Interrupting()))
 except KeyboardInterrupt:
     print(time.process_time() - asked[0])
 """
@@ -168,14 +171,16 @@ def test_ctrl_c_is_heard_within_a_second_of_computing(tmp_path):
     assert float(done.stdout) < 1
 
 
-def test_an_error_while_it_runs_stops_it_too(make_world):
+def test_an_error_while_it_runs_stops_it_too(make_world, watching):
     tasks = [{"path": [i % 50, 50 + i % 49], "bytes": 1e6 + i} for i in range(40_000)]
 
-    def stop(done: int) -> None:
+    def stop() -> None:
         raise KeyboardInterrupt
 
+    watching.then = stop
+
     with pytest.raises(KeyboardInterrupt):
-        fluid.simulate([make_world(tasks, [1e9] * 99)] * 100, progress=stop)
+        fluid.Fluid().simulate([make_world(tasks, [1e9] * 99)] * 100, Run(observer=watching))
 
 
 def test_all_unfinished_worlds_are_named(make_world, device):
@@ -221,7 +226,7 @@ def test_links_that_break_a_law_are_refused(field, value, message, make_world):
 
 
 def test_an_unknown_device_is_refused(batch):
-    with pytest.raises(ValueError, match="device: must be cpu or cuda, got 'tpu'"):
+    with pytest.raises(ValueError, match="device: must be one of auto, cpu, cuda, got 'tpu'"):
         fluid.simulate(batch, device="tpu")
 
 

@@ -17,7 +17,7 @@ def test_a_flow_has_left_what_it_has_not_sent(make_world, pause):
     np.testing.assert_allclose(paused.start, [0, 1, np.inf])
     np.testing.assert_allclose(paused.finish, [1, np.inf, np.inf])
     np.testing.assert_allclose(paused.left, [0, 50, 30])
-    assert not paused.is_over
+    assert not paused.has_finished
 
 
 @pytest.mark.parametrize("pause", [fluid.pause, reference.pause])
@@ -25,7 +25,7 @@ def test_what_waits_has_all_left_and_what_is_over_nothing(make_world, pause):
     world = make_world([{"path": [0], "bytes": 100}, {"delay": 9}, {"path": [0], "bytes": 7, "release": 5}], [100])
     np.testing.assert_allclose(pause(world, 2.0).left, [0, 0, 7])
     np.testing.assert_allclose(pause(world, 2.0).finish, [1, np.inf, np.inf])
-    assert pause(world, 10.0).is_over
+    assert pause(world, 10.0).has_finished
 
 
 @pytest.mark.parametrize("pause", [fluid.pause, reference.pause])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +41,8 @@ def ring_of_three(**changed: object) -> Fabric:
     return replace(design, **changed).build(3, Demand(3))
 
 
-def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Run:
-    return reconfigure.simulate(place(Traffic("job", 3, tasks), fabric, name="job"), fabric)
+def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Reconfigured:
+    return reconfigure.simulate(place(Traffic("job", 3, tasks), fabric, name="job"))
 
 
 def test_who_has_no_circuit_waits_for_one() -> None:
@@ -87,11 +89,11 @@ def test_what_begins_between_two_looks_waits_for_the_next() -> None:
 
 def test_a_link_that_comes_late_has_the_bandwidth_that_it_had_on_average() -> None:
     ran = run(ring_of_three(), Transfer(100, 0, 2))
-    ends = list(zip(ran.fabric.source.tolist(), ran.fabric.target.tolist(), strict=True))
+    ends = list(zip(ran.timeline.world.fabric.source.tolist(), ran.timeline.world.fabric.target.tolist(), strict=True))
     assert ends[:3] == [(0, 1), (1, 2), (2, 0)]
     late = ends.index((0, 2))
     assert ran.timeline.link_bytes[late] == pytest.approx(100)
-    assert ran.fabric.bandwidth[late] == pytest.approx(100 * 1.0 / 2.5)  # up for the last of 2.5 s
+    assert ran.timeline.world.fabric.bandwidth[late] == pytest.approx(100 * 1.0 / 2.5)  # up for the last of 2.5 s
 
 
 def test_the_latency_of_a_path_is_waited_once() -> None:
@@ -107,7 +109,7 @@ def test_an_iteration_finds_the_circuits_that_the_one_before_has_left() -> None:
     assert ran.iterations.tolist() == pytest.approx([2.5, 1.0, 1.0])
     assert ran.timeline.start.tolist() == [0.0]
     assert ran.timeline.finish.tolist() == pytest.approx([1.0])
-    assert ran.fabric.bandwidth.min() > 0
+    assert ran.timeline.world.fabric.bandwidth.min() > 0
 
 
 def test_looks_do_not_care_where_an_iteration_begins() -> None:
@@ -140,34 +142,34 @@ def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
 SLOW = ("bandwidth_gbps=5", "fabric.iterations=1")
 CHANGING = [("sip_ml", "bandwidth_gbps=50"), ("ocs_reconfig", *SLOW, "fabric.forwarding=false", "fabric.interval=0.02")]
 CHANGING += [("ocs_reconfig", *SLOW, "degree=2", "fabric.start=even", "fabric.interval=0.01", "fabric.pause=0.001")]
-Ran = tuple[World, Fabric, reconfigure.Run]
+Ran = tuple[World, Fabric, reconfigure.Reconfigured]
 
 
 @pytest.fixture(scope="module", params=CHANGING, ids=str)
 def ran(request: pytest.FixtureRequest, dlrm: Traffic) -> Ran:
     """A DLRM on each of CHANGING: what was placed, and what became of it."""
     world, fabric = on(dlrm, *request.param)
-    return world, fabric, reconfigure.simulate(world, fabric)
+    return world, fabric, reconfigure.simulate(world)
 
 
 def test_circuits_that_never_change_are_a_network_like_any_other(dlrm: Traffic) -> None:
     world, fabric = on(dlrm, "ocs_reconfig", "fabric.interval=1000")
-    ran, whole = reconfigure.simulate(world, fabric), fluid.simulate([world])[0]
+    ran, whole = reconfigure.simulate(world), fluid.simulate([replace(world, fabric=None)])[0]
     np.testing.assert_allclose(ran.timeline.finish, whole.finish, rtol=1e-9)
     np.testing.assert_allclose(ran.timeline.start, whole.start, rtol=1e-9)
     np.testing.assert_allclose(ran.timeline.link_bytes, whole.link_bytes, rtol=1e-9)
-    np.testing.assert_allclose(ran.fabric.bandwidth, fabric.bandwidth, rtol=1e-9)
+    np.testing.assert_allclose(ran.timeline.world.fabric.bandwidth, fabric.bandwidth, rtol=1e-9)
 
 
 def test_every_byte_arrives_and_no_link_carries_more_than_it_can(ran: Ran) -> None:
     world, fabric, run = ran
     assert run.reconfigurations > 0
     sends = world.graph.bytes > 0
-    assert np.array_equal(ends(run.world, run.fabric, sends), ends(world, fabric, sends))
+    assert np.array_equal(ends(run.timeline.world, run.timeline.world.fabric, sends), ends(world, fabric, sends))
     assert run.timeline.link_bytes.sum() >= world.graph.bytes.sum() * (1 - 1e-9)
     if not fabric.reconfiguration.forwarding:
         assert run.timeline.link_bytes.sum() == pytest.approx(world.graph.bytes.sum(), rel=1e-9)
-    assert (run.timeline.link_bytes <= run.fabric.bandwidth * run.timeline.makespan * (1 + 1e-9)).all()
+    assert (run.timeline.link_bytes <= run.timeline.world.fabric.bandwidth * run.timeline.makespan * (1 + 1e-9)).all()
     assert np.isfinite(run.timeline.finish).all()
 
 
@@ -189,56 +191,59 @@ def test_no_task_begins_before_what_it_waits_for(ran: Ran) -> None:
 
 def test_no_server_has_more_bandwidth_than_its_interfaces(dlrm: Traffic) -> None:
     world, fabric = on(dlrm, *CHANGING[0], "fabric.iterations=1")
-    changed = reconfigure.simulate(world, fabric).fabric
+    changed = reconfigure.simulate(world).timeline.world.fabric
     for side in (changed.source, changed.target):
         assert (np.bincount(side, weights=changed.bandwidth) <= 4 * fabric.interface_bandwidth * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("overrides", [("sip_ml", "bandwidth_gbps=5"), CHANGING[0], CHANGING[1]], ids=str)
 def test_looks_that_are_jumped_over_change_nothing(
-    dlrm: Traffic, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    dlrm: Traffic, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, watchings: Callable[[], Any]
 ) -> None:
-    world, fabric = on(dlrm, *overrides)
-    jumped, times = [], []
-    ran = reconfigure.simulate(world, fabric, look=jumped.append)
+    world, _ = on(dlrm, *overrides)
+    jumped, every = watchings(), watchings()
+    ran = reconfigure.simulate(world, observer=jumped)
     monkeypatch.setattr(reconfigure, "_is_matching", lambda demand: False)
-    one_by_one = reconfigure.simulate(world, fabric, look=times.append)
-    assert jumped == times
+    one_by_one = reconfigure.simulate(world, observer=every)
+    assert jumped.records == every.records
     assert ran.reconfigurations == one_by_one.reconfigurations
     assert ran.iterations == pytest.approx(one_by_one.iterations, rel=1e-9)
     assert ran.timeline.finish == pytest.approx(one_by_one.timeline.finish, rel=1e-9)
     assert ran.timeline.link_bytes == pytest.approx(one_by_one.timeline.link_bytes, rel=1e-9)
 
 
-def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces, looks = [], []
+def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPatch, watching: Any) -> None:
+    pieces = []
     go_on = Pieces.go_on
     monkeypatch.setattr(Pieces, "go_on", lambda *arguments: pieces.append(1) or go_on(*arguments))
     world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
-    ran = reconfigure.simulate(world, ring_of_three(), look=looks.append)
+    ran = reconfigure.simulate(world, observer=watching)
     assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
-    assert len(looks) in (9999, 10000)
+    assert len(watching.records) in (9999, 10000)
     assert len(pieces) < 5
 
 
-def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags, looks = [], []
-    monkeypatch.setattr(reconfigure, "run", lambda kernel, cancel: flags.append(cancel) or kernel())
+def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, watching: Any
+) -> None:
+    flags = []
+    monkeypatch.setattr(reconfigure, "launch", lambda kernel, cancel: flags.append(cancel) or kernel())
 
-    def stop(at: float) -> None:
-        looks.append(at)
+    def stop() -> None:
         flags[0][0] = 1
+
+    watching.then = stop
 
     world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     with pytest.raises(CancelledError):
-        reconfigure.simulate(world, ring_of_three(), look=stop)
-    assert looks == [1.0]
+        reconfigure.simulate(world, observer=watching)
+    assert watching.records == [{"time": 1.0}]
 
 
 def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
-    world, fabric = on(dlrm, "ring")
-    with pytest.raises(ValueError, match=r"ring\.reconfiguration: must be given, got none"):
-        reconfigure.simulate(world, fabric)
+    world, _ = on(dlrm, "ring")
+    with pytest.raises(ValueError, match=r"fabric\.reconfiguration: must be given, got none"):
+        reconfigure.simulate(world)
 
 
 @pytest.mark.parametrize(

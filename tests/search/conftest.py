@@ -22,7 +22,7 @@ def problem() -> Make:
     def make(*overrides: str, **fields: Any) -> Problem:
         sized = () if any(each.startswith("workload=") for each in overrides) else SMALL
         named = () if any(each.startswith("fabric=") for each in overrides) else ("fabric=topoopt",)
-        (point,) = grid([*sized, *named, *overrides], check, lambda done, total: None)
+        (point,) = grid([*sized, *named, *overrides], check)
         workload = build(point, "workload").build()
         strategy = build(point, "strategy").place(workload, point.config["servers"])
         return Problem(workload, strategy, build(point, "fabric"), build(point, "prices"), **fields)

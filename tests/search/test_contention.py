@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from topoflow.engine.base import Run
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.screen.contention import Contention
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.placements import Choices, choices
@@ -44,7 +46,7 @@ def rank(values: NDArray[np.float64]) -> NDArray[np.int64]:
 def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...], fabric: str) -> None:
     asked = problem(*job, f"fabric={fabric}")
     found = choices(8, asked.start.placement.values())
-    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
     built = judge.fabric(wiring)
     states = states_near(asked, found, 40)
     strategies = [found.strategy(asked.workload, state, asked.start) for state in states]
@@ -58,7 +60,7 @@ def test_a_job_that_sends_nothing_takes_its_compute(problem: Make) -> None:
     """One server: nothing to wait for, so the estimate is exact."""
     asked = problem("servers=1")
     found = choices(1)
-    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
     built = judge.fabric(wiring)
     (only,) = judge.judge([(asked.start, wiring, built)])
     states = found.placement(asked.workload, asked.start)[None]

@@ -56,7 +56,7 @@ def test_a_plan_reads_back_as_it_was_written(problem: Make, fabric: str) -> None
     plan = search(problem("servers=4", "degree=2", f"fabric={fabric}"), QUICK).plan
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.chosen().servers == 4
-    assert plan.bound <= plan.fluid * (1 + 1e-9)
+    assert plan.bound <= plan.iteration_time * (1 + 1e-9)
     assert bool(plan.circuits) == bool(plan.routes) == (fabric not in ("fat_tree", "ideal_switch"))
 
 
@@ -92,7 +92,7 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "plan.json.format: must be 'topoflow plan 1'"),
+        ({"format": "other"}, "plan.json.format: must be 'topoflow plan 2'"),
         ({"cost": None, "extra": 1}, "plan.json: extra: no such field"),
         ({"servers": 0}, "plan.json: plan.servers: must be positive, got 0"),
         (
@@ -116,7 +116,7 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
             {"rings": [{"group": [0, 1, 2], "strides": [2], "orders": [[0, 1, 2]]}]},
             r"plan.rings\[0\].strides: must be those of its orders, \[1\], got \[2\]",
         ),
-        ({"fluid": "soon"}, "plan.fluid: must be a number, got 'soon'"),
+        ({"iteration_time": "soon"}, "plan.iteration_time: must be a number, got 'soon'"),
         ({"rings": [{"group": [0, 1], "strides": [1], "orders": [[0, 2]]}]}, "must be orders of the group"),
         ({"rings": [5]}, r"plan.rings\[0\]: must have the fields group, strides, orders, got 5"),
         (

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from topoflow.engine import fluid
-from topoflow.search.alternate import Progress, search
+from topoflow.engine.base import Run
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.observer import Silent
+from topoflow.search.alternate import search
 from topoflow.search.base import Plan
 from topoflow.search.checkpoint import key, load
 from topoflow.search.front import chosen
@@ -30,11 +33,11 @@ QUICK = Settings(proposals=160, chains=4, rounds=3, decide=3)
 def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: Make, fabric: str, seed: int) -> None:
     asked = problem("servers=4", "degree=2", f"fabric={fabric}", seed=seed)
     found = search(asked, QUICK)
-    built = Judge(asked, 0.0).fabric(Wiring(asked.start, 1.0))
-    (start,) = Judge(asked, 0.0).judge([(asked.start, Wiring(asked.start, 1.0), built)])
+    built = Judge(asked, Fluid(), Run()).fabric(Wiring(asked.start, 1.0))
+    (start,) = Judge(asked, Fluid(), Run()).judge([(asked.start, Wiring(asked.start, 1.0), built)])
     assert found.start.time == start.time
-    assert found.plan.fluid <= start.time
-    assert found.plan.fluid == fluid.simulate([found.world])[0].makespan == found.timeline.makespan
+    assert found.plan.iteration_time <= start.time
+    assert found.plan.iteration_time == fluid.simulate([found.world])[0].makespan == found.timeline.makespan
     assert found.plan.chosen() == found.strategy
     assert bytes_per_gpu(asked.workload, found.strategy).max() <= asked.workload.gpu.memory
     times = [each.time for each in found.history.rounds]
@@ -49,17 +52,18 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem
 
 
 class Stop(Exception):
-    """Whoever waits has seen enough."""
+    """The observer has seen enough."""
 
 
-def _stop_after(calls: int) -> Callable[[Progress], None]:
-    count = itertools.count(1)
+class _StopAfter(Silent):
+    """An observer that has seen enough after so many ``calls``."""
 
-    def tell(at: Progress) -> None:
-        if next(count) >= calls:
+    def __init__(self, calls: int) -> None:
+        self._count, self._calls = itertools.count(1), calls
+
+    def record(self, **values: object) -> None:
+        if next(self._count) >= self._calls:
             raise Stop
-
-    return tell
 
 
 @pytest.mark.parametrize("every", [1, 7, 41, 50])  # in a walk, at its end (step 40), while simulating
@@ -73,7 +77,7 @@ def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
     stops = 0
     while True:
         try:
-            found = search(asked, quick, progress=_stop_after(every + 1), checkpoint=path)
+            found = search(asked, quick, Run(observer=_StopAfter(every + 1)), checkpoint=path)
             break
         except Stop:
             assert path.exists()
@@ -124,12 +128,12 @@ def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) 
     asked = problem("servers=4", "fabric=ideal_switch", "strategy=data_parallel", *tiny, seed=1)
     sets = choices(4)
     states = np.array(list(itertools.product(range(sets.count), repeat=3)), np.int32)
-    judge, wiring = Judge(asked, 0.0), Wiring(asked.start, 1.0)
+    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
     built = judge.fabric(wiring)
     strategies = [sets.strategy(asked.workload, state, asked.start) for state in states]
     best = min(each.time for each in judge.judge([(strategy, wiring, built) for strategy in strategies]))
-    found = search(asked, Settings(proposals=2000, chains=8, rounds=4, decide=8, merge=0.0))
-    assert found.plan.fluid == pytest.approx(best, rel=1e-9)
+    found = search(asked, Settings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
+    assert found.plan.iteration_time == pytest.approx(best, rel=1e-9)
 
 
 def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> None:
@@ -137,7 +141,7 @@ def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> 
     asked = problem("workload=captured", f"workload.trace={trace}")
     found = search(asked, Settings())
     assert found.strategy == asked.start
-    assert found.plan.fluid <= found.start.time
+    assert found.plan.iteration_time <= found.start.time
     assert len(found.history.steps) == 0
     assert [len(ring.orders) for ring in found.plan.rings] == [4]  # all interfaces are for its only group
 
@@ -148,7 +152,7 @@ def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -
         "workload=transformer", "workload.layers=4", "servers=4", "strategy=parallel", "strategy.pipeline=2"
     )
     found = search(asked, Settings(degrees=12, decide=2, rounds=3))
-    assert found.plan.fluid < found.start.time
+    assert found.plan.iteration_time < found.start.time
     assert found.strategy.grid != asked.start.grid
     assert Plan.from_json(found.plan.to_json()).chosen() == found.strategy
     assert search(asked, Settings(degrees=12, decide=2, rounds=3)).plan == found.plan
@@ -157,7 +161,8 @@ def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -
 def test_objectives_choose_as_they_say(problem: Make) -> None:
     plan = search(problem("servers=2"), replace(QUICK, proposals=0, rounds=1)).plan
     plans = [
-        replace(plan, fluid=f, bound=0.0, cost=c, power=p) for f, c, p in ((3, 1, 9), (1, 9, 8), (2, 3, 1), (2, 4, 1))
+        replace(plan, iteration_time=f, bound=0.0, cost=c, power=p)
+        for f, c, p in ((3, 1, 9), (1, 9, 8), (2, 3, 1), (2, 4, 1))
     ]
     assert chosen(plans, "time") == [1]
     assert chosen(plans, "cost") == [0]  # 3, 9, 6, 8 USD s

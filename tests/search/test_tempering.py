@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from topoflow.engine.base import Run
+from topoflow.engine.fluid import Fluid
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
@@ -21,7 +23,7 @@ TINY = ("servers=2", "workload.tables=1", "workload.dense_layers=2", "workload.f
 
 def tempering(asked: Problem, temperature: list[float], seed: int = 0) -> Tempering:
     found = choices(asked.servers)
-    built = Judge(asked, 0.0).fabric(Wiring(asked.start, 1.0))
+    built = Judge(asked, Fluid(), Run()).fabric(Wiring(asked.start, 1.0))
     states = screen(asked, built, found)
     unit = float(states.chains(start_of(asked)[None]).energy[0])
     return Tempering(states, budget(asked.workload, found), unit * np.array(temperature), seed, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.engine.base import World
+from topoflow.engine.base import Run, World
 from topoflow.engine.fluid import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
@@ -69,11 +69,11 @@ def test_a_link_that_keeps_a_fiber_keeps_its_paths(fabric: FatTree | TopoOpt) ->
     np.testing.assert_array_equal(fail_fibers(job, network, placed, rings="recover").failed, anew)
 
 
-def test_who_waits_is_told_how_many_failures_are_done() -> None:
-    job, told = all_reduce(5), list[tuple[int, int]]()
+def test_an_observer_sees_how_many_failures_are_done(watching: Any) -> None:
+    job = all_reduce(5)
     network = on_topoopt(job, 4)
-    fail_fibers(job, network, placed, progress=lambda *at: told.append(at))
-    assert told == [(16, network.links), (network.links, network.links)]
+    fail_fibers(job, network, placed, run=Run(observer=watching))
+    assert watching.advances == [(16, network.links), (network.links, network.links)]
 
 
 def test_a_server_without_a_way_has_an_endless_iteration() -> None:

@@ -10,10 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 
-from topoflow.study.configure.given import Given
-
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
+from topoflow.study.configure.given import Given
 from topoflow.workload.base import Workload
 
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices", "fidelity")  # keys whose value may be an object

@@ -107,11 +107,10 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A case, when its tasks ran, and on which world: where circuits changed, that of all links that ever existed."""
+    """A case, and when its tasks ran."""
 
     case: Case
     timeline: Timeline
-    world: World
     failures: Failures | None = None  # of every fiber or server, where this was asked for
 
     @property
@@ -121,6 +120,11 @@ class Result:
     @property
     def traffic(self) -> Traffic:
         return self.case.job.traffic
+
+    @property
+    def world(self) -> World:
+        """What was simulated: the case's world; where circuits changed, one with all links that ever existed."""
+        return self.timeline.world
 
     @property
     def fabric(self) -> Fabric:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,14 +16,25 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from topoflow.cli.output import Output
-from topoflow.cli.parsers import experiments
-from topoflow.cli.stages import Stages
+from topoflow.cli.stages import Terminal
+from topoflow.engine.base import Run
+from topoflow.engine.observer import Observer, Silent
 from topoflow.report.files import check_folder
 from topoflow.search.problem import Settings
 from topoflow.study.builder import DEFAULT_SERVERS, workload_of
-from topoflow.study.configure.grid import Point, build, check_fields, checked_parser, grid, one_line
+from topoflow.study.configure.grid import (
+    Point,
+    build,
+    check_fields,
+    checked_parser,
+    fidelity_of,
+    grid,
+    one_line,
+    run_of,
+)
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS, check
+from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
 from topoflow.study.figures.points import Points, identity
 from topoflow.study.figures.write import columns, headed, write
@@ -32,9 +43,12 @@ GROUP = "experiment"
 CHECKPOINT = "checkpoint.jsonl"
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
-NOT_OF_FIGURES = ("fidelity", "fail")  # keys of a comparison
-OF_FIGURES = (*(key for key in (*GROUPS, *KEYS) if key not in NOT_OF_FIGURES), "series", "search", "experiment")
-Progress = Callable[[int, int], None]
+NOT_OF_FIGURES = ("fail",)  # keys of a comparison
+HOW = ("device", "threads")  # keys on which no answer depends
+OF_FIGURES = (
+    *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
+    *("series", "search", "experiment"),
+)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,11 +58,15 @@ def run(arguments: argparse.Namespace) -> None:
     check_folder(out, "experiment")
     stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
-    with Stages() as stages:
-        todo = identified(experiment, list(points(experiment, chosen, given)), stages.stage("composing"))
+    with Terminal() as terminal:
+        planned = list(points(experiment, chosen, given))
+        how = run_of([each.point for each in planned], Silent())
+        terminal.stage("composing")
+        todo = identified(experiment, planned, terminal)
         if done := sum(point in stored for point, _ in todo):
             print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
-        rows = measure(experiment, todo, stored, stages.stage("simulating"))
+        terminal.stage("simulating")
+        rows = measure(experiment, todo, stored, how, terminal)
     experiment = titled(experiment, rows)
     write(experiment, rows, command, out)
     console = Output()
@@ -73,8 +91,8 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 
     Raises ``ValueError`` for an experiment that there is not, and for a field that is wrong.
     """
-    if name not in experiments():
-        raise ValueError(f"experiment: must be one of {', '.join(experiments())}, got {name!r}")
+    if name not in options(GROUP):
+        raise ValueError(f"experiment: must be one of {', '.join(options(GROUP))}, got {name!r}")
     given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
     own = [argument for argument in given if argument.startswith(OWN)]
     searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
@@ -112,7 +130,7 @@ def _check_keys(keys: Iterable[str], experiment: Experiment) -> None:
     for key in keys:
         group = key.lstrip("+~").partition(".")[0]
         if group in NOT_OF_FIGURES:
-            raise ValueError(f"{key}: must be left out, as figures are of whole networks, simulated in fluid")
+            raise ValueError(f"{key}: must be left out, as figures are of whole networks")
         if group not in OF_FIGURES:
             raise ValueError(f"{key}: no such key{suggest(group, OF_FIGURES, '')}")
         if all(key in series for series in experiment.series.values()):
@@ -130,7 +148,7 @@ class Planned:
     def id(self, setup: Setup, parameters: Mapping[str, object]) -> str:
         """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split."""
         strategy = setup.rule.place(setup.workload, setup.servers)
-        config = {key: value for key, value in self.point.config.items() if key != "strategy"}
+        config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *HOW)}
         configuration: dict[str, object] = {"point": config, "strategy": repr(replace(strategy, name=""))}
         if self.rival is not None:
             configuration["rival"] = self.rival.config["fabric"]
@@ -157,7 +175,7 @@ def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> 
     fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
     others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
     asked = [argument for argument in given if argument.partition("=")[0] not in others]
-    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check, lambda *_: None)
+    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check)
 
 
 def overrides(grid: Grid) -> list[str]:
@@ -175,30 +193,30 @@ def value_of(point: Point, key: str) -> Value:
     return value if isinstance(value, str | int | float) else None
 
 
-def identified(experiment: Experiment, todo: Sequence[Planned], progress: Progress) -> list[tuple[str, Planned]]:
+def identified(experiment: Experiment, todo: Sequence[Planned], observer: Observer) -> list[tuple[str, Planned]]:
     """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
     found = []
     for done, planned in enumerate(todo, start=1):
-        found.append((planned.id(setup(planned), experiment.parameters), planned))
-        progress(done, len(todo))
+        found.append((planned.id(setup(planned, Run()), experiment.parameters), planned))
+        observer.advance(done, len(todo))
     return found
 
 
 def measure(
-    experiment: Experiment, todo: Sequence[tuple[str, Planned]], stored: Points, progress: Progress
+    experiment: Experiment, todo: Sequence[tuple[str, Planned]], stored: Points, run: Run, observer: Observer
 ) -> list[Row]:
     """The rows of all points; those that are stored are not measured again."""
     rows: list[Row] = []
     for done, (point, planned) in enumerate(todo):
-        progress(done, len(todo))
+        observer.advance(done, len(todo))
         if point not in stored:
-            stored.add(point, planned.label, experiment.measure(setup(planned)))
+            stored.add(point, planned.label, experiment.measure(setup(planned, run)))
         rows += [{**planned.label, **row} for row in stored[point]]
-    progress(len(todo), len(todo))
+    observer.advance(len(todo), len(todo))
     return rows
 
 
-def setup(planned: Planned) -> Setup:
+def setup(planned: Planned, run: Run) -> Setup:
     """A point as objects. Raises ``ValueError`` in one line that names the key."""
     point = planned.point
     config = point.config
@@ -217,7 +235,8 @@ def setup(planned: Planned) -> Setup:
         routing=config["routing"],
         rings=config["rings"],
         seed=config["seed"],
-        merge=config["fluid"]["merge"],
+        fidelity=fidelity_of(point),
+        run=run,
     )
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import pkgutil
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from topoflow.capture import formats
+from topoflow.study.configure.options import options
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,9 +84,9 @@ def _experiment(subparsers: Subparsers, verb: str) -> None:
         subparsers,
         verb,
         "a figure of a paper, drawn from its own simulations",
-        "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(experiments()) + ".",
+        "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
         """\
-Keys are those of `topoflow compare` but fidelity and fail; a comma sweeps one. What is not given is as in the paper.
+Keys are those of `topoflow compare` but fail; a comma sweeps one. What is not given is as in the paper.
 `series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
 point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same command continues where it was stopped.
 
@@ -110,7 +110,7 @@ def _simulate(subparsers: Subparsers, verb: str) -> None:
         verb,
         "when every task of a world in a file runs",
         "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
-        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default) or cuda. "
+        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda or auto. "
         "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
         """\
 The README has the format of a world. Example:
@@ -119,7 +119,9 @@ The README has the format of a world. Example:
   cat runs/two_flows/flows.csv
 """,
     )
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="world, out, device or fluid.merge")
+    parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help="world, out, or a key of configs/simulate.yaml"
+    )
 
 
 def _capture(subparsers: Subparsers, verb: str) -> None:
@@ -171,12 +173,6 @@ def _verb(
 ) -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
     return subparsers.add_parser(name, help=help, description=description, epilog=epilog, formatter_class=layout)
-
-
-def experiments() -> list[str]:
-    """The names of all experiments: the files of ``configs/experiment``."""
-    files = resources.files("topoflow.configs").joinpath("experiment").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
 VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.cli import compare
-from topoflow.cli.output import Output
+from topoflow.cli.output import Output, output
 from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
-from topoflow.cli.search_progress import Searches
-from topoflow.cli.stages import Stages
+from topoflow.cli.search_progress import SearchTerminal
+from topoflow.cli.stages import Terminal
+from topoflow.engine.base import Run
 from topoflow.report.page.searches import quickest
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show as show_search
-from topoflow.search.alternate import Tell, search
+from topoflow.search.alternate import search
 from topoflow.search.checkpoint import key as key_of
 from topoflow.search.checkpoint import load
 from topoflow.search.found import Found
@@ -32,8 +32,8 @@ from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
 from topoflow.study.builder import servers_of, workload_of
-from topoflow.study.configure.grid import Point, at, build, grid, numbered, unique_names
-from topoflow.study.configure.keys import GROUPS, check_job
+from topoflow.study.configure.grid import Point, at, build, fidelity_of, grid, numbered, run_of, unique_names
+from topoflow.study.configure.keys import GROUPS, check_job, check_keys
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.traffic.base import Traffic
@@ -41,7 +41,10 @@ from topoflow.traffic.lower import lower
 from topoflow.units import human
 
 CONFIG = "search"
-KEYS = ("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "seed", "search", "resume", "out")
+KEYS = (
+    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "search"),
+    *("resume", "device", "threads", "out"),
+)
 
 
 @dataclass(frozen=True)
@@ -62,32 +65,30 @@ class Search:
 def run(arguments: argparse.Namespace) -> None:
     """Compose, search, write, print."""
     command = shlex.join(["topoflow", "search", *arguments.overrides])
-    with Stages() as stages:
-        points = grid(arguments.overrides, check, stages.stage("composing"), CONFIG)
-    out = compare.output(points, "search")
+    with Terminal() as terminal:
+        terminal.stage("composing")
+        points = grid(arguments.overrides, check, CONFIG, terminal)
+    out = output(points, "search")
     searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
     objective = _objective(searches)
     for each in searches:
         with at(each.point):
             check_possible(each, objective)
-    with Searches() as progress:
-        answers = {each.name: _find(each, progress.search(each.name)) for each in searches}
+    with SearchTerminal() as progress:
+        run = run_of(points, progress)
+        answers = {each.name: _find(each, run) for each in searches}
     winners = [searches[number].name for number in chosen([one.plan for one in answers.values()], objective)]
     shown = {each.name: report(each.problem, answers[each.name], command) for each in searches}
     if out is not None:
-        with Stages() as stages:
-            write(searches, answers, shown, winners, out, stages.stage("drawing"))
+        with Terminal() as terminal:
+            terminal.stage("drawing")
+            write(searches, answers, shown, winners, out, terminal.advance)
     show(shown, winners, out, Output())
 
 
 def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/search.yaml`` does not have, before it is used."""
-    known = (*GROUPS, *KEYS)
-    for key in sorted(set(config) - set(known)):
-        raise ValueError(f"{key}: no such key; must be one of {', '.join(known)}")
-    for key in known:
-        if key not in config:
-            raise ValueError(f"{key}: must be given")
+    check_keys(config, (*GROUPS, *KEYS))
     if not isinstance(config["resume"], bool):
         raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
     check_job(config)
@@ -108,6 +109,7 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
             start=build(point, "strategy").place(workload, servers_of(point, workload)),
             design=build(point, "fabric"),
             prices=build(point, "prices"),
+            fidelity=fidelity_of(point),
             **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
         )
     folder = out / name if out is not None and point.swept else out
@@ -129,6 +131,7 @@ def check_possible(each: Search, objective: str) -> None:
     if each.problem.workload.trace is not None and not _sends(lower(each.problem.workload, each.problem.start)):
         raise ValueError(f"workload: must send something between servers, got nothing by {each.problem.workload.name}")
     space(each.problem, each.settings).start()
+    each.settings.deciding(each.problem.fidelity)
     with named(of_group(each.point, "fabric")):
         fabric = unwired(each.problem.design, each.problem.servers)
     check_keeps_circuits(fabric)
@@ -146,8 +149,9 @@ def _sends(traffic: Traffic) -> bool:
     return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
-def _find(each: Search, tell: Tell) -> Found:
+def _find(each: Search, run: Run) -> Found:
     """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
+    run.observer.stage(each.name)
     path = each.checkpoint
     if path is not None and not each.point.config["resume"]:
         path.unlink(missing_ok=True)
@@ -156,7 +160,7 @@ def _find(each: Search, tell: Tell) -> Found:
         where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
         print(f"Going on from {where}, {there.history.made:,} proposals, in {path}.", flush=True)
     try:
-        return search(each.problem, each.settings, progress=tell, checkpoint=path)
+        return search(each.problem, each.settings, run, checkpoint=path)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_kept(each)) from stop
 

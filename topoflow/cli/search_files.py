@@ -79,7 +79,7 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "servers": plan.servers,
         "degree": plan.degree,
         "bandwidth": plan.bandwidth,
-        "iteration_time": plan.fluid,
+        "iteration_time": plan.iteration_time,
         "bound": plan.bound,
         "start_time": found.start.time,
         "cost_usd": plan.cost,

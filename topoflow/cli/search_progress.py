@@ -1,39 +1,40 @@
-"""How a search goes, on a terminal: the round, how far, the best time and, while it explores, how quickly."""
+"""How a search goes, on a terminal: the round, how far, the best time and, while it explores, how fast."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from topoflow.cli.stages import Bars
-from topoflow.search import alternate
+from topoflow.cli.stages import Terminal
 from topoflow.units import human
 
 
-class Searches(Bars):
+class SearchTerminal(Terminal):
     """A line per search, within 80 letters; where that leaves too few for its name, the name takes several."""
 
     def __init__(self) -> None:
         super().__init__(
             TextColumn("{task.description}", table_column=Column(overflow="fold")),
             BarColumn(bar_width=5),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[found]}"),
             TimeElapsedColumn(),
         )
 
-    def search(self, name: str) -> alternate.Tell:
-        """Begin a search; the result is what to call with its progress."""
-        task = self._progress.add_task(name, total=None, told="")
+    def stage(self, name: str) -> None:
+        """Begin the line of a search."""
+        self._stage = self._progress.add_task(name, total=None, found="")
 
-        def tell(at: alternate.Progress) -> None:
-            self._progress.update(task, description=name, completed=at.step, total=at.steps, told=told(at))
+    def record(self, **values: float | str) -> None:
+        """What the search has found so far."""
+        self._progress.update(self._stage, found=line(values))
 
-        return tell
 
-
-def told(at: alternate.Progress) -> str:
-    """The round and the best time; what is proposed has a speed only while strategies are explored."""
-    best = f"best {human(at.time, 's')}"
-    if at.stage != "exploring":
-        return f"round {at.round + 1}, {at.stage}, {best}"
-    return f"round {at.round + 1}, {best}, {at.rate:,.0f} evals/s, {at.acceptance:.0%} accepted"
+def line(found: Mapping[str, Any]) -> str:
+    """The round and the best time; proposals have a speed only while strategies are explored."""
+    best = f"round {found['round'] + 1}", f"best {human(found['time'], 's')}"
+    if found["activity"] != "exploring":
+        return f"{best[0]}, {found['activity']}, {best[1]}"
+    return f"{best[0]}, {best[1]}, {found['rate']:,.0f} evals/s, {found['acceptance']:.0%} accepted"

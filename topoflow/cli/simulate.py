@@ -5,66 +5,62 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.cli.output import Output
+from topoflow.cli.output import Output, output
 from topoflow.engine.base import Timeline
-from topoflow.engine.checks import check_merge
-from topoflow.engine.fluid import simulate
-from topoflow.report.files import check_folder, whole_folder
+from topoflow.engine.observer import Silent
+from topoflow.engine.simulation import simulate
+from topoflow.report.files import whole_folder
+from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
+from topoflow.study.configure.keys import check_keys, check_run
 from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 from topoflow.worldfile.world_file import WorldFile, read
 
-KEYS = ("world", "out", "device", "fluid.merge")
-DEVICES = ("cpu", "cuda")
+CONFIG = "simulate"
+KEYS = ("world", "fidelity", "device", "threads", "out")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
-    settings = parse(arguments.settings)
-    if "out" in settings:
-        check_folder(Path(settings["out"]), "simulate")
-    with named(settings):
-        file = read(Path(settings["world"]))
-    merge = float(settings.get("fluid.merge", 0))
-    (timeline,) = simulate([file.world], device=settings.get("device", "cpu"), merge=merge)
-    if "out" in settings:
-        write(file, timeline, Path(settings["out"]))
+    point = parse(arguments.settings)
+    path, how, fidelity = Path(str(point.config["world"])), run_of([point], Silent()), fidelity_of(point)
+    out = output([point], "simulate")
+    with named({"world": path}):
+        file = read(path)
+    (timeline,) = simulate([file.world], fidelity, how)
+    if out is not None:
+        write(file, timeline, out)
     show(file, timeline, Output())
 
 
-def parse(settings: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` words. Raises ``ValueError`` for a key that does not exist, comes twice or lacks its value."""
-    found: dict[str, str] = {}
+def parse(settings: Sequence[str]) -> Point:
+    """``KEY=VALUE`` words. Raises ``ValueError`` for a key that does not exist, is given twice or has no value."""
+    given: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
-        if key not in KEYS:
-            raise ValueError(f"{key}: no such key; must be one of {', '.join(KEYS)}")
         if not equals or not value:
             raise ValueError(f"{key}: must have a value, as in {key}=VALUE, got {setting!r}")
-        if key in found:
-            raise ValueError(f"{key}: must be given once, got {found[key]!r} and {value!r}")
-        found[key] = value
-    if "world" not in found:
-        raise ValueError("world: must be given, as in world=FILE.json")
-    if found.get("device", "cpu") not in DEVICES:
-        raise ValueError(f"device: must be one of {', '.join(DEVICES)}, got {found['device']!r}")
-    check_merge("fluid.merge", _number(found.get("fluid.merge", "0")))
-    return found
+        if key in given:
+            raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
+        given[key] = value
+    points = grid(settings, _check, CONFIG)
+    if len(points) > 1:
+        raise ValueError(f"{next(iter(points[0].swept))}: must be one value, as one world is simulated, got several")
+    return points[0]
 
 
-def _number(text: str) -> float | str:
-    """The number that the text is, the text where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/simulate.yaml`` does not have, before it is used."""
+    check_keys(config, KEYS)
+    check_run(config)
 
 
 def write(file: WorldFile, timeline: Timeline, out: Path) -> None:

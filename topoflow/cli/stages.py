@@ -1,25 +1,39 @@
-"""Progress of long work on a terminal: which stage, and how far."""
+"""The terminal as an observer of long work: which stage, and how far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
-B = TypeVar("B", bound="Bars")
+T = TypeVar("T", bound="Terminal")
 
 
-class Bars:
-    """Progress bars on stderr, shown within ``with``; silent when stderr is no terminal."""
+class Terminal:
+    """A progress bar per stage on stderr, shown within ``with``; silent when stderr is no terminal.
+
+    with Terminal() as terminal:
+        terminal.stage("simulating")
+        terminal.advance(3, 12)  # 3 of 12
+    """
 
     def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        usual = (TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*(columns or usual), console=console, transient=True, disable=not console.is_terminal)
+        self._stage = TaskID(0)
 
-    def __enter__(self: B) -> B:
+    def __enter__(self: T) -> T:
         self._progress.start()
         return self
 
@@ -28,19 +42,13 @@ class Bars:
     ) -> None:
         self._progress.stop()
 
+    def stage(self, name: str) -> None:
+        """Begin a bar."""
+        self._stage = self._progress.add_task(name, total=None)
 
-class Stages(Bars):
-    """A bar per stage.
+    def advance(self, done: int, total: int) -> None:
+        """Fill the bar of the present stage up to ``done`` of ``total``."""
+        self._progress.update(self._stage, completed=done, total=total)
 
-    with Stages() as stages:
-        tick = stages.stage("simulating")
-        tick(3, 12)  # 3 of 12
-    """
-
-    def __init__(self) -> None:
-        super().__init__(TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-
-    def stage(self, name: str) -> Callable[[int, int], None]:
-        """Begin a stage; call the result with (done, total)."""
-        task = self._progress.add_task(name, total=None)
-        return lambda done, total: self._progress.update(task, completed=done, total=total)
+    def record(self, **values: float | str) -> None:
+        """Of most work a person wants to know no more than how far it is."""

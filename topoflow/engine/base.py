@@ -1,4 +1,4 @@
-"""World: one traffic on one fabric. Worlds: a ragged batch of them. Timeline: when every task ran.
+"""World: one traffic on one fabric. Fidelity: what simulates worlds. Timeline: when every task ran.
 
 Shapes: W worlds, G graphs, T tasks, D dependencies, P paths, H hops, L links, K traffic tasks. Seconds, bytes,
 bytes per second. The first five arrays say everything about a task: it becomes *ready* when all tasks in
@@ -24,16 +24,23 @@ min-max fairness with applications", IEEE/ACM Transactions on Networking 15(5), 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.device import Device
+from topoflow.engine.launch import count_threads
+from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Offsets = NDArray[np.int64]
+
+SAME = 1e-12  # two instants, or two rates, whose relative difference is at most this are equal up to rounding
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class World:
     """A graph on links with these capacities and latencies.
 
     ``fabric`` says what the links are: their ends, the nodes, how circuits change. Worlds share it by reference. A
-    world that knows links only, as tests and sweeps make them, has none.
+    world that knows links only, as tests and sweeps make them, has none. Where circuits change, connections choose
+    among the paths over the new circuits by ``routing`` and ``seed``, as they did when the world was placed.
     """
 
     name: str
@@ -76,13 +84,25 @@ class World:
     capacity: Floats  # [L] B/s
     latency: Floats  # [L] s
     fabric: Fabric | None = None
+    routing: str = "ecmp"  # of several equal paths one, by a hash keyed with the seed; "spray": all
+    seed: int = 0
+    until: float = np.inf  # s; what would finish later need not be simulated, and then finishes at inf
+
+    @property
+    def changes_circuits(self) -> bool:
+        """Whether circuits follow the demand while the job runs."""
+        return self.fabric is not None and self.fabric.reconfiguration is not None
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When every task of one world ran, and what every link carried."""
+    """When every task of one world ran, and what every link carried.
 
-    name: str
+    ``world`` is the world that was simulated. Where circuits change while it runs, it is the same tasks on all links
+    that ever existed (``topoflow.engine.dynamic.reconfigure``).
+    """
+
+    world: World
     start: Floats  # [T] s, when the task was ready
     finish: Floats  # [T] s
     link_bytes: Floats  # [L] B
@@ -91,21 +111,64 @@ class Timeline:
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
 
     @property
+    def name(self) -> str:
+        return self.world.name
+
+    @property
     def makespan(self) -> float:
         """Seconds until the last task finished: the iteration time."""
         return max(self.at_least, float(self.task_finish.max(initial=0.0)))
 
 
 @dataclass(frozen=True)
+class Run:
+    """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
+
+    No answer depends on it; those of a CPU and of a GPU agree to 1e-9.
+    """
+
+    device: Device = Device()
+    threads: int | None = None
+    observer: Observer = Silent()
+
+    def __post_init__(self) -> None:
+        count_threads(self.threads)
+
+
+class Fidelity(Protocol):
+    """A model that simulates worlds: a frozen dataclass in ``engine/NAME`` and ``configs/fidelity/NAME.yaml``.
+
+    The fields of the dataclass are the keys ``NAME.FIELD`` of every command. Worlds of equal fidelities are a batch.
+    """
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def refuses(self, world: World) -> str | None:
+        """Why the model cannot express ``world``, in one line: field, law, value. None: it can."""
+        ...
+
+    def simulate(self, worlds: Sequence[World], run: Run = ...) -> list[Timeline]:
+        """The timelines of ``worlds``, none of which it refuses, in their order; worlds do not influence each other.
+
+        ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` that names the worlds in
+        which a flow has no bandwidth or a task waits forever, or whose arrays break a law of ``Graph``.
+        """
+        ...
+
+
+@dataclass(frozen=True)
 class Pause:
-    """One world at the time ``until``: what is over, what has begun, what is left to send."""
+    """One world at the time ``until``: what has finished, what has begun, what is left to send."""
 
     until: float  # s
     start: Floats  # [T] s, when the task was ready; inf: it is not
-    finish: Floats  # [T] s; inf: it is not over
+    finish: Floats  # [T] s; inf: it has not finished
     left: Floats  # [T] B; all of its bytes until a task has waited its delay and latency
 
     @property
-    def is_over(self) -> bool:
+    def has_finished(self) -> bool:
         """Whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())

@@ -20,12 +20,6 @@ MOST = 2**31 - 1  # tasks, dependencies, paths, hops of a batch, links of a worl
 LEAST_WEIGHT = 1e-6  # the kernels keep weights to 2^-60: this one to 1e-12 of itself
 
 
-def check_merge(where: str, merge: object) -> None:
-    """What ``fluid`` calls ``merge``: the relative time within which ends are one event."""
-    if not isinstance(merge, int | float) or isinstance(merge, bool) or not 0 <= merge < 1:
-        raise ValueError(f"{where}: must be a number in [0, 1), got {merge!r}")
-
-
 def counts(graph: Graph) -> dict[str, int]:
     """What the kernels number."""
     paths = len(graph.path_offsets) - 1

@@ -1,4 +1,4 @@
-"""What kernels say about tasks, as a Timeline. Shapes: T tasks, H hops, L links, K traffic tasks."""
+"""Timelines from what kernels find. Shapes: T tasks, H hops, L links, K traffic tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topoflow.engine.base import Floats, Graph, Timeline, World
 def timeline(world: World, start: Floats, finish: Floats, carried: Floats, at_least: float = 0.0) -> Timeline:
     """The timeline of one world: ``start`` [T], ``finish`` [T], ``carried`` = ``link_bytes(world.graph)`` [L]."""
     first, last = _of_owners(world.graph, start, finish)
-    return Timeline(world.name, start, finish, carried, first, last, at_least)
+    return Timeline(world, start, finish, carried, first, last, at_least)
 
 
 def link_bytes(graph: Graph) -> Floats:

@@ -1,4 +1,4 @@
-"""The search for a strategy and a network. The room has the name of a function, ``topoflow.search(...)``, and is it too:
+"""The search for a strategy and a network. The room has the name of a function, ``topoflow.search(...)``, and is both:
 Python makes a package an attribute of the package that it is in, whatever else has that name.
 """
 

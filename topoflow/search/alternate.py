@@ -1,7 +1,7 @@
 """Alternating optimization: strategy and network, one at a time, until neither helps the other.
 
     present strategy, on the network built for it
-      Comp x Comm     explore strategies on that network; the best few by their screening are simulated in ``fluid``
+      Comp x Comm     explore strategies on that network; the best few by their screening are simulated
       Comm x Topo     build a network for the demand of each of these, and more for the best; simulate them, too
     keep the fastest; again, until nothing improves or ``rounds`` are over
 
@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+from topoflow.engine.base import Run
+from topoflow.engine.observer import Silent
 from topoflow.search.checkpoint import Checkpoint, key, load, save
 from topoflow.search.found import Found, found
 from topoflow.search.history import History, Round
@@ -36,36 +38,19 @@ from topoflow.strategy.base import Strategy
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a search is, for whoever waits."""
-
-    stage: str  # "exploring", "simulating"
-    round: int
-    rounds: int
-    step: int
-    steps: int
-    time: float  # s in ``fluid``, of the best plan so far
-    best: float  # s, the least in this round, as screened
-    current: float  # s, of the coldest chain, as screened
-    acceptance: float  # share of the proposals so far in this round
-    rate: float  # evaluations per second
-
-
-Tell = Callable[[Progress], None]
-
-
-def search(
-    problem: Problem, settings: Settings, *, progress: Tell | None = None, checkpoint: Path | None = None
-) -> Found:
+def search(problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint: Path | None = None) -> Found:
     """The fastest strategy and network that are found; never slower than the start on its network.
 
     The same problem and settings give the same plan. With a ``checkpoint``, a search that was stopped, wherever, goes
-    on from there to the plan that it would have found unbroken; the file is left there, and ``progress`` may stop a
-    search by raising. Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint
-    is of another search.
+    on from there to the plan that it would have found unbroken; the file is left there. ``run.observer`` is informed of
+    each step: ``activity`` ("exploring" or "simulating"), ``round`` of ``rounds``, ``time`` (s, of the best plan so
+    far), ``best`` (s, the least in this round, as screened), ``current`` (s, of the coldest chain, as screened),
+    ``acceptance`` (share of the proposals so far in this round) and ``rate`` (evaluations per second).
+
+    Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint is of another
+    search.
     """
-    return _Search(problem, settings, space(problem, settings), progress, checkpoint).run()
+    return _Search(problem, settings, space(problem, settings), run, checkpoint).search()
 
 
 @dataclass
@@ -73,21 +58,23 @@ class _Search:
     problem: Problem
     settings: Settings
     space: Space
-    progress: Tell | None
+    run: Run
     path: Path | None
     steps: list[tuple[float, ...]] = field(default_factory=list)
     saved: float = 0.0  # when, by the clock
+    silent: Run = field(init=False)
     judge: Judge = field(init=False)
     at: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
-        self.judge = Judge(self.problem, self.settings.merge)
+        self.silent = replace(self.run, observer=Silent())
+        self.judge = Judge(self.problem, self.settings.deciding(self.problem.fidelity), self.silent)
 
     @cached_property
     def key(self) -> dict[str, str]:
         return key(self.problem, self.settings)
 
-    def run(self) -> Found:
+    def search(self) -> Found:
         given = self.space.start()
         wiring = Wiring(given, self.settings.emphasis[0])
         self.at = self._begin(given, wiring)
@@ -100,7 +87,7 @@ class _Search:
                 present = self._round(present)
         finally:
             self._save()
-        return found(self.problem, start, present, self.at.history)
+        return found(self.problem, start, present, self.at.history, self.silent)
 
     def _begin(self, strategy: Strategy, wiring: Wiring) -> Checkpoint:
         if self.path is None or not self.path.exists():
@@ -119,7 +106,7 @@ class _Search:
         ideal = self.settings.ideal and present.fabric.is_direct
         fabric = ideal_for(present.fabric) if ideal and at.round % 2 else present.fabric
         strategies = self.space.explore(fabric, present.strategy, at.round, at.walk, self._step(present))
-        self._tell("simulating", present, self.at.walk)
+        self._inform("simulating", present, self.at.walk)
         here = self.judge.judge([(strategy, present.wiring, present.fabric) for strategy in strategies])
         fastest = min([present, *here], key=lambda candidate: candidate.time)
         there = self._rewire(fastest, here, present)
@@ -163,7 +150,7 @@ class _Search:
             row = (self.at.round, made + chains, float(walk.best.min()), walk.coldest, walk.accepted / chains, rate)
             self.steps.append(row)
             self.at = replace(self.at, walk=walk)
-            self._tell("exploring", present, walk, accepted / (walk.step * chains), rate)
+            self._inform("exploring", present, walk, accepted / (walk.step * chains), rate)
             if time.perf_counter() - self.saved > SAVE_EVERY:
                 self._save()
 
@@ -172,16 +159,24 @@ class _Search:
     def _history(self) -> History:
         return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
 
-    def _tell(
-        self, stage: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
+    def _inform(
+        self, activity: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
     ) -> None:
-        if self.progress is None:
-            return
         best, current, step = (
-            (present.time, present.time, 0) if walk is None else (walk.best.min(), walk.coldest, walk.step)
+            (present.time, present.time, 0) if walk is None else (float(walk.best.min()), walk.coldest, walk.step)
         )
-        where = (self.at.round, self.settings.rounds, step, self.settings.steps)
-        self.progress(Progress(stage, *where, present.time, float(best), current, acceptance, rate))
+        observer = self.run.observer
+        observer.advance(step, self.settings.steps)
+        observer.record(
+            activity=activity,
+            round=self.at.round,
+            rounds=self.settings.rounds,
+            time=present.time,
+            best=best,
+            current=current,
+            acceptance=acceptance,
+            rate=rate,
+        )
 
     def _save(self) -> None:
         if self.path is not None:

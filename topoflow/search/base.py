@@ -13,7 +13,7 @@ from topoflow.search.strategies import strategy_from_json, tuples
 from topoflow.strategy.base import Strategy
 from topoflow.units import check_not_negative, check_positive
 
-FORMAT = "topoflow plan 1"
+FORMAT = "topoflow plan 2"
 Switch = tuple[int | None, ...]  # [n] for every server's transmit port, the server that receives; None: dark
 Circuits = tuple[Switch, ...]
 Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each the servers from first to last
@@ -61,14 +61,15 @@ class Plan:
     routing: str
     seed: int
     bound: float  # s, predicted iteration time: at least
-    fluid: float  # s, predicted iteration time, without merged events
+    fidelity: str  # by which ...
+    iteration_time: float  # ... this is predicted, s
     cost: float | None = None  # USD of the network
     power: float | None = None  # W
 
     def __post_init__(self) -> None:
         for name in ("servers", "degree", "bandwidth"):
             check_positive(f"plan.{name}", getattr(self, name))
-        for name in ("bound", "fluid", "seed"):
+        for name in ("bound", "iteration_time", "seed"):
             check_not_negative(f"plan.{name}", getattr(self, name))
         for name in ("servers", "degree", "seed"):
             if not isinstance(getattr(self, name), int):

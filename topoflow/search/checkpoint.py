@@ -55,7 +55,8 @@ def key(problem: Problem, settings: Settings) -> dict[str, str]:
     The settings' objective is not part of it: it chooses between searches.
     """
     said = {
-        name: repr(getattr(problem, name)) for name in ("workload", "start", "design", "all_reduce", "routing", "seed")
+        name: repr(getattr(problem, name))
+        for name in ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity")
     }
     said |= {f"search.{name}": repr(value) for name, value in asdict(settings).items() if name != "objective"}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in said.items()}

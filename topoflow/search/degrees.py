@@ -12,7 +12,7 @@ from math import log2
 
 import numpy as np
 
-from topoflow.engine import bound
+from topoflow.engine.bound import Bound
 from topoflow.fabric.base import Fabric
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.tempering import Tell, Walk
@@ -45,7 +45,7 @@ class Degrees:
         others = [option for option in self.options if option.grid != present.grid]
         promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]
         worlds = [self.problem.place(lower(self.problem.workload, option), fabric, option.name) for option in promising]
-        times = [timeline.makespan for timeline in bound.simulate(worlds)]
+        times = [timeline.makespan for timeline in Bound().simulate(worlds)]
         fastest = sorted(range(len(worlds)), key=lambda number: times[number])
         return [promising[number] for number in fastest[: self.settings.decide]]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.engine.base import Timeline, World
+from topoflow.engine.base import Run, Timeline, World
 from topoflow.fabric.base import Fabric
 from topoflow.search.base import Plan
 from topoflow.search.history import History
-from topoflow.search.judge import Candidate, exactly, lower_bound
+from topoflow.search.judge import Candidate, lower_bound, predicted
 from topoflow.search.problem import Problem
 from topoflow.search.routes import plan_circuits, plan_rings, plan_routes, plan_trees
 from topoflow.search.strategies import strategy_to_json
@@ -18,7 +18,7 @@ from topoflow.traffic.base import Traffic
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The answer. Times of ``start`` and ``best`` are exact (no merged events)."""
+    """The answer. ``start`` and ``best`` are simulated in the problem's fidelity."""
 
     plan: Plan
     start: Candidate
@@ -46,18 +46,15 @@ class Found:
         return self.best.timeline
 
 
-def found(problem: Problem, start: Candidate, best: Candidate, history: History) -> Found:
-    """Simulate both exactly; the start is the answer where merged events had hidden that nothing is faster."""
-    if best is start:
-        exact_start = exact_best = exactly([start])[0]
-    else:
-        exact_start, exact_best = exactly([start, best])
-    if exact_best.time >= exact_start.time:
-        exact_best = exact_start
-    return Found(plan(problem, exact_best), exact_start, exact_best, history)
+def found(problem: Problem, start: Candidate, best: Candidate, history: History, run: Run) -> Found:
+    """Predict the times of both; the start is the answer where a coarser fidelity had hidden that nothing is faster."""
+    candidates = [start] if best is start else [start, best]
+    first, *others = predicted(candidates, problem.fidelity, run)
+    last = min([first, *others], key=lambda candidate: candidate.time)
+    return Found(plan(problem, last, run), first, last, history)
 
 
-def plan(problem: Problem, candidate: Candidate) -> Plan:
+def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
     """What has to be known to run the job as the candidate does."""
     fabric = candidate.fabric
     prices = problem.prices if fabric.bill else None
@@ -75,8 +72,9 @@ def plan(problem: Problem, candidate: Candidate) -> Plan:
         all_reduce=problem.all_reduce,
         routing=problem.routing,
         seed=problem.seed,
-        bound=lower_bound(candidate),
-        fluid=candidate.time,
+        bound=lower_bound(candidate, run),
+        fidelity=problem.fidelity.name,
+        iteration_time=candidate.time,
         cost=None if prices is None else prices.cost(fabric.bill),
         power=None if prices is None else prices.power(fabric.bill),
     )

@@ -20,11 +20,11 @@ def chosen(plans: Sequence[Plan], objective: str) -> list[int]:
     Raises ``ValueError`` where a plan has no price and the objective needs it.
     """
     if objective == "pareto":
-        return front([_priced(plan, "cost") for plan in plans], [plan.fluid for plan in plans])
+        return front([_priced(plan, "cost") for plan in plans], [plan.iteration_time for plan in plans])
     if objective == "time":
-        keys = [(plan.fluid, plan.cost if plan.cost is not None else float("inf")) for plan in plans]
+        keys = [(plan.iteration_time, plan.cost if plan.cost is not None else float("inf")) for plan in plans]
     else:
-        keys = [(_priced(plan, objective) * plan.fluid, plan.fluid) for plan in plans]
+        keys = [(_priced(plan, objective) * plan.iteration_time, plan.iteration_time) for plan in plans]
     return [min(range(len(plans)), key=lambda number: keys[number])]
 
 

@@ -1,4 +1,4 @@
-"""Judging: what a strategy takes on a network, by ``fluid``; the candidates of a round run as one batch."""
+"""Judging: what a strategy takes on a network; the candidates of a round are simulated as one batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.engine import bound, fluid
-from topoflow.engine.base import Timeline, World
+from topoflow.engine.base import Fidelity, Run, Timeline, World
+from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.strategy_tasks import StrategyTasks
 from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem
@@ -56,7 +57,8 @@ class Judge:
     """Lowers, wires, places and simulates; remembers what a round needs more than once."""
 
     problem: Problem
-    merge: float
+    fidelity: Fidelity
+    run: Run
     lowered: dict[str, Traffic] = field(default_factory=dict)
     tasks: StrategyTasks | None = None
 
@@ -86,7 +88,7 @@ class Judge:
         """A candidate for each, simulated as one batch."""
         made: dict[int, StrategyWorlds] = {}  # paths are shared by the strategies on one fabric
         worlds = [self._world(strategy, fabric, made) for strategy, _, fabric in asked]
-        timelines = fluid.simulate(worlds, merge=self.merge)
+        timelines = simulate(worlds, self.fidelity, self.run)
         return [
             Candidate(strategy, wiring, partial(self.traffic, strategy), fabric, world, timeline)
             for (strategy, wiring, fabric), world, timeline in zip(asked, worlds, timelines, strict=True)
@@ -117,15 +119,15 @@ def check_keeps_circuits(fabric: Fabric) -> None:
         raise ValueError(f"fabric: must keep its circuits while a job runs, got {fabric.name}")
 
 
-def exactly(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same, simulated without merging events."""
-    timelines = fluid.simulate([candidate.world for candidate in candidates])
+def predicted(candidates: Sequence[Candidate], fidelity: Fidelity, run: Run) -> list[Candidate]:
+    """The same, simulated in another ``fidelity``."""
+    timelines = simulate([candidate.world for candidate in candidates], fidelity, run)
     return [replace(each, timeline=timeline) for each, timeline in zip(candidates, timelines, strict=True)]
 
 
-def lower_bound(candidate: Candidate) -> float:
+def lower_bound(candidate: Candidate, run: Run) -> float:
     """s, the least time that the candidate can take."""
-    return bound.simulate([candidate.world])[0].makespan
+    return simulate([candidate.world], Bound(), run)[0].makespan
 
 
 def same_wires(one: Fabric, other: Fabric) -> bool:

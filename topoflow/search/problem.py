@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from topoflow.engine.base import World
-from topoflow.engine.checks import check_merge
+from topoflow.engine.base import Fidelity, World
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import place
@@ -26,7 +27,8 @@ class Problem:
     """A job, the strategy that it has now, and the kind of network it is to run on.
 
     A job of layers is searched from ``start`` on; ``design`` is asked for a fabric for every strategy that is worth it.
-    Where ``start`` says how a recorded job ran, the network alone is free.
+    Where ``start`` says how a recorded job ran, the network alone is free. ``fidelity`` predicts the iteration times of
+    the start and of what is found.
     """
 
     workload: Workload
@@ -36,6 +38,7 @@ class Problem:
     all_reduce: str = "hierarchical"
     routing: str = "ecmp"
     seed: int = 0
+    fidelity: Fidelity = Fluid()
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
@@ -74,7 +77,8 @@ class Settings:
 
     ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
     by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of
-    a round are simulated. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
+    a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has for it by name, or as it
+    is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
     ``emphasis`` scales the bytes of all-reduces in the demand that a fabric is built for: 1 is
     what the job sends (TopoOpt's algorithm, alone), others are more topologies to choose from. ``ideal``: every
     second round of a network without switches explores on an ideal one (beyond TopoOpt's algorithm, too).
@@ -87,7 +91,7 @@ class Settings:
     degrees: int = 16
     coldest: float = 1e-4
     hottest: float = 0.02
-    merge: float = 0.01
+    coarse: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"fluid": {"merge": 0.01}})
     emphasis: Sequence[float] = (1.0, 0.5, 2.0)
     ideal: bool = True
     objective: str = "time"
@@ -101,7 +105,6 @@ class Settings:
         check_positive("search.hottest", self.hottest)
         if self.hottest < self.coldest:
             raise ValueError(f"search.hottest: must be at least search.coldest {self.coldest}, got {self.hottest}")
-        check_merge("search.merge", self.merge)
         if not self.emphasis:
             raise ValueError("search.emphasis: must have at least one number, got none")
         for factor in self.emphasis:
@@ -113,3 +116,12 @@ class Settings:
     def steps(self) -> int:
         """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
         return -(-self.proposals // self.chains)
+
+    def deciding(self, fidelity: Fidelity) -> Fidelity:
+        """The variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` where it cannot be."""
+        model: Any = fidelity
+        try:
+            found: Fidelity = replace(model, **self.coarse.get(fidelity.name, {}))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"search.coarse.{error}") from error
+        return found

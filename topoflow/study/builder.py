@@ -10,6 +10,7 @@ from typing import Any
 from topoflow.case.base import Case, Job, Settings
 from topoflow.engine.base import World
 from topoflow.engine.lowering.choices import Lowering
+from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.grid import Point, at, build, unique_names
@@ -38,15 +39,15 @@ class Builder:
     made: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
 
-    def build(self, points: Sequence[Point], progress: Callable[[int, int], None]) -> list[Asked]:
-        """The cases of the grid; ``progress(done, total)``.
+    def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[Asked]:
+        """The cases of the grid; ``observer`` sees each point.
 
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
         """
         built = []
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
-            progress(done, len(points))
+            observer.advance(done, len(points))
             with at(point):
                 job = self.job(point)
                 try:
@@ -57,7 +58,7 @@ class Builder:
                     self.left_out.append(f"{name}: {error}")
                     continue
                 built.append(Asked(point, self._cases(point, name, *self._after_failure(point, job, fabric))))
-        progress(len(points), len(points))
+        observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
         return built

@@ -16,8 +16,9 @@ from math import ceil
 
 import numpy as np
 
-from topoflow.engine import fluid
-from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
+from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 
@@ -28,31 +29,31 @@ def shared(
     jobs: Sequence[Traffic],
     fabric: Fabric,
     place: Place,
+    fidelity: Fidelity = Fluid(),
     *,
     rounds: float,
     starts: Sequence[float] | None = None,
-    merge: float = 0.0,
-    threads: int | None = None,
+    run: Run = Run(),
 ) -> list[Floats]:
     """Seconds of every iteration that each of the ``jobs`` [J] finishes, all on one ``fabric``.
 
-    Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and goes on
-    until the slowest, if it were alone, had done ``rounds`` iterations. Then all stop: no job ever runs beside fewer.
-    ``merge`` is relative to the time since the beginning, so that 0 is advisable where iterations are many. Raises
-    ``ValueError`` where that is too short for some job to finish one.
+    Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
+    slowest, if it were alone, had done ``rounds`` iterations. Then all stop: no job ever runs beside fewer. What a
+    fidelity neglects relative to the time since the beginning (``Fluid.merge``) is large beside an iteration, where
+    iterations are many. Raises ``ValueError`` where the time is too short for some job to finish an iteration.
     """
     worlds = [place(job, fabric) for job in jobs]
-    alone = [timeline.makespan for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
+    alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
     if min(alone, default=0.0) <= 0:
         raise ValueError("jobs: must take some time each, got one that takes none, or no job")
     begins = [0.0] * len(jobs) if starts is None else starts
     until = max(begins) + rounds * max(alone)
     counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one to spare
-    ends = _ends(worlds, counts, begins, until, merge, threads)
-    while any(np.isfinite(each[-1]) for each in ends):  # max-min sharing made a job faster than it is alone
+    ends = _ends(worlds, counts, begins, until, fidelity, run)
+    while any(each[-1] <= until for each in ends):  # max-min sharing made a job faster than it is alone
         counts = [2 * count for count in counts]
-        ends = _ends(worlds, counts, begins, until, merge, threads)
-    times = [np.diff(each[np.isfinite(each)], prepend=begin) for each, begin in zip(ends, begins, strict=True)]
+        ends = _ends(worlds, counts, begins, until, fidelity, run)
+    times = [np.diff(each[each <= until], prepend=begin) for each, begin in zip(ends, begins, strict=True)]
     unfinished = [world.name for world, each in zip(worlds, times, strict=True) if each.size == 0]
     if unfinished:
         raise ValueError(f"rounds: must let every job finish an iteration, got {rounds}, too few for {unfinished[0]}")
@@ -64,14 +65,14 @@ def _ends(
     counts: Sequence[int],
     begins: Sequence[float],
     until: float,
-    merge: float,
-    threads: int | None,
+    fidelity: Fidelity,
+    run: Run,
 ) -> list[Floats]:
-    """When each of the ``counts`` [J] iterations of every job ends, all on one network; inf: not by ``until``."""
+    """When each of the ``counts`` [J] iterations of every job ends, all on one network; after ``until``: any time."""
     graphs = [repeated(world.graph, count, begin) for world, count, begin in zip(worlds, counts, begins, strict=True)]
-    together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=side_by_side(graphs))
-    finish = fluid.pause(together, until, merge=merge, threads=threads).finish
-    of_jobs = np.split(finish, np.cumsum([graph.tasks for graph in graphs])[:-1])
+    together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=side_by_side(graphs), until=until)
+    (timeline,) = simulate([together], fidelity, run)
+    of_jobs = np.split(timeline.finish, np.cumsum([graph.tasks for graph in graphs])[:-1])
     return [of_job[world.graph.tasks :: world.graph.tasks + 1] for of_job, world in zip(of_jobs, worlds, strict=True)]
 
 
@@ -88,11 +89,11 @@ def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float
 
 
 def dedicated(
-    jobs: Sequence[tuple[Traffic, Fabric]], place: Place, *, merge: float = 0.0, threads: int | None = None
+    jobs: Sequence[tuple[Traffic, Fabric]], place: Place, fidelity: Fidelity = Fluid(), *, run: Run = Run()
 ) -> list[Floats]:
     """The same for jobs [J] that have a network each: all their iterations are alike, so there is one."""
     worlds = [place(traffic, fabric) for traffic, fabric in jobs]
-    return [np.array([timeline.makespan]) for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
+    return [np.array([timeline.makespan]) for timeline in simulate(worlds, fidelity, run)]
 
 
 def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:

@@ -9,8 +9,10 @@ from functools import partial
 import numpy as np
 
 from topoflow.case.failures import Slowdowns
-from topoflow.engine import fluid
-from topoflow.engine.base import World
+from topoflow.engine.base import Fidelity, Run, World
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.observer import Silent
+from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import RINGS as EITHER
 from topoflow.fabric.failed import Disconnected, without
@@ -21,7 +23,6 @@ PIECE = 16  # failures that are built and simulated at a time: as many networks 
 
 # How a traffic becomes a world on a fabric: ``lowering.placement.place`` with all that is the same for each.
 Place = Callable[[Traffic, Fabric], World]
-Progress = Callable[[int, int], None]
 
 
 def ways_on(
@@ -50,16 +51,15 @@ def fail_fibers(
     traffic: Traffic,
     fabric: Fabric,
     place: Place,
+    fidelity: Fidelity = Fluid(),
     *,
     links: Sequence[int] | None = None,
     rings: str = "faster",
-    merge: float = 0.0,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    run: Run = Run(),
 ) -> Slowdowns:
     """One fiber of each of ``links`` (None: of every link) fails by itself, and all else goes on.
 
-    ``rings`` is one of ``RINGS``, ``progress`` is called with (failures done, of how many).
+    ``rings`` is one of ``RINGS``; ``run.observer`` is informed how many failures are simulated.
     """
     chosen = range(fabric.links) if links is None else links
     lose = partial(ways_on, fabric, rings=rings)
@@ -71,7 +71,7 @@ def fail_fibers(
         same = left.route is fabric.route and left.rings == fabric.rings
         return replace(whole, capacity=left.bandwidth, fabric=left) if same else place(traffic, left)
 
-    return _run(whole, networks, world, partial(_times, merge, threads), progress)
+    return _slowdowns(whole, networks, world, fidelity, run)
 
 
 def fail_servers(
@@ -79,12 +79,11 @@ def fail_servers(
     smaller: Traffic,
     fabric: Fabric,
     place: Place,
+    fidelity: Fidelity = Fluid(),
     *,
     servers: Sequence[int] | None = None,
     rings: str = "faster",
-    merge: float = 0.0,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    run: Run = Run(),
 ) -> Slowdowns:
     """Each of ``servers`` (None: any) fails by itself, and the job goes on as ``smaller``, on one server fewer."""
     if smaller.servers != traffic.servers - 1:
@@ -92,32 +91,32 @@ def fail_servers(
     chosen = range(traffic.servers) if servers is None else servers
     lose = partial(ways_on, fabric, rings=rings)
     networks = [partial(lose, servers=(server,)) for server in chosen]
-    return _run(place(traffic, fabric), networks, partial(place, smaller), partial(_times, merge, threads), progress)
+    return _slowdowns(place(traffic, fabric), networks, partial(place, smaller), fidelity, run)
 
 
-def _times(merge: float, threads: int | None, worlds: Sequence[World]) -> list[float]:
-    return [timeline.makespan for timeline in fluid.simulate(worlds, merge=merge, threads=threads)]
-
-
-def _run(
+def _slowdowns(
     whole: World,
     networks: Sequence[Callable[[], list[Fabric]]],
     world: Callable[[Fabric], World],
-    times: Callable[[Sequence[World]], list[float]],
-    progress: Progress | None,
+    fidelity: Fidelity,
+    run: Run,
 ) -> Slowdowns:
     """The ``world`` on each network that is left, a piece at a time."""
+    silent = replace(run, observer=Silent())
+
+    def times(worlds: Sequence[World]) -> list[float]:
+        return [timeline.makespan for timeline in simulate(worlds, fidelity, silent)]
+
     failed = np.full(len(networks), np.inf)
     for first in range(0, len(networks), PIECE):
-        ways = [
-            (number, way)
-            for number, left in enumerate(networks[first : first + PIECE], start=first)
-            for way in _connected(left)
+        left = [
+            (number, fabric)
+            for number, survive in enumerate(networks[first : first + PIECE], start=first)
+            for fabric in _connected(survive)
         ]
-        found = times([world(way) for _, way in ways])
-        np.minimum.at(failed, [number for number, _ in ways], found)
-        if progress is not None:
-            progress(min(first + PIECE, len(networks)), len(networks))
+        found = times([world(fabric) for _, fabric in left])
+        np.minimum.at(failed, [number for number, _ in left], found)
+        run.observer.advance(min(first + PIECE, len(networks)), len(networks))
     return Slowdowns(times([whole])[0], failed)
 
 

@@ -91,7 +91,7 @@ def job() -> Callable[..., tuple[Workload, Strategy, Fabric]]:
     """``job("workload=dlrm", "servers=16")``: a job, its hybrid strategy and the network that is built for it."""
 
     def make(*keys: str) -> tuple[Workload, Strategy, Fabric]:
-        (point,) = grid(["strategy=hybrid", *keys], check, lambda done, total: None)
+        (point,) = grid(["strategy=hybrid", *keys], check)
         workload = build(point, "workload").build()
         strategy = build(point, "strategy").place(workload, point.config["servers"])
         demand = lower(workload, strategy).demand()

@@ -12,7 +12,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.cli.experiment import load
-from topoflow.cli.parsers import experiments
+from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST
 
 SMALL = {  # a figure in a second or two
@@ -54,11 +54,11 @@ SMALL = {  # a figure in a second or two
 
 
 def test_every_figure_is_tried_here() -> None:
-    assert sorted(SMALL) == experiments()
+    assert sorted(SMALL) == options("experiment")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", experiments())
+@pytest.mark.parametrize("name", options("experiment"))
 def test_a_figure_is_made_and_goes_on_where_it_was_stopped(name: str, tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     assert main(["experiment", name, *SMALL[name], f"out={whole}"]) == 0
@@ -195,7 +195,8 @@ def test_strategies_that_come_to_the_same_are_one_point(tmp_path: Path) -> None:
 
 def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     small = ("servers=4", "workload.tables=4", "workload.batch_per_gpu=64", "degree=2", "seed=0", "series=TopoOpt")
-    (given,) = figure("topoopt_fig12", *small, "fluid.merge=0")["rows"]
+    small = (*small, "fluid.merge=0")
+    (given,) = figure("topoopt_fig12", *small)["rows"]
     (searched,) = figure("topoopt_fig12", *small, "search.proposals=64", "search.rounds=1", "gpu.memory=1e12")["rows"]
     assert searched["iteration_time"] <= given["iteration_time"] * (1 + 1e-9)
 
@@ -207,11 +208,11 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
-        (["topoopt_fig11", "fidelity=bound", "out=X"], "fidelity: must be left out, as figures are of whole networks"),
+        (["topoopt_fig11", "fidelity=packet", "out=X"], "fidelity: must be one of bound, fluid, got 'packet'"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
-        (["topoopt_fig11", "foo=1", "out=X"], "rings, fluid, seed, out, series, search, experiment\n"),
+        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, series, search, experiment\n"),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
         (

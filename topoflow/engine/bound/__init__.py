@@ -12,10 +12,10 @@ share a link at a time; where some do, ``fluid`` takes at most the critical path
 over the link / its capacity: whenever the chain of tasks that ends last does not advance as if it were alone, its flow
 has a link that is full.
 
-    simulate    worlds of any graphs; a Timeline of each, with every task as if it were alone
-    makespans   worlds of one graph, whose links' numbers are rows of one array on any device; what is quick
+    Bound       the fidelity: worlds of any graphs; a Timeline of each, with every task as if it were alone
+    makespans   worlds of one graph, whose links' numbers are rows of one array on any device; the fast one
 
-Worlds of one graph run side by side, in SIMD registers or neighbouring threads, and a graph is looked at once
+Worlds of one graph run side by side, in SIMD registers or neighbouring threads, and a graph is condensed once
 (``topoflow.engine.bound.condensed``): a ring all-reduce in 254 steps of 512 transfers is one node. ``csrc/bound`` is
 what runs, ``topoflow.engine.bound.reference`` spells it out in plain Python.
 
@@ -28,98 +28,115 @@ Shapes: W worlds, T tasks, N nodes, L links.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Graph, Timeline, World
-from topoflow.engine.bound.condensed import Outline, outline
+from topoflow.engine.base import Graph, Run, Timeline, World
+from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.device import Array, Home, home, links_of
-from topoflow.engine.launch import MEMORY, Progress, count_threads, run
+from topoflow.engine.device import Array, Device, links_of
+from topoflow.engine.launch import MEMORY, count_threads, launch
 from topoflow.engine.timelines import timeline
 
 
-def simulate(
-    worlds: Sequence[World], *, device: str = "cpu", progress: Progress | None = None, threads: int | None = None
-) -> list[Timeline]:
-    """When every task of every world would run if it were alone; the ``makespan`` of a timeline is the bound.
+@dataclass(frozen=True)
+class Bound:
+    """Every task as if it were alone; the ``makespan`` of a timeline is the least time that the world can take."""
 
-    Arguments and errors are those of ``topoflow.engine.fluid.simulate``; a task that waits for a later one is a
-    ``ValueError`` too.
-    """
-    where, count = home(device), count_threads(threads)
-    groups: dict[int, list[int]] = {}
-    for index, world in enumerate(worlds):
-        groups.setdefault(id(world.graph), []).append(index)
-    timelines: dict[int, Timeline] = {}
-    for group in groups.values():
-        alike = [worlds[index] for index in group]
-        check_graph(alike[0].name, alike[0].graph)
-        for world in alike:
-            check_links(world)
-        outlined = _outline(alike[0].name, alike[0].graph, folded=False)
-        size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
-        for first in range(0, len(alike), size):
-            found = _alone(alike[first : first + size], outlined, where, count)
-            timelines |= dict(zip(group[first : first + size], found, strict=True))
-            if progress is not None:
-                progress(len(timelines))
-    return [timelines[index] for index in range(len(worlds))]
+    name: ClassVar[str] = "bound"
+
+    def refuses(self, world: World) -> str | None:
+        """Worlds whose circuits change: there is no closed form of when a flow has a link."""
+        if world.fabric is None or not world.changes_circuits:
+            return None
+        return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
+
+    def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
+        """When every task of every world would run if it were alone.
+
+        Raises ``ValueError`` where ``Fluid.simulate`` does, and where a task waits for a later one.
+        """
+        groups: dict[int, list[int]] = {}
+        for index, world in enumerate(worlds):
+            groups.setdefault(id(world.graph), []).append(index)
+        timelines: dict[int, Timeline] = {}
+        for group in groups.values():
+            alike = [worlds[index] for index in group]
+            check_graph(alike[0].name, alike[0].graph)
+            for world in alike:
+                check_links(world)
+            graph = _condensed(alike[0].name, alike[0].graph, collapse=False)
+            size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
+            for first in range(0, len(alike), size):
+                found = _alone(alike[first : first + size], graph, run)
+                timelines |= dict(zip(group[first : first + size], found, strict=True))
+                run.observer.advance(len(timelines), len(worlds))
+        return [timelines[index] for index in range(len(worlds))]
 
 
-def fold(graph: Graph) -> Outline:
+def simulate(worlds: Sequence[World], *, device: str = "cpu", threads: int | None = None) -> list[Timeline]:
+    """``Bound.simulate`` in one call."""
+    return Bound().simulate(worlds, Run(Device.named(device), threads))
+
+
+def condense(graph: Graph) -> CondensedGraph:
     """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
     check_graph("graph", graph)
-    return _outline("graph", graph, folded=True)
+    return _condensed("graph", graph, collapse=True)
 
 
-def makespans(graph: Graph | Outline, capacity: Any, latency: Any = None, *, threads: int | None = None) -> Any:
+def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None, *, threads: int | None = None) -> Any:
     """The bound [W] s of worlds of one graph: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
 
     Arrays and errors are those of ``topoflow.engine.fluid.sweep``. inf where a flow has no bandwidth.
     """
-    outlined = graph if isinstance(graph, Outline) else fold(graph)
-    count = count_threads(threads)
-    where, capacity, latency = links_of(outlined.links, capacity, latency)
-    latency = where.zeros(0) if latency is None else latency
-    makespan = where.zeros(len(capacity))
-    rows = {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1), "makespan": makespan}
-    _run(outlined, where, count, rows)
+    known = graph if isinstance(graph, CondensedGraph) else condense(graph)
+    device, capacity, latency = links_of(known.links, capacity, latency)
+    makespan = device.zeros(len(capacity))
+    rows = {
+        "capacity": capacity.reshape(-1),
+        "latency": device.zeros(0) if latency is None else latency.reshape(-1),
+        "makespan": makespan,
+    }
+    _launch(known, Run(device, threads), rows)
     return makespan
 
 
-def _outline(name: str, graph: Graph, *, folded: bool) -> Outline:
+def _condensed(name: str, graph: Graph, *, collapse: bool) -> CondensedGraph:
     try:
-        return outline(graph, folded=folded)
+        return condensed(graph, collapse=collapse)
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
 
 
-def _run(outlined: Outline, where: Home, threads: int, arrays: dict[str, Any]) -> None:
+def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any]) -> None:
     """Fill in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
-    nothing = where.zeros(0)
-    arrays = where.put(outlined.arrays) | {"start": nothing, "finish": nothing, "cancel": where.flag()} | arrays
+    device = run.device
+    nothing = device.zeros(0)
+    arrays = device.put(graph.arrays) | {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
     if len(arrays["makespan"]):
-        run(partial(_C.bound, arrays, MEMORY, where.stream, threads), arrays["cancel"])
+        kernel = partial(_C.bound, arrays, MEMORY, device.stream, count_threads(run.threads))
+        launch(kernel, arrays["cancel"])
 
 
-def _alone(worlds: Sequence[World], outlined: Outline, where: Home, threads: int) -> list[Timeline]:
+def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Timeline]:
     """Timelines of worlds of one graph, of which every task is a node."""
-    count, tasks = len(worlds), worlds[0].graph.tasks
-    answers = {name: where.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": where.zeros(count)}
+    device, count, tasks = run.device, len(worlds), worlds[0].graph.tasks
+    answers = {name: device.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": device.zeros(count)}
     rows = {
         "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
         "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
     }
-    _run(outlined, where, threads, where.put(rows) | answers)
-    start, finish, makespan = (where.numpy(answer) for answer in answers.values())
-    start = start.reshape(count, tasks)[:, outlined.node]
-    finish = finish.reshape(count, tasks)[:, outlined.node]
+    _launch(graph, run, device.put(rows) | answers)
+    start, finish, makespan = (device.numpy(answer) for answer in answers.values())
+    start = start.reshape(count, tasks)[:, graph.node]
+    finish = finish.reshape(count, tasks)[:, graph.node]
     _raise_starved(worlds, finish)
-    carried = outlined.arrays["link_bytes"]
+    carried = graph.arrays["link_bytes"]
     return [
         timeline(world, start[index], finish[index], carried, float(makespan[index]))
         for index, world in enumerate(worlds)

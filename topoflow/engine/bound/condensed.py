@@ -1,4 +1,4 @@
-"""Outline: a graph as the bound reads it, with all that does not depend on the links' numbers worked out once.
+"""CondensedGraph: a graph as the bound reads it; what does not depend on the links' numbers is computed once.
 
 Tasks with the same path, bytes and delay have the same *cost*, which is worked out once for each world. Nodes are
 tasks, or folded blocks of them (``topoflow.engine.bound.collapse``), sorted by level: those of one level do not wait
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Outline:
+class CondensedGraph:
     """``arrays`` by the names that ``csrc/bound/batch.h`` gives them."""
 
     arrays: dict[str, Array]
@@ -54,8 +54,8 @@ class _Nodes:
     edges: Edges
 
 
-def outline(graph: Graph, *, folded: bool) -> Outline:
-    """The outline of a graph that keeps the laws of ``Graph``; if not ``folded``, every task is a node.
+def condensed(graph: Graph, *, collapse: bool) -> CondensedGraph:
+    """Condense a graph that keeps the laws of ``Graph``; without ``collapse``, every task is a node.
 
     Raises ``ValueError`` where a task waits for itself or for a later one.
     """
@@ -65,7 +65,7 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
         got = f"task {edges.waiter[late[0]]} after task {edges.awaited[late[0]]}"
         raise ValueError(f"after: must name earlier tasks, got {got}")
     costs = _costs(graph)
-    folds = fold(graph, edges, costs.of) if folded else Fold.none(graph.tasks)
+    folds = fold(graph, edges, costs.of) if collapse else Fold.none(graph.tasks)
     nodes = _nodes(edges, folds)
     arrays = _blocks(costs, folds, nodes)
     arrays |= {
@@ -82,7 +82,7 @@ def outline(graph: Graph, *, folded: bool) -> Outline:
     }
     arrays |= _users(arrays, len(graph.path_offsets) - 1)
     arrays |= _crossings(graph, arrays["user_offsets"])
-    return Outline(arrays, nodes.of)
+    return CondensedGraph(arrays, nodes.of)
 
 
 def _costs(graph: Graph) -> _Costs:

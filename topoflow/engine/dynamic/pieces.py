@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.checks import check_graph, check_merge
-from topoflow.engine.fluid.reference import SAME
+from topoflow.engine.base import SAME, Floats, Graph, Ints, Offsets
+from topoflow.engine.checks import check_graph
 
 DARK = -1  # a link that carries nothing
 
@@ -46,7 +45,6 @@ class Pieces:
     """
 
     def __init__(self, name: str, graph: Graph, began: float, *, merge: float, cancel: Ints) -> None:
-        check_merge("merge", merge)
         check_graph(name, graph)
         self.name, self.merge, self.now = name, merge, began
         tasks, paths = graph.tasks, len(graph.path_offsets) - 1

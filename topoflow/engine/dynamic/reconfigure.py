@@ -25,7 +25,6 @@ Source: TopoOpt (Wang et al., NSDI 2023), 5.1, 5.7, Appendices E.4 and F.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,55 +33,48 @@ from topoflow.engine.base import Floats, Ints, Timeline, World
 from topoflow.engine.dynamic.circuits import Circuits, choose_circuits
 from topoflow.engine.dynamic.pieces import Pieces
 from topoflow.engine.dynamic.segments import Journey
-from topoflow.engine.launch import run
+from topoflow.engine.launch import launch
+from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
-from topoflow.fabric.base import Fabric, Reconfiguration
+from topoflow.fabric.base import Reconfiguration
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, connect
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What happened in the last iteration, told as of one fabric: its links are all circuits that there ever were.
+class Reconfigured:
+    """The last iteration, as if on a static fabric whose links are all circuits that ever existed.
 
     The first circuits are its first links, and its routes are over them. A link's bandwidth is its mean over the
-    iteration (of one that was not up in it, which carries nothing there, over all iterations). The paths of ``world``
-    are what tasks crossed, hop by hop with the share of the task's bytes, so that what is read off paths elsewhere
-    (bytes of links, bandwidth tax) holds here too.
+    iteration (of a circuit that did not exist in it, which carries nothing there, over all iterations). The paths of
+    ``timeline.world`` are the links that the bytes of each task crossed, with the share of them that crossed each, so
+    that what is read off paths elsewhere (bytes of links, bandwidth tax) holds here too.
     """
 
     timeline: Timeline  # from the beginning of the last iteration
-    world: World
-    fabric: Fabric
     iterations: Floats  # [I] s that each took
     reconfigurations: int  # in all of them
 
 
 def simulate(
-    world: World,
-    fabric: Fabric,
-    *,
-    seed: int = 0,
-    routing: str = "ecmp",
-    iterations: int | None = None,
-    merge: float = 0.0,
-    look: Callable[[float], None] | None = None,
-) -> Run:
-    """Run ``world``, placed on ``fabric``, whose circuits change; ``look`` is called with the time of each look.
+    world: World, *, merge: float = 0.0, iterations: int | None = None, observer: Observer = Silent()
+) -> Reconfigured:
+    """Simulate ``world``, placed on a fabric whose circuits change. It runs on the CPU.
 
-    ``iterations`` None: as many as ``fabric.reconfiguration`` says. ``merge`` is relative to the time since the last
-    look, not since the beginning. A look costs what moves until the next, not what is left of the job, and looks that
-    must find the circuits that are there cost nothing.
+    ``observer`` gets the ``time`` (s) of each look. ``iterations`` None: as many as the fabric's ``reconfiguration``
+    says. ``merge`` is relative to the time since the last look, not since the beginning. A look costs what moves until
+    the next, not what is left of the job, and looks that must find the circuits that exist cost nothing.
 
-    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits for ever, and where an array
+    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits forever, and where an array
     breaks a law of ``Graph``.
     """
+    fabric = world.fabric
+    if fabric is None or fabric.reconfiguration is None:
+        raise ValueError(f"{world.name}.fabric.reconfiguration: must be given, got none")
     how = fabric.reconfiguration
-    if how is None:
-        raise ValueError(f"{fabric.name}.reconfiguration: must be given, got none")
-    circuits = Circuits(fabric, world.graph, forwarding=how.forwarding, seed=seed, routing=routing)
+    circuits = Circuits(fabric, world.graph, forwarding=how.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
     job = _Job(world, circuits, merge, cancel)
-    run(lambda: job.run(how, how.iterations if iterations is None else iterations, look), cancel)
+    launch(lambda: job.run(how, how.iterations if iterations is None else iterations, observer), cancel)
     return job.told()
 
 
@@ -130,7 +122,7 @@ class _Job:
         self.pieces = Pieces(self.whole.name, self.whole.graph, self.now, merge=self.merge, cancel=self.cancel)
         self.journey = Journey(self.whole.graph.path)
 
-    def run(self, how: Reconfiguration, iterations: int, look: Callable[[float], None] | None) -> None:
+    def run(self, how: Reconfiguration, iterations: int, observer: Observer) -> None:
         looked, until, wanted = 0.0, how.interval, None
         while len(self.times) < iterations:
             if not self.go_on(until, dark=wanted is not None):
@@ -140,8 +132,7 @@ class _Job:
                 until, wanted = looked + how.interval, None
                 continue
             looked = until
-            if look is not None:
-                look(looked)
+            observer.record(time=looked)
             demand = self.demand()
             wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, how)
             until = looked + (how.interval if wanted is None else how.pause)
@@ -149,8 +140,7 @@ class _Job:
                 quiet = self.quiet_until()
                 while until + how.interval < quiet and not self.cancel[0]:  # the look at `until` finds the same
                     looked = until
-                    if look is not None:
-                        look(looked)
+                    observer.record(time=looked)
                     until = looked + how.interval
 
     def go_on(self, until: float, *, dark: bool) -> bool:
@@ -192,7 +182,7 @@ class _Job:
         self.lit_since = self.lit_until = self.now
         self.changes += 1
 
-    def told(self) -> Run:
+    def told(self) -> Reconfigured:
         self._add_up()
         circuits, links = self.circuits, self.circuits.links
         of_iteration, ever = self._mean_capacity(self.in_iteration, self.began), self._mean_capacity(self.ever, 0.0)
@@ -205,9 +195,9 @@ class _Job:
             latency=np.full(links, circuits.latency),
         )
         graph = self.journey.told(self.whole.graph, links)
-        world = World(self.whole.name, graph, bandwidth, fabric.latency, fabric)
+        world = replace(self.whole, graph=graph, capacity=bandwidth, latency=fabric.latency, fabric=fabric)
         start, finish = self.pieces.start - self.began, self.pieces.finish - self.began
-        return Run(timeline(world, start, finish, link_bytes(graph)), world, fabric, np.array(self.times), self.changes)
+        return Reconfigured(timeline(world, start, finish, link_bytes(graph)), np.array(self.times), self.changes)
 
     def _add_up(self) -> None:
         """The time of the circuits that there are."""

@@ -3,9 +3,9 @@
 ``topoflow.engine.base`` states the model, ``topoflow.engine.fluid.reference`` spells it out in plain Python,
 ``csrc/fluid`` is what runs. On a CPU every thread runs one world at a time, on a GPU every thread block does.
 
-    simulate    worlds of any graphs, in numpy arrays; a Timeline of each
-    pause       one world up to a time; what is left then
-    sweep       worlds of one graph, whose links' numbers are rows of one array on any device; arrays of all
+    Fluid    the fidelity: worlds of any graphs; a Timeline of each
+    pause    one world up to a time; what is left then
+    sweep    worlds of one graph, whose links' numbers are rows of one array on any device; arrays of all
 
 Shapes: W worlds, T tasks, L links.
 """
@@ -13,62 +13,88 @@ Shapes: W worlds, T tasks, L links.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Graph, Pause, Timeline, World
-from topoflow.engine.checks import check_merge
-from topoflow.engine.device import Home, home, links_of
+from topoflow.engine.base import Graph, Pause, Run, Timeline, World
+from topoflow.engine.device import Device, links_of
+from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import Batch, pack, pieces
-from topoflow.engine.launch import MEMORY, Progress, count_threads, run
+from topoflow.engine.launch import MEMORY, count_threads, launch
+from topoflow.engine.observer import Part
 from topoflow.engine.timelines import link_bytes, timeline
 
 
-def simulate(
-    worlds: Sequence[World],
-    *,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    merge: float = 0.0,
-    threads: int | None = None,
-) -> list[Timeline]:
-    """When every task of every world ran, in the order of ``worlds``.
+@dataclass(frozen=True)
+class Fluid:
+    """Transfers share links max-min fairly. Ends within the relative time ``merge`` of the earliest are one event.
 
-    The answer does not depend on the number of threads, nor on which worlds share the batch. A batch larger
-    than the memory is cut into pieces. ``device`` is "cpu", or "cuda" (needs torch and a GPU). ``progress`` is
-    called now and then with the number of worlds that are done. Ends within the relative time ``merge`` of the
-    earliest are one event: 0 is exact, 0.001 saves events where many flows end almost together. ``threads`` of the
-    CPU run worlds, None: all that it has.
-
-    Raises ``ValueError`` naming the worlds in which a flow has no bandwidth or a task waits for ever, or whose
-    arrays break a law of ``Graph``.
+    0 is exact, 0.001 saves events where many flows end almost together. Where circuits change while a job runs, the
+    flows follow them (``topoflow.engine.dynamic.reconfigure``), on the CPU.
     """
-    where, settings = home(device), _Settings(merge, count_threads(threads))
-    timelines: list[Timeline] = []
-    for piece in pieces(worlds, MEMORY):
-        batch = pack(piece)
-        _run(batch, where, settings, None if progress is None else partial(_tell, progress, len(timelines)))
+
+    merge: float = 0.0
+
+    name: ClassVar[str] = "fluid"
+
+    def __post_init__(self) -> None:
+        merge: object = self.merge
+        if not isinstance(merge, int | float) or isinstance(merge, bool) or not 0 <= merge < 1:
+            raise ValueError(f"fluid.merge: must be a number in [0, 1), got {merge!r}")
+
+    def refuses(self, world: World) -> str | None:
+        """Nothing."""
+        return None
+
+    def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
+        """When every task of every world ran, in the order of ``worlds``.
+
+        The answer does not depend on the number of threads, nor on which worlds share the batch. A batch larger than
+        the memory is cut into pieces.
+
+        Raises ``ValueError`` naming the worlds in which a flow has no bandwidth or a task waits forever, or whose
+        arrays break a law of ``Graph``.
+        """
+        changing = [number for number, world in enumerate(worlds) if world.changes_circuits]
+        static = [number for number, world in enumerate(worlds) if not world.changes_circuits]
+        found: dict[int, Timeline] = {}
+        for number in changing:
+            found[number] = reconfigure.simulate(worlds[number], merge=self.merge).timeline
+            run.observer.advance(len(found), len(worlds))
+        for piece in pieces([worlds[number] for number in static], MEMORY):
+            earlier = len(found)
+            observer = Part(run.observer, earlier, len(worlds))
+            timelines = self._simulate(piece, replace(run, observer=observer))
+            first = earlier - len(changing)
+            found |= dict(zip(static[first : first + len(piece)], timelines, strict=True))
+        return [found[number] for number in range(len(worlds))]
+
+    def _simulate(self, worlds: Sequence[World], run: Run) -> list[Timeline]:
+        batch = pack(worlds)
+        _run(batch, run, self.merge)
         _raise_unfinished(batch)
-        timelines += _timelines(batch)
-    return timelines
+        return _timelines(batch)
 
 
-def pause(world: World, until: float, *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Pause:
-    """Where ``world`` is at ``until`` (s): all events up to then have happened, none behind it.
+def simulate(worlds: Sequence[World], *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Any:
+    """``Fluid.simulate`` in one call."""
+    return Fluid(merge).simulate(worlds, Run(Device.named(device), threads))
+
+
+def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:
+    """Where ``world`` is at ``until`` (s): all events up to then have happened, none after it.
 
     ``engine.dynamic.reference`` makes the world of what is left. A flow without bandwidth is no error, it waits for
-    another world; all else is as in ``simulate``.
+    another world; all else is as in ``Fluid.simulate``.
     """
     if not 0 <= until < np.inf:
         raise ValueError(f"{world.name}.until: must be finite and not negative, got {until}")
-    batch = pack([world])
-    batch.arrays["until"] = np.array([until], np.float64)
-    batch.arrays["left"] = np.zeros(world.graph.tasks)
-    _run(batch, home(device), _Settings(merge, count_threads(threads)), None)
+    batch = pack([replace(world, until=until)])
+    _run(batch, run, Fluid(merge).merge)
     _raise_unfinished(batch)
     return Pause(until, *(batch.arrays[name] for name in ("start", "finish", "left")))
 
@@ -93,53 +119,39 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     the answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.)
     The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``MEMORY``. A
     world that cannot run to its end is no error: its status says why. ``merge`` and ``threads`` are those of
-    ``simulate``.
+    ``Fluid`` and ``Run``.
 
     Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
     """
-    settings = _Settings(merge, count_threads(threads))
-    where, capacity, latency = links_of(graph.links, capacity, latency)
+    merge, team = Fluid(merge).merge, count_threads(threads)
+    device, capacity, latency = links_of(graph.links, capacity, latency)
     count = len(capacity)
-    latency = where.zeros(*capacity.shape) if latency is None else latency
-    arrays = where.put(_of_graph(graph, count))
-    start, finish = where.zeros(count, graph.tasks), where.zeros(count, graph.tasks)
+    latency = device.zeros(*capacity.shape) if latency is None else latency
+    arrays = device.put(_of_graph(graph, count))
+    start, finish = device.zeros(count, graph.tasks), device.zeros(count, graph.tasks)
     arrays |= {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1)}
-    arrays |= {"start": start.reshape(-1), "finish": finish.reshape(-1), "status": where.zeros(count, dtype="int32")}
-    arrays["cancel"] = where.flag()
+    arrays |= {"start": start.reshape(-1), "finish": finish.reshape(-1), "status": device.zeros(count, dtype="int32")}
+    arrays["cancel"] = device.flag()
     if count:
-        run(partial(_C.simulate, arrays, MEMORY, where.stream, settings.merge, settings.threads), arrays["cancel"])
-    return Sweep(start, finish, arrays["status"], where.largest(finish))
+        launch(partial(_C.simulate, arrays, MEMORY, device.stream, merge, team), arrays["cancel"])
+    return Sweep(start, finish, arrays["status"], device.largest(finish))
 
 
-@dataclass(frozen=True)
-class _Settings:
-    merge: float
-    threads: int  # 0: all
-
-    def __post_init__(self) -> None:
-        check_merge("merge", self.merge)
-
-
-def _tell(progress: Progress, earlier: int, done: int) -> None:
-    """Progress of one piece as progress of the whole."""
-    progress(earlier + done)
-
-
-def _run(batch: Batch, where: Home, settings: _Settings, progress: Progress | None) -> None:
+def _run(batch: Batch, run: Run, merge: float) -> None:
     """Copy to where it runs, run, copy the answers back; on a CPU nothing is copied."""
-    arrays = where.put(batch.arrays) | {"cancel": where.flag()}
+    device = run.device
+    arrays = device.put(batch.arrays) | {"cancel": device.flag()}
 
     def poll() -> None:
-        if progress is not None and not where.on_cuda:  # a GPU is not interrupted to be asked
-            progress(int(np.count_nonzero(batch.arrays["status"])))
+        if not device.on_cuda:  # a GPU is not interrupted for that
+            run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
 
-    kernel = partial(_C.simulate, arrays, MEMORY, where.stream, settings.merge, settings.threads)
-    run(kernel, arrays["cancel"], poll)
-    if where.on_cuda:
-        for name in ("start", "finish", "status", *(["left"] if "left" in arrays else [])):
-            batch.arrays[name][:] = where.numpy(arrays[name])
-    if progress is not None:
-        progress(len(batch.worlds))
+    kernel = partial(_C.simulate, arrays, MEMORY, device.stream, merge, count_threads(run.threads))
+    launch(kernel, arrays["cancel"], poll)
+    if device.torch is not None:
+        for name in ("start", "finish", "status", "left"):
+            batch.arrays[name][:] = device.numpy(arrays[name])
+    run.observer.advance(len(batch.worlds), len(batch.worlds))
 
 
 def _of_graph(graph: Graph, count: int) -> dict[str, Any]:

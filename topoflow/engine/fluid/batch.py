@@ -57,6 +57,8 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
     crossed = [np.arange(graph.links) if all_links else _crossed(graph) for graph in graphs]
     arrays["path_links"] = _renumbered(graphs, crossed)
     links = [crossed[graph] for graph in graph_of]
+    until = np.array([world.until for world in worlds], np.float64)
+    until = until if np.isfinite(until).any() else np.zeros(0)  # none is paused
     arrays |= {
         "graph": np.array(graph_of, dtype=np.int32),
         "order": np.argsort(-tasks, kind="stable").astype(np.int32),
@@ -67,8 +69,8 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
         "start": np.empty(tasks.sum()),
         "finish": np.empty(tasks.sum()),
         "status": np.zeros(len(worlds), dtype=np.int32),
-        "until": np.zeros(0),  # none is paused
-        "left": np.zeros(0),
+        "until": until,
+        "left": np.zeros(tasks.sum() if until.size else 0),
         "cancel": np.zeros(1, dtype=np.int32),
     }
     return Batch(tuple(worlds), tuple(graphs), tuple(graph_of), arrays)

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import Floats, Graph, Offsets, Pause, Timeline, World
-from topoflow.engine.checks import check_graph, check_links, check_merge
-
-# Two instants (or two shares) closer than this, relatively, are one.
-SAME = 1e-12
+from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, World
+from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.fluid import Fluid
 
 
 def max_min(
@@ -122,7 +120,7 @@ class _Tasks:
 
 def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
     """Start and finish (s) of the tasks that have any by ``until``, and the bytes that flows have left then."""
-    check_merge("merge", merge)
+    merge = Fluid(merge).merge
     check_graph(world.name, world.graph)
     check_links(world)
     tasks, bytes_, capacity = _Tasks(world), world.graph.bytes, world.capacity.tolist()
@@ -203,7 +201,7 @@ def _timeline(world: World, start: list[float], finish: list[float]) -> Timeline
         task_start[owner] = min(task_start[owner], start[task])
         task_finish[owner] = max(task_finish[owner], finish[task])
     return Timeline(
-        name=world.name,
+        world=world,
         start=np.array(start),
         finish=np.array(finish),
         link_bytes=np.array(link_bytes),

@@ -60,7 +60,7 @@ def place(
     }
     tasks, table = _tasks(traffic, paths), paths.arrays()
     graph = assemble(tasks, made, table, links=fabric.links, local_bandwidth=traffic.local_bandwidth)
-    return World(name, graph, fabric.bandwidth, fabric.latency, fabric)
+    return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 
 
 def _tasks(traffic: Traffic, paths: Paths) -> Tasks:

@@ -73,8 +73,9 @@ class StrategyWorlds:
             local_bandwidth=self.workload.gpu.local_bandwidth,
         )
         graph = _compact(graph, self.paths.arrays())
-        fabric = self.fabric
-        return World(strategy.name if name is None else name, graph, fabric.bandwidth, fabric.latency, fabric)
+        fabric, paths = self.fabric, self.paths
+        name = strategy.name if name is None else name
+        return World(name, graph, fabric.bandwidth, fabric.latency, fabric, paths.routing, paths.seed)
 
     def _block(self, bucket: Bucket, task: int) -> Block:
         local = self.workload.gpus_per_server

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topoflow.engine.base import Floats, Ints
-from topoflow.engine.device import home
+from topoflow.engine.device import Device
 from topoflow.engine.launch import MEMORY, count_threads
 from topoflow.engine.screen.strategy_arrays import StrategyArrays, strategy_arrays
 from topoflow.fabric.base import Fabric
@@ -67,7 +67,7 @@ class StrategyModel(ABC):
             raise ValueError("choices: must be at least one, got none")
         check_positive("bucket_bytes", bucket_bytes)
         check_positive("first_bucket_bytes", first_bucket_bytes)
-        self.where = home(device)
+        self.where = Device.named(device)
         self.threads = count_threads(threads)
         self.bucket_bytes = float(bucket_bytes)
         self.first_bucket_bytes = float(first_bucket_bytes)

@@ -2,6 +2,9 @@
 
 Hydra reads and merges all files for every composition, a tenth of a second each, and then applies the values that were
 given. Both are Hydra's own here; only what the files make is kept between points.
+
+``fidelity`` is a key whose value is one of ``configs/fidelity``. The settings of each of these, chosen or not, are in
+every configuration under its own name (``fluid.merge``), so that a sweep over fidelities can be given those of some.
 """
 
 from __future__ import annotations
@@ -16,6 +19,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
+
+from topoflow.study.configure.options import options
+
+FIDELITY = "fidelity"  # the key and the config group
 
 Composed = tuple[DictConfig, Mapping[str, str]]  # a configuration, and the names chosen in each config group
 
@@ -34,8 +41,11 @@ class Composer:
         files: list[str] = []
         values: list[Override] = []
         for text, override in zip(overrides, OverridesParser.create(loader).parse_overrides([*overrides]), strict=True):
-            group = loader.repository.group_exists(override.key_or_group) and not isinstance(override.value(), dict)
-            if group or override.is_hydra_override():
+            if override.is_hydra_override() or (
+                override.key_or_group != FIDELITY
+                and loader.repository.group_exists(override.key_or_group)
+                and not isinstance(override.value(), dict)
+            ):
                 files.append(text)
             else:
                 values.append(override)
@@ -49,7 +59,7 @@ class Composer:
     def _chosen(self, files: tuple[str, ...]) -> Composed:
         """The configuration before any value is given, closed to keys that it has not."""
         if files not in self.of_files:
-            config = _composed(self.name, list(files))
+            config = composed(self.name, files)
             choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
             OmegaConf.set_struct(config, False)
             config.pop("hydra")
@@ -58,10 +68,12 @@ class Composer:
         return self.of_files[files]
 
 
-def _composed(name: str, overrides: list[str]) -> DictConfig:
+def composed(name: str, files: Sequence[str]) -> DictConfig:
+    """The configuration ``name`` with those ``files``, Hydra's node and, if it is a verb's, fidelities' settings."""
+    settings = [f"+{FIDELITY}@{each}={each}" for each in options(FIDELITY) if "/" not in name]
     try:
-        return compose(name, overrides=overrides, return_hydra_config=True)
+        return compose(name, overrides=[*files, *settings], return_hydra_config=True)
     except ValueError as error:
         if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
-            raise ValueError(f"{' '.join(overrides)}: {error}") from error
+            raise ValueError(f"{' '.join(files)}: {error}") from error
         raise

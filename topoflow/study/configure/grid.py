@@ -30,9 +30,13 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from topoflow.engine.base import Fidelity, Run
+from topoflow.engine.device import Device
 from topoflow.engine.lowering.algorithms import circuits_for
-from topoflow.study.configure.composer import Composer
+from topoflow.engine.observer import Observer, Silent
+from topoflow.study.configure.composer import FIDELITY, Composer
 from topoflow.study.configure.hints import suggest, suggest_key
+from topoflow.study.configure.options import options
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -51,10 +55,8 @@ class Point:
     by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
 
 
-def grid(
-    arguments: Sequence[str], check: Check, progress: Callable[[int, int], None], config: str = CONFIG
-) -> list[Point]:
-    """Expand and compose; ``progress(done, total)``. Raises ``ValueError`` in one line for a wrong argument.
+def grid(arguments: Sequence[str], check: Check, config: str = CONFIG, observer: Observer = Silent()) -> list[Point]:
+    """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
     file of ``configs/`` that has the keys.
@@ -72,11 +74,11 @@ def grid(
         composed = []
         composer = Composer(config)
         for done, overrides in enumerate(points):
-            progress(done, len(points))
+            observer.advance(done, len(points))
             pairs = [override.partition("=") for override in overrides]
             swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
             composed.append(_compose(composer, [*own, *overrides], Point(swept, {}, {}, by_default), check))
-        progress(len(points), len(points))
+        observer.advance(len(points), len(points))
         return composed
 
 
@@ -113,10 +115,39 @@ def _compose(composer: Composer, overrides: list[str], point: Point, check: Chec
     """``point`` with its choices and its configuration."""
     with one_line(overrides, composer.name):
         config, choices = composer.compose(overrides)
-        check({str(key): config[key] for key in config})
+        fidelities = options(FIDELITY)
+        check({str(key): config[key] for key in config if key not in fidelities})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        return dataclasses.replace(point, choices=choices, config=typing.cast("dict[str, typing.Any]", resolved))
+        values = typing.cast("dict[str, typing.Any]", resolved)
+        return _of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities)
+
+
+def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
+    """``point`` without the settings of the fidelities that it is not simulated in, all of which must be valid."""
+    chosen = point.config[FIDELITY]
+    if chosen not in fidelities:
+        raise ValueError(f"{FIDELITY}: must be one of {', '.join(fidelities)}, got {chosen!r}")
+    for name in fidelities:
+        build(point, name)
+    others = set(fidelities) - {chosen}
+    return dataclasses.replace(point, config={key: each for key, each in point.config.items() if key not in others})
+
+
+def fidelity_of(point: Point) -> Fidelity:
+    """The fidelity that a point is simulated in."""
+    fidelity: Fidelity = build(point, point.config[FIDELITY])
+    return fidelity
+
+
+def run_of(points: Sequence[Point], observer: Observer) -> Run:
+    """How all ``points`` are simulated. Raises ``ValueError`` where they differ in it, or a device cannot be used."""
+    for key in ("device", "threads"):
+        values = dict.fromkeys(str(point.config[key]) for point in points)
+        if len(values) > 1:
+            raise ValueError(f"{key}: must be one for all, got {', '.join(values)}")
+    config = points[0].config
+    return Run(Device.named(config["device"]), config["threads"], observer)
 
 
 def build(point: Point, group: str) -> typing.Any:

@@ -9,14 +9,17 @@ from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-CONFIGS = ("compare", "search")  # one for each verb with keys of its own
+from topoflow.study.configure.composer import FIDELITY, composed
+
+CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
 
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys beside the wrong one, in the configuration of the same groups."""
     loader = GlobalHydra.instance().config_loader()
-    there, keys = compose(name), {override: override.partition("=")[0] for override in overrides}
-    config = compose(name, overrides=[o for o, at in keys.items() if at in there and loader.get_group_options(at)])
+    there, keys = composed(name, []), {override: override.partition("=")[0] for override in overrides}
+    chosen = [o for o, at in keys.items() if at in there and at != FIDELITY and loader.get_group_options(at)]
+    config = composed(name, chosen)
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
@@ -65,4 +68,4 @@ def suggest(name: str, known: Sequence[str], where: str) -> str:
 
 
 def _keys(config: Iterable[object]) -> list[str]:
-    return [str(key) for key in config if key != "_target_"]
+    return [str(key) for key in config if key not in ("_target_", "hydra")]

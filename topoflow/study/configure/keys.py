@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from topoflow.engine.checks import check_merge
+from topoflow.engine.device import NAMES as DEVICES
+from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import RINGS as LOST_RINGS
 
-FIDELITIES = ("fluid", "bound")
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
     "servers",
@@ -24,9 +24,10 @@ KEYS = (
     "routing",
     "rings",
     "fidelity",
-    "fluid",
     "seed",
     "fail",
+    "device",
+    "threads",
     "out",
 )
 FAIL = ("links", "fibers", "servers", "each", "rings")
@@ -36,17 +37,19 @@ EACH = (None, "fiber", "server")  # what of the network fails one after the othe
 
 def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
-    unknown = sorted(set(config) - set(GROUPS) - set(KEYS))
-    if unknown:
-        raise ValueError(f"{unknown[0]}: no such key; must be one of {', '.join((*GROUPS, *KEYS))}")
-    missing = [key for key in (*GROUPS, *KEYS) if key not in config]
-    if missing:
-        raise ValueError(f"{missing[0]}: must be given")
+    check_keys(config, (*GROUPS, *KEYS))
     check_job(config)
-    _check_merge(config["fluid"])
-    for key, allowed in {"rings": RINGS, "fidelity": FIDELITIES}.items():
-        check_among(key, config[key], allowed)
-    _check_fail(config["fail"], config["fidelity"])
+    check_among("rings", config["rings"], RINGS)
+    _check_fail(config["fail"])
+
+
+def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``config`` has the ``known`` keys and no other."""
+    for key in sorted(set(config) - set(known)):
+        raise ValueError(f"{key}: no such key; must be one of {', '.join(known)}")
+    for key in known:
+        if key not in config:
+            raise ValueError(f"{key}: must be given")
 
 
 def check_job(config: Mapping[str, Any]) -> None:
@@ -64,6 +67,13 @@ def check_job(config: Mapping[str, Any]) -> None:
             )
     check_among("all_reduce", config["all_reduce"], names("all_reduce"))
     check_among("routing", config["routing"], ROUTINGS)
+    check_run(config)
+
+
+def check_run(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a value of the keys that say how worlds are simulated, which every verb has."""
+    check_among("device", config["device"], DEVICES)
+    count_threads(config["threads"])
 
 
 def check_among(key: str, value: object, allowed: Sequence[str]) -> None:
@@ -72,13 +82,7 @@ def check_among(key: str, value: object, allowed: Sequence[str]) -> None:
         raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _check_merge(settings: object) -> None:
-    if not isinstance(settings, Mapping) or set(settings) != {"merge"}:
-        raise ValueError(f"fluid: must be a mapping with the key merge, got {settings}")
-    check_merge("fluid.merge", settings["merge"])
-
-
-def _check_fail(fail: object, fidelity: str) -> None:
+def _check_fail(fail: object) -> None:
     if not isinstance(fail, Mapping) or set(fail) != set(FAIL):
         raise ValueError(f"fail: must be a mapping with the keys {', '.join(FAIL)}, got {fail}")
     for key in LISTED:
@@ -93,8 +97,6 @@ def _check_fail(fail: object, fidelity: str) -> None:
         for key in LISTED:
             if fail[key]:
                 raise ValueError(f"fail.each: must be without fail.{key}, as each fails by itself, got {fail[key]}")
-        if fidelity != "fluid":
-            raise ValueError(f"fail.each: must be simulated with fidelity=fluid, got {fidelity}")
 
 
 def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:

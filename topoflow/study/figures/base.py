@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from topoflow.engine.base import Fidelity, Run
 from topoflow.fabric.base import FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import StrategyRule
@@ -38,7 +39,8 @@ class Setup:
     routing: str
     rings: str
     seed: int
-    merge: float  # of the fluid fidelity
+    fidelity: Fidelity
+    run: Run
 
 
 @dataclass(frozen=True)

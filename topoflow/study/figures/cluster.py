@@ -97,13 +97,13 @@ class Cluster:
         run = Simulation(setup)
         if setup.point["series"] in self.sharded:
             shards = [(each, run.design.build(each.servers, each.demand())) for each in traffics]
-            return dedicated(shards, placed, merge=setup.merge, threads=1)
+            return dedicated(shards, placed, setup.fidelity, run=setup.run)
         sizes = [traffic.servers for traffic in traffics]
         places = allocate(sizes, setup.servers, how=self.allocation, seed=setup.seed)
         jobs = [on_servers(traffic, at, setup.servers) for traffic, at in zip(traffics, places, strict=True)]
         starts = np.random.Generator(np.random.Philox(key=[setup.seed, 1])).uniform(0, self.starts, len(jobs))
-        how = {"rounds": self.rounds, "starts": starts.tolist(), "merge": setup.merge}
-        return shared(jobs, run.unwired, placed, threads=1, **how)
+        when = {"rounds": self.rounds, "starts": starts.tolist()}
+        return shared(jobs, run.unwired, placed, setup.fidelity, run=setup.run, **when)
 
     def lines(self, rows: Sequence[Row], what: str, kind: str = "all") -> dict[str, dict[float, float]]:
         """Series -> number of jobs -> seconds, averaged over seeds."""

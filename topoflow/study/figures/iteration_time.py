@@ -55,14 +55,16 @@ class IterationTime:
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One simulated iteration. What goes over the network is the job's, whatever the network is."""
         run = Simulation(setup, self.search)
+        simulated = run.timeline.world
+        assert simulated.fabric is not None  # it was placed on one
         needed = float(bytes_per_gpu(setup.workload, run.job.strategy).max())
         return [
             {
-                "iteration_time": run.ran.timeline.makespan,
+                "iteration_time": run.timeline.makespan,
                 "compute_time": compute_time(run.job.traffic),
                 "interface_bandwidth": run.fabric.interface_bandwidth,
                 "cost_usd": run.cost,
-                "bandwidth_tax": bandwidth_tax(run.ran.world.graph, run.ran.fabric),
+                "bandwidth_tax": bandwidth_tax(simulated.graph, simulated.fabric),
                 "mp_bytes": float(run.job.demand.bytes.sum()),
                 "all_reduce_bytes": wire_bytes(run.job.demand),
                 "memory_per_gpu": needed,

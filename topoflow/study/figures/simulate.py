@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand
-from topoflow.engine import fluid
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
@@ -35,15 +34,6 @@ class Job:
     @cached_property
     def demand(self) -> Demand:
         return self.traffic.demand()
-
-
-@dataclass(frozen=True, eq=False)
-class Ran:
-    """What happened, on the links that there were."""
-
-    timeline: Timeline
-    world: World
-    fabric: Fabric
 
 
 def wire_bytes(demand: Demand) -> float:
@@ -107,15 +97,11 @@ class Simulation:
         return owned
 
     @cached_property
-    def ran(self) -> Ran:
-        """When every task runs, links shared max-min fairly; circuits may change meanwhile."""
-        setup, fabric, world = self.setup, self.fabric, self.world
+    def timeline(self) -> Timeline:
+        """When every task runs, and in which world: circuits may change meanwhile."""
         if self._found is not None:
-            return Ran(self._found.timeline, world, fabric)
-        if fabric.reconfiguration is None:
-            return Ran(fluid.simulate([world], merge=setup.merge, threads=1)[0], world, fabric)
-        run = reconfigure.simulate(world, fabric, seed=setup.seed, routing=setup.routing, merge=setup.merge)
-        return Ran(run.timeline, run.world, run.fabric)
+            return self._found.timeline
+        return simulate([self.world], self.setup.fidelity, self.setup.run)[0]
 
     @property
     def design(self) -> FabricDesign:
@@ -145,5 +131,6 @@ class Simulation:
             all_reduce=setup.all_reduce,
             routing=setup.routing,
             seed=setup.seed,
+            fidelity=setup.fidelity,
         )
-        return search(problem, self.settings)
+        return search(problem, self.settings, setup.run)

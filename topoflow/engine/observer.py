@@ -1,0 +1,45 @@
+"""Observer: who is informed about long work. The terminal is one; a log file or an experiment tracker is another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Observer(Protocol):
+    """Watches work that consists of stages, one after the other. What a method raises stops the work."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins, and the one before it has ended."""
+
+    def advance(self, done: int, total: int) -> None:
+        """``done`` of the ``total`` parts of the present stage are done."""
+
+    def record(self, **values: float | str) -> None:
+        """What the present stage has found so far, by name; numbers in SI units."""
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, name: str) -> None: ...
+    def advance(self, done: int, total: int) -> None: ...
+    def record(self, **values: float | str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """Shows work that is a part of a larger stage: ``earlier`` of the stage's ``total`` parts are done already."""
+
+    observer: Observer
+    earlier: int
+    total: int
+
+    def stage(self, name: str) -> None: ...
+
+    def advance(self, done: int, total: int) -> None:
+        self.observer.advance(self.earlier + done, self.total)
+
+    def record(self, **values: float | str) -> None:
+        self.observer.record(**values)
