@@ -13,6 +13,7 @@ from topoflow.engine.lowering.choices import Lowering
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.study.configure.given import Given
 from topoflow.study.configure.grid import Point, at, build, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost
 from topoflow.study.configure.os_errors import named, of_group
@@ -143,8 +144,12 @@ def workload_of(point: Point) -> Workload:
 
 
 def servers_of(point: Point, workload: Workload) -> int | None:
-    """None: as many as a recorded job used."""
+    """That the point asks for, else those of a strategy or a fabric made in Python; None: as a recorded job used."""
     servers: int | None = point.config["servers"]
+    for group in ("strategy", "fabric"):
+        made = point.objects.get(group)
+        if servers is None and isinstance(made, Given):
+            servers = made.servers
     return DEFAULT_SERVERS if servers is None and workload.trace is None else servers
 
 
