@@ -1,4 +1,4 @@
-"""How many placement strategies of a DLRM on 128 servers are simulated per second: ``StrategyWorlds``, then ``fluid``.
+"""How many placement strategies of a DLRM on 128 servers are lowered, placed and simulated per second.
 
     python benchmarks/strategy_worlds.py
     python benchmarks/strategy_worlds.py strategies=64 batch=8
@@ -28,10 +28,9 @@ from placements import SERVERS, Job, choices, on_each
 
 from topoflow.engine import fluid
 from topoflow.engine.base import World
-from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.strategy.base import Strategy
-from topoflow.traffic.lower import lower
+from topoflow.traffic.lower import Lowerer, lower
 
 SETTINGS = {"strategies": 64, "batch": 8}
 MERGE = 0.01
@@ -41,7 +40,7 @@ LONG_WAY = 4  # strategies of the peer
 
 def measure(name: str, job: Job, strategies: int, batch: int) -> None:
     path = f"strategy_worlds.{name}"
-    worlds = StrategyWorlds(job.workload, job.fabric)
+    worlds = Worlds(job)
     begin = time.perf_counter()
     say(f"{path}.tasks", worlds.world(job.strategy).graph.tasks)
     say(f"{path}.first_seconds", time.perf_counter() - begin)
@@ -70,6 +69,17 @@ def measure(name: str, job: Job, strategies: int, batch: int) -> None:
         say(f"{path}.{kind}.difference_to_long_way", float(np.max(np.abs(np.divide(found[:LONG_WAY], expected) - 1))))
 
 
+class Worlds:
+    """What a search keeps between strategies."""
+
+    def __init__(self, job: Job) -> None:
+        self.lowerer = Lowerer(job.workload)
+        self.placer = Placer(job.fabric, Lowering("hierarchical", rings="flows"))
+
+    def world(self, strategy: Strategy) -> World:
+        return self.placer.place(self.lowerer.lower(strategy), strategy.name)
+
+
 def walk(job: Job, count: int) -> list[Strategy]:
     """Each moves one layer of the one before."""
     draw, sets, layers = np.random.default_rng(0), choices(), list(job.strategy.placement)
@@ -91,12 +101,12 @@ def random(job: Job, count: int) -> list[Strategy]:
     ]
 
 
-def in_turn(worlds: StrategyWorlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
+def in_turn(worlds: Worlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
     for asked in cut:
         yield makespans([worlds.world(strategy) for strategy in asked])
 
 
-def side_by_side(worlds: StrategyWorlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
+def side_by_side(worlds: Worlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
     with ThreadPoolExecutor(max_workers=1) as pool:
         running = None
         for asked in cut:

@@ -15,15 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "operations", "units"}
+BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "arrays", "operations", "units"}
 MAY_IMPORT = {
     "units": set(),
+    "arrays": set(),
     "operations": set(),
     "demand": {"operations", "units"},
     "capture": {"operations", "units"},
     "workload": {"capture", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
-    "traffic": {"demand", "strategy", "workload", "capture", "operations", "units"},
+    "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
     "fabric": {"demand", "operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,

@@ -123,7 +123,7 @@ def collective(op: str, algorithm: str, servers: int = 8) -> World:
     root = 0 if op in ("broadcast", "reduce", "gather", "scatter") else None
     group = tuple(range(servers))
     both = [Collective(op, size, group, (k,), root=root, algorithm=algorithm) for k, size in enumerate((1e6, 2e7))]
-    traffic = Traffic("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
+    traffic = Traffic.from_tasks("job", servers, (Compute(1e-3, 3), *both), local_bandwidth=300e9)
     fabric = FatTree(bandwidth=12.5e9, degree=1, latency=1e-6).build(servers, traffic.demand())
     return place(traffic, fabric, name=f"{op} {algorithm}")
 

@@ -229,7 +229,7 @@ def test_the_tree_of_six_is_the_one_drawn_in_the_module() -> None:
 
 def seconds(fabric: Fabric, algorithm: str, **fields: int) -> float:
     task = Collective("all_reduce", S, tuple(range(fabric.servers)), algorithm=algorithm, **fields)
-    return simulate(place(Traffic("t", fabric.servers, (task,)), fabric, name="world")).makespan
+    return simulate(place(Traffic.from_tasks("t", fabric.servers, (task,)), fabric, name="world")).makespan
 
 
 @pytest.mark.parametrize("n", [2, 4, 8, 16, 32])

@@ -63,7 +63,7 @@ def planes(count: int) -> Fabric:
 
 
 def run(fabric: Fabric, *tasks: Task, local_bandwidth: float = math.inf, all_reduce: str = "ring") -> Timeline:
-    traffic = Traffic("traffic", fabric.servers, tasks, local_bandwidth)
+    traffic = Traffic.from_tasks("traffic", fabric.servers, tasks, local_bandwidth)
     return simulate(place(traffic, fabric, name="world", all_reduce=all_reduce))
 
 
@@ -115,7 +115,7 @@ def test_the_two_trees_of_an_all_reduce_are_cut_as_if_it_were_alone() -> None:
     # 32 MiB are 32 chunks of 512 KiB in each of two trees, 64 MiB are 64: 2 ranks send each chunk up and down
     sizes = (2**25, 2**26)
     tasks = tuple(collective("all_reduce", 2, bytes=size, algorithm="double_binary_tree") for size in sizes)
-    graph = place(Traffic("t", 2, tasks), switch(2), name="world").graph
+    graph = place(Traffic.from_tasks("t", 2, tasks), switch(2), name="world").graph
     assert np.bincount(graph.owner).tolist() == [2 * 2 * 32 + 2, 2 * 2 * 64 + 2]
 
 
@@ -162,7 +162,9 @@ def test_several_rings_share_the_buffer() -> None:
 
 def test_a_ring_follows_the_order_built_for_its_group() -> None:
     group = (0, 1, 2, 3)
-    world = place(Traffic("t", 4, (collective("all_reduce", 4),)), switch(4, {group: ((0, 2, 1, 3),)}), name="world")
+    world = place(
+        Traffic.from_tasks("t", 4, (collective("all_reduce", 4),)), switch(4, {group: ((0, 2, 1, 3),)}), name="world"
+    )
     hops = set(zip(world.graph.path_links[::2].tolist(), (world.graph.path_links[1::2] - 4).tolist(), strict=True))
     assert hops == {(0, 2), (2, 1), (1, 3), (3, 0)}
 
@@ -230,10 +232,10 @@ def test_a_transfer_to_oneself_takes_no_time_and_a_path_of_its_own_is_used() -> 
 
 def test_a_connection_keeps_its_path_and_connections_spread_evenly() -> None:
     fabric = planes(4)
-    one = place(Traffic("t", 2, (Transfer(S, 0, 1), Transfer(2 * S, 0, 1))), fabric, name="world")
+    one = place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1), Transfer(2 * S, 0, 1))), fabric, name="world")
     assert one.graph.path[0] == one.graph.path[1]
     taken = [
-        tuple(place(Traffic("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path_links)
+        tuple(place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path_links)
         for seed in range(400)
     ]
     # 400 draws from 4 paths: 100 each, standard deviation sqrt(400 * 1/4 * 3/4) = 8.7
@@ -260,7 +262,7 @@ def test_paths_do_not_depend_on_the_order_of_the_traffic(seed: int, order: list[
 
     def links(sequence: list[int]) -> dict[int, int]:
         tasks = tuple(Transfer(S, *pairs[index]) for index in sequence)
-        graph = place(Traffic("t", 3, tasks), fabric, name="world", seed=seed).graph
+        graph = place(Traffic.from_tasks("t", 3, tasks), fabric, name="world", seed=seed).graph
         return {index: int(graph.path_links[graph.path[task]]) for task, index in enumerate(sequence)}
 
     assert links(order) == links(list(range(6)))
@@ -270,7 +272,7 @@ def test_rings_of_one_group_hash_apart() -> None:
     group = (0, 1)
     fabric = planes(64)
     world = place(
-        Traffic("t", 2, (collective("all_gather", 2),)),
+        Traffic.from_tasks("t", 2, (collective("all_gather", 2),)),
         replace(fabric, rings={group: (group,) * 8}),
         name="world",
     )
@@ -289,7 +291,7 @@ def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
     group = tuple(data.draw(st.permutations(range(9)))[:n])
     root = group[-1] if op in ("broadcast", "reduce", "gather", "scatter") else None
     task = Collective(op, size, group, (0,), root=root, local=local, algorithm=algorithm)
-    world = place(Traffic("t", 9, (Compute(1.0, 0), task), 1e9), switch(9), name="world")
+    world = place(Traffic.from_tasks("t", 9, (Compute(1.0, 0), task), 1e9), switch(9), name="world")
     graph = world.graph
     counts = np.diff(graph.after_offsets)
     assert (graph.after < np.repeat(np.arange(graph.tasks), counts)).all()
@@ -308,7 +310,7 @@ def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
 def test_buckets_of_one_group_share_the_paths_of_its_ring() -> None:
     # 10 buckets of 254 steps of 128 sends, and a join at both ends of each; a path for each of 128 neighbours
     buckets = tuple(collective("all_reduce", 128, bytes=25e6 + index) for index in range(10))
-    world = place(Traffic("t", 128, buckets), switch(128), name="world")
+    world = place(Traffic.from_tasks("t", 128, buckets), switch(128), name="world")
     assert world.graph.tasks == 10 * (2 * 127 * 128 + 2)
     assert len(world.graph.path_offsets) - 1 == 128
 
@@ -332,7 +334,7 @@ def test_an_unknown_default_and_too_many_servers_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^all_reduce: all_reduce must run one of ring, .*, got 'tree'"):
         run(switch(4), all_reduce="tree")
     with pytest.raises(ValueError, match="servers: must be at most the 4 of switch, got 9"):
-        place(Traffic("t", 9, ()), switch(4), name="world")
+        place(Traffic.from_tasks("t", 9, ()), switch(4), name="world")
 
 
 def test_servers_without_a_path_are_named() -> None:

@@ -42,7 +42,7 @@ def ring_of_three(**changed: object) -> Fabric:
 
 
 def run(fabric: Fabric, *tasks: Transfer | Compute) -> reconfigure.Reconfigured:
-    return reconfigure.simulate(place(Traffic("job", 3, tasks), fabric, name="job"))
+    return reconfigure.simulate(place(Traffic.from_tasks("job", 3, tasks), fabric, name="job"))
 
 
 def test_who_has_no_circuit_waits_for_one() -> None:
@@ -216,7 +216,7 @@ def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPat
     pieces = []
     go_on = Pieces.go_on
     monkeypatch.setattr(Pieces, "go_on", lambda *arguments: pieces.append(1) or go_on(*arguments))
-    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    world = place(Traffic.from_tasks("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     ran = reconfigure.simulate(world, observer=watching)
     assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
     assert len(watching.records) in (9999, 10000)
@@ -234,7 +234,7 @@ def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(
 
     watching.then = stop
 
-    world = place(Traffic("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
+    world = place(Traffic.from_tasks("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     with pytest.raises(CancelledError):
         reconfigure.simulate(world, observer=watching)
     assert watching.records == [{"time": 1.0}]

@@ -41,7 +41,9 @@ def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
 
 
 def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300e9, **how: str) -> World:
-    return place(Traffic("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **how)
+    return place(
+        Traffic.from_tasks("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **how
+    )
 
 
 def both(fabric: Fabric, *tasks: Task, **how: str) -> tuple[Timeline, Timeline]:

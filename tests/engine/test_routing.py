@@ -31,7 +31,7 @@ Run = Callable[[World], Timeline]
 
 
 def world(fabric: Fabric, routing: str, *tasks: Transfer | Collective, seed: int = 0) -> World:
-    return place(Traffic("traffic", fabric.servers, tasks), fabric, name="world", routing=routing, seed=seed)
+    return place(Traffic.from_tasks("traffic", fabric.servers, tasks), fabric, name="world", routing=routing, seed=seed)
 
 
 def permutation(shift: int) -> list[Transfer]:
@@ -127,5 +127,5 @@ def test_an_unknown_routing_is_refused() -> None:
 )
 def test_a_transfer_that_breaks_a_law_is_refused(transfer: Transfer, message: str) -> None:
     with pytest.raises(ValueError, match="task 0") as caught:
-        Traffic("traffic", 2, (transfer,))
+        Traffic.from_tasks("traffic", 2, (transfer,))
     assert str(caught.value) == message

@@ -36,7 +36,7 @@ def build(servers: int, degree: int, demand: Demand) -> Fabric:
 
 def all_reduce(fabric: Fabric, bytes: float, **fields: object) -> Timeline:
     task = Collective("all_reduce", bytes, tuple(range(fabric.servers)), **fields)
-    traffic = Traffic("t", fabric.servers, (task,), 300e9)
+    traffic = Traffic.from_tasks("t", fabric.servers, (task,), 300e9)
     return fluid.simulate([place(traffic, fabric, name="world", all_reduce=TREES)])[0]
 
 

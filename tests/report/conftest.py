@@ -15,8 +15,7 @@ import pytest
 from topoflow.case.base import Case, Result, Settings
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.engine.fluid.reference import simulate
-from topoflow.engine.lowering.choices import Lowering
-from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.base import Report
@@ -24,7 +23,7 @@ from topoflow.report.draw.history import History, Round
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
-TRAFFIC = Traffic(
+TRAFFIC = Traffic.from_tasks(
     "job",
     4,
     (

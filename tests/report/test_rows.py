@@ -28,7 +28,7 @@ def test_compute_time_is_that_of_the_busiest_server(make_outcome: Make, fabrics:
 
 
 def test_a_delay_that_occupies_nobody_is_not_computing(make_outcome: Make, fabrics: Fabrics) -> None:
-    outcome = make_outcome(fabrics["star"](1.0), Traffic("delay", 4, (Compute(7.0, None), Compute(1.0, 2))))
+    outcome = make_outcome(fabrics["star"](1.0), Traffic.from_tasks("delay", 4, (Compute(7.0, None), Compute(1.0, 2))))
     assert (outcome.row.compute_time, outcome.row.network_time) == (1.0, 6.0)
 
 
@@ -40,7 +40,7 @@ def test_network_time_and_compute_time_add_up_to_the_iteration(report: Report) -
 
 def test_iteration_time_of_a_lone_transfer_is_bytes_over_bandwidth(make_outcome: Make, fabrics: Fabrics) -> None:
     # 6 B at 4 B/s over links without latency
-    outcome = make_outcome(fabrics["star"](4.0), Traffic("transfer", 4, (Transfer(6.0, 0, 2),)))
+    outcome = make_outcome(fabrics["star"](4.0), Traffic.from_tasks("transfer", 4, (Transfer(6.0, 0, 2),)))
     assert outcome.row.iteration_time == pytest.approx(1.5, rel=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_bandwidth_tax_is_one_where_only_switches_relay(make_outcome: Make, fabr
 
 
 def test_bandwidth_tax_is_one_without_traffic(make_outcome: Make, fabrics: Fabrics) -> None:
-    outcome = make_outcome(fabrics["ring"](1.0), Traffic("alone", 4, (Compute(1.0, 0),)))
+    outcome = make_outcome(fabrics["ring"](1.0), Traffic.from_tasks("alone", 4, (Compute(1.0, 0),)))
     assert outcome.row.bandwidth_tax == 1.0
 
 

@@ -36,7 +36,9 @@ SETTINGS = {"bandwidth": 1e9, "degree": 3, "latency": 1e-6}
 def job(table: float, dense: float) -> Traffic:
     """Server 0 sends what it holds to all others; all reduce the rest."""
     sends = [Transfer(table, 0, server, after=(0,)) for server in range(1, SERVERS)]
-    return Traffic("job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,))))
+    return Traffic.from_tasks(
+        "job", SERVERS, (Compute(0.01, 0), *sends, Collective("all_reduce", dense, EVERYONE, after=(0,)))
+    )
 
 
 def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:

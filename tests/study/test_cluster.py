@@ -26,7 +26,7 @@ def placed(traffic: Traffic, fabric: Fabric) -> World:
 
 
 def sender(name: str, source: int, target: int, bytes_: float, seconds: float) -> Traffic:
-    return Traffic(name, 4, (Compute(seconds, source), Transfer(bytes_, source, target, (0,))))
+    return Traffic.from_tasks(name, 4, (Compute(seconds, source), Transfer(bytes_, source, target, (0,))))
 
 
 def switch(bandwidth: float = 100.0) -> Fabric:
@@ -77,8 +77,8 @@ def test_a_job_meets_another_in_some_of_its_iterations_only() -> None:
 def test_a_job_that_others_make_faster_goes_on_to_the_end_too() -> None:
     # 100 B from 0 to 1, then 1.5 s, and 100 B from 0 to 2. Alone both have 50 B/s: 2 + 1.5 s. Two others into 2 leave
     # 100/3 B/s for the way there, so 200/3 B/s for the way to 1: 100 B take 1.5 s, and all is done after 3 s.
-    helped = Traffic("helped", 5, (Transfer(100, 0, 1), Transfer(100, 0, 2), Compute(1.5, 1, (0,))))
-    others = Traffic("others", 5, (Transfer(1e4, 3, 2), Transfer(1e4, 4, 2)))  # 200 s alone
+    helped = Traffic.from_tasks("helped", 5, (Transfer(100, 0, 1), Transfer(100, 0, 2), Compute(1.5, 1, (0,))))
+    others = Traffic.from_tasks("others", 5, (Transfer(1e4, 3, 2), Transfer(1e4, 4, 2)))  # 200 s alone
     fabric = IdealSwitch(100.0, 1, 0.0).build(5, Demand(5))
     times, _ = shared([helped, others], fabric, placed, rounds=3.001)
     np.testing.assert_allclose(times, 3)
@@ -120,7 +120,7 @@ def test_graphs_side_by_side_run_as_they_do_alone(jobs: list[Traffic]) -> None:
 
 
 def test_start_times_inside_a_job_are_refused() -> None:
-    graph = placed(Traffic("job", 4, (Compute(1.0, 0, start=2.0),)), switch()).graph
+    graph = placed(Traffic.from_tasks("job", 4, (Compute(1.0, 0, start=2.0),)), switch()).graph
     with pytest.raises(ValueError, match="jobs: must not name start times"):
         repeated(graph, 2)
 

@@ -25,7 +25,7 @@ def placed(traffic: Traffic, fabric: Fabric) -> World:
 
 
 def all_reduce(servers: int) -> Traffic:
-    return Traffic("all-reduce", servers, (Collective("all_reduce", 1200.0, tuple(range(servers))),))
+    return Traffic.from_tasks("all-reduce", servers, (Collective("all_reduce", 1200.0, tuple(range(servers))),))
 
 
 def on_topoopt(traffic: Traffic, degree: int) -> Fabric:
@@ -51,7 +51,9 @@ def test_a_recovered_hop_shares_the_links_of_its_way_round() -> None:
 def test_of_two_ways_to_go_on_the_faster_counts() -> None:
     # A ring that goes round a lost hop over a circuit that one transfer has to itself is better than a ring less;
     # where the way round is over another ring, the ring less is better.
-    sparse = Traffic("sparse", 5, (Collective("all_reduce", 1200.0, tuple(range(5))), Transfer(1000.0, 0, 2)))
+    sparse = Traffic.from_tasks(
+        "sparse", 5, (Collective("all_reduce", 1200.0, tuple(range(5))), Transfer(1000.0, 0, 2))
+    )
     network = on_topoopt(sparse, 3)
     times = {rings: fail_fibers(sparse, network, placed, rings=rings).failed for rings in ("recover", "drop", "faster")}
     assert (times["recover"] < times["drop"]).any()
@@ -77,7 +79,7 @@ def test_an_observer_sees_how_many_failures_are_done(watching: Any) -> None:
 
 
 def test_a_server_without_a_way_has_an_endless_iteration() -> None:
-    traffic = Traffic("one flow", 4, (Transfer(10.0, 0, 1),))
+    traffic = Traffic.from_tasks("one flow", 4, (Transfer(10.0, 0, 1),))
     fabric = FatTree(10.0, 1, 0.0).build(4, traffic.demand())
     at_server = int(np.flatnonzero(fabric.source == 2)[0])
     found = fail_fibers(traffic, fabric, placed, links=[at_server])

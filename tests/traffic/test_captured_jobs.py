@@ -135,7 +135,7 @@ def test_an_all_to_all_of_shared_servers_sends_what_its_ranks_send() -> None:
     job = traffic(trace(*[(event,)] * 4), ranks_per_server=2)
     between, inside = job.tasks
     # 2 ranks send 100 B to each of 2 ranks of the other server; inside, each sends 100 B to its neighbour
-    assert base.pair_bytes(between).tolist() == [[0, 400], [400, 0]]
+    assert base.pair_bytes(base.Operation.of(between), between.bytes).tolist() == [[0, 400], [400, 0]]
     assert inside.seconds == 1.0
 
 

@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_servers() -> None:
 
 def test_a_job_does_the_same_on_other_servers() -> None:
     splits = ((0.0, 3.0), (4.0, 0.0))
-    traffic = Traffic(
+    traffic = Traffic.from_tasks(
         "job",
         3,
         (
@@ -69,11 +69,13 @@ def test_a_job_does_the_same_on_other_servers() -> None:
             "allocation: must be one of random, consecutive, got 'packed'",
         ),
         (
-            lambda: on_servers(Traffic("job", 2, ()), (1, 1), 4),
+            lambda: on_servers(Traffic.from_tasks("job", 2, ()), (1, 1), 4),
             r"job: must be given 2 servers, each once, got \[1, 1\]",
         ),
         (
-            lambda: on_servers(Traffic("job", 2, (Transfer(1, 0, 1, subflows=(Subflow((0,)),)),)), (0, 1), 4),
+            lambda: on_servers(
+                Traffic.from_tasks("job", 2, (Transfer(1, 0, 1, subflows=(Subflow((0,)),)),)), (0, 1), 4
+            ),
             r"subflows: must not be given",
         ),
     ],

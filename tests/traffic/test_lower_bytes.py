@@ -130,7 +130,7 @@ def test_one_server_reduces_among_its_gpus_and_one_gpu_not_at_all(
 def test_the_demand_between_servers_counts_what_their_members_exchange(op: str, times: int) -> None:
     # 3 servers of 2 members: in an all-to-all each hands S/6 to the 2 of another server, 2 * 2 * S/6 = 2 S/3; of a
     # gathered buffer a server holds S/3, which another server needs once
-    demand = Traffic("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
+    demand = Traffic.from_tasks("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
     np.testing.assert_array_equal(demand.matrix(), times * 10.0 * (1 - np.eye(3)))
 
 

@@ -21,7 +21,7 @@ def timeline(op: str, grid: Grid, axes: tuple[str, ...], *, all_reduce: str = "h
     servers = grid.pipeline * grid.servers_per_stage
     tasks = Tasks(LOCAL)
     tasks.collective(op, S, grid.groups(0, axes), dict.fromkeys(range(servers), ()), op)
-    traffic = Traffic("one", servers, tuple(tasks.listed), LOCAL)
+    traffic = Traffic.from_tasks("one", servers, tuple(tasks.listed), LOCAL)
     fabric = IdealSwitch(bandwidth=B, degree=1, latency=0.0).build(servers, traffic.demand())
     return fluid.simulate([place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")])[0]
 

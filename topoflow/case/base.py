@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, kind, path_lengths
+from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.lowering.choices import Lowering
+from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
@@ -118,13 +118,13 @@ class Result:
         return self.case.settings
 
     @property
-    def traffic(self) -> Traffic:
-        return self.case.job.traffic
+    def world(self) -> World:
+        """What was simulated: where circuits changed, the case on all links that ever existed."""
+        return self.timeline.world
 
     @property
-    def world(self) -> World:
-        """What was simulated: the case's world; where circuits changed, one with all links that ever existed."""
-        return self.timeline.world
+    def traffic(self) -> Traffic:
+        return self.case.job.traffic
 
     @property
     def fabric(self) -> Fabric:
@@ -216,12 +216,15 @@ class Result:
 
         Raises ``ImportError`` where pandas is not installed.
         """
-        tasks, timeline = self.traffic.tasks, self.timeline
+        traffic, timeline = self.traffic, self.timeline
         return frame(
             {
-                "name": [task.name for task in tasks],
-                "kind": [kind(task) for task in tasks],
-                "bytes": [getattr(task, "bytes", 0.0) for task in tasks],
+                "name": [traffic.task_name(task) for task in range(len(traffic))],
+                "kind": traffic.kinds(),
+                "server": traffic.server,
+                "source": traffic.source,
+                "target": traffic.target,
+                "bytes": traffic.bytes,
                 "start": timeline.task_start,
                 "finish": timeline.task_finish,
             }

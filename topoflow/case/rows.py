@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.base import Graph
 from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Compute, Task, Traffic, Transfer
+from topoflow.traffic.base import Traffic
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,8 @@ COLUMNS = {
 
 def compute_time(traffic: Traffic) -> float:
     """Seconds that the busiest server computes: its compute is one resource, so no iteration is shorter."""
-    busy = np.zeros(traffic.servers)
-    for task in traffic.tasks:
-        if isinstance(task, Compute) and task.server is not None:
-            busy[task.server] += task.seconds
-    return float(busy.max())
+    occupied = traffic.server >= 0
+    return float(np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers).max())
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
@@ -113,10 +110,3 @@ def flow_matrix(graph: Graph, fabric: Fabric) -> NDArray[np.float64]:
     matrix = np.zeros((fabric.servers, fabric.servers))
     np.add.at(matrix, (sources, targets), graph.bytes[flows])
     return matrix
-
-
-def kind(task: Task) -> str:
-    """``compute``, ``transfer`` or the name of the collective."""
-    if isinstance(task, Compute):
-        return "compute"
-    return "transfer" if isinstance(task, Transfer) else task.op

@@ -6,14 +6,14 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
 from topoflow import __version__
 from topoflow.case.base import Result
-from topoflow.case.rows import kind
 from topoflow.report.base import Report
-from topoflow.traffic.base import Compute, Task, Transfer
 
 LINKS = pa.schema(
     [
@@ -121,18 +121,19 @@ def _links(outcome: Result) -> pa.Table:
 
 
 def _tasks(outcome: Result) -> pa.Table:
-    tasks = outcome.traffic.tasks
+    traffic = outcome.traffic
+    groups = [list(operation.group) for operation in traffic.operations]
     return pa.table(
         {
-            "world": [outcome.settings.world] * len(tasks),
-            "task": range(len(tasks)),
-            "name": [task.name for task in tasks],
-            "kind": [kind(task) for task in tasks],
-            "server": [task.server if isinstance(task, Compute) else None for task in tasks],
-            "source": [task.source if isinstance(task, Transfer) else None for task in tasks],
-            "target": [task.target if isinstance(task, Transfer) else None for task in tasks],
-            "group": [_group(task) for task in tasks],
-            "bytes": [0.0 if isinstance(task, Compute) else float(task.bytes) for task in tasks],
+            "world": [outcome.settings.world] * len(traffic),
+            "task": range(len(traffic)),
+            "name": traffic.names(),
+            "kind": traffic.kinds(),
+            "server": _or_null(traffic.server),
+            "source": _or_null(traffic.source),
+            "target": _or_null(traffic.target),
+            "group": [groups[row] if row >= 0 else None for row in traffic.operation.tolist()],
+            "bytes": traffic.bytes,
             "start": outcome.timeline.task_start,
             "finish": outcome.timeline.task_finish,
         },
@@ -140,5 +141,5 @@ def _tasks(outcome: Result) -> pa.Table:
     )
 
 
-def _group(task: Task) -> list[int] | None:
-    return None if isinstance(task, Compute | Transfer) else list(task.group)
+def _or_null(servers: NDArray[np.int32]) -> pa.Array:
+    return pa.array(servers, mask=servers < 0)

@@ -44,7 +44,8 @@ class Degrees:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.grid != present.grid]
         promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]
-        worlds = [self.problem.place(lower(self.problem.workload, option), fabric, option.name) for option in promising]
+        placer = self.problem.placer(fabric)
+        worlds = [placer.place(lower(self.problem.workload, option), option.name) for option in promising]
         times = [timeline.makespan for timeline in Bound().simulate(worlds)]
         fastest = sorted(range(len(worlds)), key=lambda number: times[number])
         return [promising[number] for number in fastest[: self.settings.decide]]

@@ -11,15 +11,14 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.engine.base import Fidelity, Run, Timeline, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.lowering.strategy_tasks import StrategyTasks
-from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
+from topoflow.traffic.lower import Lowerer
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,15 @@ class Judge:
     fidelity: Fidelity
     run: Run
     lowered: dict[str, Traffic] = field(default_factory=dict)
-    tasks: StrategyTasks | None = None
+
+    def __post_init__(self) -> None:
+        self.lowerer = Lowerer(self.problem.workload)
 
     def traffic(self, strategy: Strategy) -> Traffic:
         """What ``strategy`` sends."""
         key = repr(strategy)
         if key not in self.lowered:
-            self.lowered[key] = lower(self.problem.workload, strategy)
+            self.lowered[key] = self.lowerer.lower(strategy)
         return self.lowered[key]
 
     def forget(self, keep: Strategy) -> None:
@@ -78,7 +79,7 @@ class Judge:
 
         Raises ``ValueError`` where it changes its circuits while a job runs: no plan could tell them.
         """
-        demand = self._demand(wiring.strategy)
+        demand = self.traffic(wiring.strategy).demand()
         scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in demand.all_reduce.items()}
         built = self.problem.design.build(self.problem.servers, replace(demand, all_reduce=scaled))
         check_keeps_circuits(built)
@@ -86,31 +87,16 @@ class Judge:
 
     def judge(self, asked: Sequence[tuple[Strategy, Wiring, Fabric]]) -> list[Candidate]:
         """A candidate for each, simulated as one batch."""
-        made: dict[int, StrategyWorlds] = {}  # paths are shared by the strategies on one fabric
-        worlds = [self._world(strategy, fabric, made) for strategy, _, fabric in asked]
+        placers: dict[int, Placer] = {}  # what is placed on one fabric shares its paths
+        worlds = [
+            placers.setdefault(id(fabric), self.problem.placer(fabric)).place(self.traffic(strategy), strategy.name)
+            for strategy, _, fabric in asked
+        ]
         timelines = simulate(worlds, self.fidelity, self.run)
         return [
             Candidate(strategy, wiring, partial(self.traffic, strategy), fabric, world, timeline)
             for (strategy, wiring, fabric), world, timeline in zip(asked, worlds, timelines, strict=True)
         ]
-
-    def _world(self, strategy: Strategy, fabric: Fabric, made: dict[int, StrategyWorlds]) -> World:
-        if not self._is_placement(strategy):
-            return self.problem.place(self.traffic(strategy), fabric, strategy.name)
-        if id(fabric) not in made:
-            made[id(fabric)] = self.problem.worlds(fabric)
-        return made[id(fabric)].world(strategy)
-
-    def _demand(self, strategy: Strategy) -> Demand:
-        if not self._is_placement(strategy):
-            return self.traffic(strategy).demand()
-        if self.tasks is None:
-            self.tasks = StrategyTasks(self.problem.workload, self.problem.servers)
-        return self.tasks.of(strategy).demand(self.problem.servers)
-
-    def _is_placement(self, strategy: Strategy) -> bool:
-        """Whether it says where layers are, and so is made a world without being lowered."""
-        return self.problem.workload.trace is None and strategy.grid is None
 
 
 def check_keeps_circuits(fabric: Fabric) -> None:

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topoflow.engine.base import Fidelity, World
+from topoflow.engine.base import Fidelity
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import ROUTINGS
-from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.strategy_world import StrategyWorlds
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
-from topoflow.traffic.base import Traffic
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
@@ -54,21 +52,9 @@ class Problem:
     def servers(self) -> int:
         return self.start.servers
 
-    def place(self, traffic: Traffic, fabric: Fabric, name: str) -> World:
-        """``traffic`` on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
-        return place(
-            traffic,
-            fabric,
-            name=name,
-            all_reduce=self.all_reduce,
-            seed=self.seed,
-            routing=self.routing,
-            rings="flows",
-        )
-
-    def worlds(self, fabric: Fabric) -> StrategyWorlds:
-        """What ``place`` makes of placement strategies of this problem's layers, without lowering them."""
-        return StrategyWorlds(self.workload, fabric, all_reduce=self.all_reduce, routing=self.routing, seed=self.seed)
+    def placer(self, fabric: Fabric) -> Placer:
+        """Places traffic on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return Placer(fabric, Lowering(self.all_reduce, self.routing, "flows", self.seed))
 
 
 @dataclass(frozen=True)

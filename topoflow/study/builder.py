@@ -9,7 +9,7 @@ from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
 from topoflow.engine.base import World
-from topoflow.engine.lowering.choices import Lowering
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
@@ -107,7 +107,7 @@ class Builder:
         worlds: list[World] = self._once(
             point,
             ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
-            lambda point: [lowering.place(job.traffic, fabric, name) for fabric in fabrics],
+            lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         about = settings(point, name)

@@ -12,6 +12,7 @@ import numpy as np
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.engine.base import Run, World
+from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
@@ -71,4 +72,4 @@ def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
 
 
 def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:
-    return result.case.lowering.place(traffic, fabric, result.settings.world)
+    return Placer(fabric, result.case.lowering).place(traffic, result.settings.world)

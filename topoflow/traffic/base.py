@@ -1,197 +1,232 @@
-"""Traffic: tasks with dependencies. Compute, transfers, and collectives that are still *mutable*:
-who takes part and how much is fixed, the ring order is not (TopoOpt 4.3)."""
+"""Traffic: the tasks of one iteration with their dependencies, as columns. Compute, transfers, and collectives that are
+still *mutable*: who takes part and how much is fixed, the ring order is not (TopoOpt 4.3).
+
+``Compute``, ``Transfer`` and ``Collective`` are single tasks as objects, for those who write few of them
+(``Traffic.from_tasks``) and for those who read some (``Traffic.tasks``).
+
+Shapes: K tasks, D dependencies, O operations, S labels.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import Floats, Ints, Mask, Offsets, offsets
 from topoflow.demand import Demand
-from topoflow.operations import COLLECTIVES, ROOTED
-from topoflow.units import check_not_negative, check_positive
+from topoflow.traffic.laws import check, check_object
+from topoflow.traffic.tasks import (
+    COLLECTIVE,
+    COMPUTE,
+    NONE,
+    TRANSFER,
+    Collective,
+    Compute,
+    Label,
+    Operation,
+    Subflow,
+    Task,
+    Transfer,
+    pair_bytes,
+)
+
+__all__ = [
+    "Collective",
+    "Compute",
+    "Label",
+    "Operation",
+    "Subflow",
+    "Task",
+    "Traffic",
+    "Transfer",
+    "pair_bytes",
+]
 
 
-@dataclass(frozen=True)
-class Compute:
-    """``seconds`` of a server's compute, which is one resource: its tasks run one at a time, in listed order.
-
-    ``server=None`` occupies nobody: a plain delay.
-    """
-
-    seconds: float
-    server: int | None
-    after: tuple[int, ...] = ()
-    name: str = ""
-    start: float = 0.0  # s, not before
+def _none() -> Ints:
+    return np.zeros(0, np.int32)
 
 
-@dataclass(frozen=True)
-class Subflow:
-    """The share ``weight`` of a transfer's bytes, over ``links`` of one fabric."""
-
-    links: tuple[int, ...]
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """``bytes`` from ``source`` to ``target``, at most ``limit`` (B/s) of them at a time.
-
-    ``subflows`` override the fabric's routes; their weights are positive and sum to 1, up to 1e-9.
-    """
-
-    bytes: float
-    source: int
-    target: int
-    after: tuple[int, ...] = ()
-    name: str = ""
-    start: float = 0.0
-    subflows: tuple[Subflow, ...] = ()
-    limit: float = math.inf
-
-
-@dataclass(frozen=True)
-class Collective:
-    """``op`` among ``group``, of ``bytes``.
-
-    Bytes are the full buffer S of one member, as nccl-tests counts it: the reduced buffer of an all-reduce,
-    the gathered output of an all-gather, the full input of a reduce-scatter, what one member hands to the whole
-    group in an all-to-all (S/n to each), the buffer of a broadcast or reduce, the root's buffer of a gather
-    or scatter. ``splits[i][j]`` (bytes from member i to member j) replaces S for an uneven all-to-all.
-    ``root`` is a server, for rooted collectives. ``local`` members of the group share each server
-    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there.
-    """
-
-    op: str
-    bytes: float
-    group: tuple[int, ...]
-    after: tuple[int, ...] = ()
-    name: str = ""
-    start: float = 0.0
-    root: int | None = None
-    splits: tuple[tuple[float, ...], ...] | None = None
-    local: int = 1
-    algorithm: str | None = None  # None: the simulation's default for this op
-
-
-Task = Compute | Transfer | Collective
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Traffic:
-    """The tasks of one iteration over ``servers`` endpoints.
+    """The tasks of one iteration over ``servers`` endpoints, in an order in which they could run one by one.
 
     Laws: every ``after`` names earlier tasks (so there is no cycle), every server is within ``servers``, times
-    and bytes are not negative.
+    and bytes are not negative. Raises ``ValueError`` for the first task that breaks one.
     """
 
     name: str
     servers: int
-    tasks: tuple[Task, ...]
-    local_bandwidth: float = float("inf")  # B/s between members that share a server
+    kind: NDArray[np.int8]  # [K] COMPUTE, TRANSFER, COLLECTIVE
+    seconds: Floats  # [K] s of a compute
+    bytes: Floats  # [K] B of a transfer or a collective
+    release: Floats  # [K] s, not before
+    server: Ints  # [K] of a compute; NONE: it occupies nobody
+    source: Ints  # [K] server, of a transfer
+    target: Ints  # [K] server, of a transfer
+    operation: Ints  # [K] of a collective
+    after_offsets: Offsets  # [K+1]
+    after: Offsets  # [D] tasks
+    operations: tuple[Operation, ...] = ()  # [O]
+    label: Ints = field(default_factory=_none)  # [K], or none has a name
+    labels: tuple[Label, ...] = ()  # [S]
+    limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> B/s, at most; others have no limit
+    subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> instead of the routes
+    local_bandwidth: float = math.inf  # B/s between members that share a server
 
     def __post_init__(self) -> None:
-        for position, task in enumerate(self.tasks):
-            if task.after and not 0 <= min(task.after) <= max(task.after) < position:
-                where = _where(position, task)
-                raise ValueError(f"{where}.after: must name earlier tasks, got {list(task.after)}")
-            _check_amount(position, task, "start", task.start)
-            if isinstance(task, Compute):
-                _check_amount(position, task, "seconds", task.seconds)
-                members: tuple[int, ...] = () if task.server is None else (task.server,)
-            else:
-                _check_amount(position, task, "bytes", task.bytes)
-                members = (task.source, task.target) if isinstance(task, Transfer) else task.group
-            if members and not 0 <= min(members) <= max(members) < self.servers:
-                where = _where(position, task)
-                raise ValueError(f"{where}: servers must be within 0..{self.servers - 1}, got {list(members)}")
-            if isinstance(task, Collective):
-                _check_collective(position, task)
-            elif isinstance(task, Transfer):
-                _check_transfer(position, task)
+        check(self)
+
+    @staticmethod
+    def from_tasks(name: str, servers: int, tasks: Sequence[Task], local_bandwidth: float = math.inf) -> Traffic:
+        """A traffic that is written task by task."""
+        for position, task in enumerate(tasks):
+            check_object(position, task, servers)
+        rows: dict[Operation, int] = {}
+        labels: dict[str, int] = {}
+        compute = [isinstance(task, Compute) for task in tasks]
+        transfers = {index: task for index, task in enumerate(tasks) if isinstance(task, Transfer)}
+        ends = [(t.source, t.target) if isinstance(t, Transfer) else (NONE, NONE) for t in tasks]
+        return Traffic(
+            name=name,
+            servers=servers,
+            kind=np.array(
+                [COMPUTE if c else TRANSFER if i in transfers else COLLECTIVE for i, c in enumerate(compute)], np.int8
+            ),
+            seconds=np.array([task.seconds if isinstance(task, Compute) else 0.0 for task in tasks], np.float64),
+            bytes=np.array([0.0 if isinstance(task, Compute) else task.bytes for task in tasks], np.float64),
+            release=np.array([task.start for task in tasks], np.float64),
+            server=np.array([_server(task) for task in tasks], np.int32),
+            source=np.array([source for source, _ in ends], np.int32),
+            target=np.array([target for _, target in ends], np.int32),
+            operation=np.array([_row(rows, task) for task in tasks], np.int32),
+            after_offsets=offsets(len(task.after) for task in tasks),
+            after=np.fromiter(chain.from_iterable(task.after for task in tasks), np.int64),
+            operations=tuple(rows),
+            label=np.array([labels.setdefault(task.name, len(labels)) for task in tasks], np.int32),
+            labels=tuple(Label(each) for each in labels),
+            limit={index: task.limit for index, task in transfers.items() if task.limit != math.inf},
+            subflows={index: task.subflows for index, task in transfers.items() if task.subflows},
+            local_bandwidth=local_bandwidth,
+        )
+
+    def __len__(self) -> int:
+        """K"""
+        return len(self.kind)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """[K] every task as an object: of a large job that is slow, the columns say the same."""
+        return tuple(self._task(index) for index in range(len(self)))
+
+    def _task(self, index: int) -> Task:
+        own = slice(self.after_offsets[index], self.after_offsets[index + 1])
+        after, name = tuple(self.after[own].tolist()), self.task_name(index)
+        start, bytes = float(self.release[index]), float(self.bytes[index])
+        if self.kind[index] == COMPUTE:
+            server = int(self.server[index])
+            return Compute(float(self.seconds[index]), None if server == NONE else server, after, name, start)
+        if self.kind[index] == COLLECTIVE:
+            operation: Operation = self.operations[int(self.operation[index])]
+            return operation.task(bytes, after, name, start)
+        ends = int(self.source[index]), int(self.target[index])
+        subflows, limit = self.subflows.get(index, ()), self.limit.get(index, math.inf)
+        return Transfer(bytes, *ends, after, name, start, subflows, limit)
+
+    @property
+    def is_compute(self) -> Mask:
+        """[K]"""
+        return np.equal(self.kind, COMPUTE)
+
+    @property
+    def is_transfer(self) -> Mask:
+        """[K]"""
+        return np.equal(self.kind, TRANSFER)
+
+    @property
+    def is_collective(self) -> Mask:
+        """[K]"""
+        return np.equal(self.kind, COLLECTIVE)
+
+    def bytes_of_share(self, tasks: Offsets) -> Floats:
+        """[n] of collectives, what a share of 1 of their buffer is: shares of uneven splits are bytes themselves."""
+        uneven = np.array([each.splits is not None for each in self.operations], np.bool_)
+        found: Floats = np.where(uneven[self.operation[tasks]], 1.0, self.bytes[tasks])
+        return found
+
+    def kinds(self) -> list[str]:
+        """[K] ``compute``, ``transfer`` or the name of the collective."""
+        names = np.array(["compute", "transfer", *(each.op for each in self.operations)])
+        found: list[str] = names[np.where(self.is_collective, self.operation + 2, self.is_transfer)].tolist()
+        return found
+
+    def names(self) -> list[str]:
+        """[K]"""
+        return [self.task_name(task) for task in range(len(self))]
+
+    def task_name(self, task: int) -> str:
+        """Of one task; empty if it has none."""
+        if not self.labels:
+            return ""
+        label: Label = self.labels[int(self.label[task])]
+        if not label.ends:
+            return label.stem
+        if self.kind[task] == TRANSFER:
+            return f"{label.stem} {self.source[task]}>{self.target[task]}"
+        return f"{label.stem} @{self.server[task]}"
+
+    def where(self, task: int) -> str:
+        """A task in an error message."""
+        return f"task {self.task_name(task) or task}"
 
     def demand(self) -> Demand:
         """What a network is asked for: transfers and all collectives but all-reduce as bytes between pairs of servers.
 
         Of all-reduces the bytes of the buffer, summed over those of a group.
         """
-        source: list[int] = []
-        target: list[int] = []
-        bytes: list[float] = []
+        collectives = np.flatnonzero(self.is_collective)
+        ops = np.array([each.op != "all_reduce" for each in self.operations], np.bool_)
+        between = collectives[ops[self.operation[collectives]]] if len(ops) else collectives
+        spread = {task: self._pairs(task) for task in between.tolist()}
+        transfers = np.flatnonzero(self.is_transfer)
+        order = np.concatenate([transfers, *(np.full(len(pairs[0]), task) for task, pairs in spread.items())])
+        rank = np.argsort(order, kind="stable")  # sums are in the order of the tasks
+        columns = self.source[transfers], self.target[transfers], self.bytes[transfers]
+        source, target, bytes = (
+            np.concatenate([column, *(pairs[number] for pairs in spread.values())])[rank]
+            for number, column in enumerate(columns)
+        )
+        return Demand.from_pairs(self.servers, source, target, bytes, self._reduced())
+
+    def _reduced(self) -> dict[tuple[int, ...], float]:
+        """Bytes by group of the all-reduces."""
         groups: dict[tuple[int, ...], float] = {}
-        for task in self.tasks:
-            if isinstance(task, Transfer):
-                source.append(task.source)
-                target.append(task.target)
-                bytes.append(task.bytes)
-            elif isinstance(task, Collective) and task.op == "all_reduce":
-                if len(task.group) > 1:
-                    groups[task.group] = groups.get(task.group, 0.0) + task.bytes
-            elif isinstance(task, Collective):
-                source += np.repeat(task.group, len(task.group)).tolist()
-                target += task.group * len(task.group)
-                bytes += pair_bytes(task).ravel().tolist()
-        return Demand.from_pairs(self.servers, source, target, bytes, groups)
+        reduces = np.array([each.op == "all_reduce" and len(each.group) > 1 for each in self.operations], np.bool_)
+        collectives = np.flatnonzero(self.is_collective)
+        tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
+        for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
+            group = self.operations[operation].group
+            groups[group] = groups.get(group, 0.0) + bytes
+        return groups
+
+    def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:
+        """Source, target and bytes of every pair of members of a collective."""
+        operation = self.operations[self.operation[task]]
+        group = np.array(operation.group, np.int64)
+        size = len(group)
+        return np.repeat(group, size), np.tile(group, size), pair_bytes(operation, float(self.bytes[task])).ravel()
 
 
-def _where(position: int, task: Task) -> str:
-    return f"task {task.name or position}"
+def _server(task: Task) -> int:
+    return task.server if isinstance(task, Compute) and task.server is not None else NONE
 
 
-def _check_amount(position: int, task: Task, field: str, value: float) -> None:
-    """Not negative; what is plainly so, as of most tasks, is not looked at twice."""
-    if not (type(value) in (float, int) and 0 <= value < math.inf):
-        check_not_negative(f"{_where(position, task)}.{field}", value)
-
-
-def _check_transfer(position: int, task: Transfer) -> None:
-    if task.limit == math.inf and not task.subflows:
-        return
-    where = _where(position, task)
-    for index, subflow in enumerate(task.subflows):
-        check_positive(f"{where}.subflows[{index}].weight", subflow.weight)
-    total = math.fsum(subflow.weight for subflow in task.subflows)
-    if task.subflows and abs(total - 1) > 1e-9:
-        raise ValueError(f"{where}.subflows: weights must sum to 1, got {total}")
-    if not task.limit > 0:
-        raise ValueError(f"{where}.limit: must be positive, got {task.limit}")
-    if task.limit < math.inf and task.source == task.target:
-        raise ValueError(f"{where}.limit: must be of a transfer between two servers, got {task.limit}")
-
-
-def _check_collective(position: int, task: Collective) -> None:
-    where, size = _where(position, task), len(task.group)
-    if task.op not in COLLECTIVES:
-        raise ValueError(f"{where}.op: must be one of {', '.join(COLLECTIVES)}, got {task.op!r}")
-    if not task.group or len(set(task.group)) != size:
-        raise ValueError(f"{where}.group: must name each server once, got {list(task.group)}")
-    if task.op in ROOTED and task.root not in task.group:
-        raise ValueError(f"{where}.root: must be in the group, got {task.root}")
-    if task.splits is not None and [len(row) for row in task.splits] != [size] * size:
-        raise ValueError(f"{where}.splits: expected [{size}, {size}], got {[len(row) for row in task.splits]}")
-
-
-def pair_bytes(task: Collective) -> NDArray[np.float64]:
-    """Bytes [n, n] from server i to server j of the group that ``task`` asks for, if every pair talked directly.
-
-    all_to_all: ``local`` S/n to each, as each of the ``local`` members of a server hands S/n to those of the other (or
-    ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast and reduce: S between the root and
-    each. scatter and gather: S/n between the root and each.
-    """
-    size = len(task.group)
-    if task.splits is not None:
-        return np.asarray(task.splits, dtype=np.float64)
-    matrix = np.zeros((size, size))
-    if task.op == "all_to_all":
-        matrix[:] = task.local * task.bytes / size
-    elif task.op in ("all_gather", "reduce_scatter"):
-        matrix[:] = task.bytes / size
-    elif task.op in ("broadcast", "scatter"):
-        matrix[task.group.index(task.root), :] = task.bytes / (size if task.op == "scatter" else 1)
-    elif task.op in ("reduce", "gather"):
-        matrix[:, task.group.index(task.root)] = task.bytes / (size if task.op == "gather" else 1)
-    np.fill_diagonal(matrix, 0.0)
-    return matrix
+def _row(rows: dict[Operation, int], task: Task) -> int:
+    """The row of a collective's operation, entered at its first use."""
+    return rows.setdefault(Operation.of(task), len(rows)) if isinstance(task, Collective) else NONE

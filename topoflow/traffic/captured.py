@@ -47,7 +47,7 @@ def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
         name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
-    return base.Traffic(name, strategy.servers, tuple(lowering.tasks), workload.gpu.local_bandwidth)
+    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.local_bandwidth)
 
 
 class _Lowering:

@@ -8,7 +8,8 @@ from math import floor
 
 import numpy as np
 
-from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
+from topoflow.traffic.base import Operation, Traffic
+from topoflow.traffic.tasks import NONE
 
 # Where a job's servers are, which TopoOpt 5.6 leaves open. "random": anywhere in the cluster, as after many jobs have
 # come and gone; "consecutive": one job after the other, from server 0 on.
@@ -42,22 +43,22 @@ def allocate(sizes: Sequence[int], servers: int, *, how: str, seed: int) -> list
 
 
 def on_servers(traffic: Traffic, servers: Sequence[int], cluster: int) -> Traffic:
-    """``traffic`` in a cluster of so many servers: what server s does there is done by ``servers[s]``."""
+    """``traffic`` in a ``cluster`` of that number of servers: what server s does there is done by ``servers[s]``."""
     if len(servers) != traffic.servers or len(set(servers)) != len(servers):
         raise ValueError(f"{traffic.name}: must be given {traffic.servers} servers, each once, got {list(servers)}")
-    return replace(traffic, servers=cluster, tasks=tuple(_on(task, servers) for task in traffic.tasks))
+    for task in traffic.subflows:
+        raise ValueError(f"{traffic.where(task)}.subflows: must not be given, paths are those of the cluster")
+    moved = np.append(np.array(servers, np.int32), np.int32(NONE))  # the last is that of NONE
+    return replace(
+        traffic,
+        servers=cluster,
+        server=moved[traffic.server],
+        source=moved[traffic.source],
+        target=moved[traffic.target],
+        operations=tuple(_on(operation, servers) for operation in traffic.operations),
+    )
 
 
-def _on(task: Task, servers: Sequence[int]) -> Task:
-    if isinstance(task, Compute):
-        return task if task.server is None else replace(task, server=servers[task.server])
-    if isinstance(task, Collective):
-        root = None if task.root is None else servers[task.root]
-        return replace(task, group=tuple(servers[member] for member in task.group), root=root)
-    if task.subflows:
-        raise ValueError(f"task {task.name}.subflows: must not be given, paths are those of the cluster")
-    return _moved(task, servers)
-
-
-def _moved(task: Transfer, servers: Sequence[int]) -> Transfer:
-    return replace(task, source=servers[task.source], target=servers[task.target])
+def _on(operation: Operation, servers: Sequence[int]) -> Operation:
+    root = None if operation.root is None else servers[operation.root]
+    return replace(operation, group=tuple(servers[member] for member in operation.group), root=root)

@@ -43,10 +43,10 @@ def lower_pipelined(workload: Workload, strategy: Strategy, grid: Grid) -> Traff
             iteration.backward(one)
     iteration.tied()
     iteration.update()
-    return Traffic(
+    return Traffic.from_tasks(
         name=f"{workload.name} {strategy.name}",
         servers=strategy.servers,
-        tasks=tuple(iteration.tasks.listed),
+        tasks=iteration.tasks.listed,
         local_bandwidth=workload.gpu.local_bandwidth,
     )
 

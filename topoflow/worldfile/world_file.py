@@ -77,7 +77,7 @@ def read(path: FilePath) -> WorldFile:
     fabric = _fabric(links, _rings(rows, tasks))
     ordered = tuple(_renumbered(tasks[index], place_of) for index in sequence)
     try:
-        world = place(Traffic(path.name, fabric.servers, ordered, local_bandwidth), fabric, name=path.name)
+        world = place(Traffic.from_tasks(path.name, fabric.servers, ordered, local_bandwidth), fabric, name=path.name)
     except ValueError as error:
         _check_reachable(rows, tasks, fabric)
         raise ValueError(f"{path}: {error}") from error

@@ -1,91 +1,123 @@
-"""Assembly: the tasks of a traffic as arrays, with blocks in place of collectives, become a graph.
+"""Assembly: the tasks of a traffic, with blocks in place of collectives, become a graph.
 
-Shapes: K traffic tasks, T tasks of the graph, D dependencies, P paths.
+Shapes: K traffic tasks, T tasks of the graph, D dependencies, P paths, B tasks of a block, n collectives of one block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.engine.base import Floats, Graph, Ints, Offsets
+from topoflow.arrays import Floats, Ints, Offsets, offsets
+from topoflow.engine.base import Graph
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
+from topoflow.traffic.base import Traffic
+
+Placed = Sequence[tuple[Offsets, Block]]  # [n] collectives, and the block that each of them is
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """A collective has no path and no delay of its own; ``bytes`` is what one share of its block is."""
+class Assembly:
+    """``placed`` are the collectives of ``traffic``; ``path`` [K] is that of each transfer, else ``NO_PATH``."""
 
-    delay: Floats  # [K] s
-    bytes: Floats  # [K] B
-    release: Floats  # [K] s
-    path: Ints  # [K]
-    after_offsets: Offsets  # [K+1]
-    after: Offsets  # [D] traffic tasks
+    traffic: Traffic
+    placed: Placed
+    path: Ints
+    table: PathTable
+
+    def graph(self, links: int) -> Graph:
+        """One traffic task after the other: collectives are blocks, the others one task each."""
+        size = np.ones(len(self.traffic), np.int64)
+        for tasks, block in self.placed:
+            size[tasks] = block.tasks
+        begin = offsets(size)  # [K+1]
+        path, bytes, delay = self._sends(begin)
+        after_offsets, after = self._after(begin)
+        release = np.zeros(begin[-1])
+        release[begin[:-1]] = self.traffic.release
+        path, table = _numbered(path, self.table)
+        return Graph(
+            delay=delay,
+            bytes=bytes,
+            release=release,
+            path=path,
+            after_offsets=after_offsets,
+            after=after,
+            path_offsets=table.offsets,
+            path_links=table.links,
+            owner=np.repeat(np.arange(len(size), dtype=np.int32), size),
+            owners=len(size),
+            links=links,
+            path_weight=table.path_weight,
+            path_limit=table.path_limit,
+        )
+
+    def _blocks(self, begin: Offsets) -> Iterator[tuple[Offsets, Floats, Block]]:
+        """Tasks [n, B] of the graph, the bytes [n, 1] that a share of 1 is, and the block."""
+        for tasks, block in self.placed:
+            own = begin[tasks][:, None] + np.arange(block.tasks)
+            yield own, self.traffic.bytes_of_share(tasks)[:, None], block
+
+    def _sends(self, begin: Offsets) -> tuple[Ints, Floats, Floats]:
+        """[T] the path of every task, its bytes on the network, and its seconds of compute, in a server, or waiting."""
+        latency = np.append(self.table.latency, 0.0)  # [P+1] ends with that of ``NO_PATH``
+        path, bytes, delay = np.full(begin[-1], NO_PATH, np.int32), np.zeros(begin[-1]), np.zeros(begin[-1])
+        path[begin[:-1]] = self.path
+        bytes[begin[:-1]] = np.where(self.path == NO_PATH, 0.0, self.traffic.bytes)
+        delay[begin[:-1]] = self.traffic.seconds
+        for own, unit, block in self._blocks(begin):
+            path[own] = block.path
+            bytes[own] = block.share * unit
+            local = block.local_share * unit / self.traffic.local_bandwidth
+            delay[own] = local + block.waits * latency[block.path]
+        return path, bytes, delay
+
+    def _after(self, begin: Offsets) -> tuple[Offsets, Ints]:
+        """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for."""
+        own_offsets, earlier = in_order(self.traffic)
+        number = np.diff(own_offsets)
+        count = np.zeros(begin[-1], np.int64)
+        count[begin[:-1]] = number
+        for own, _, block in self._blocks(begin):
+            count[own[:, 1:]] = block.after_count[1:]
+        ends = offsets(count)
+        after = np.zeros(ends[-1], np.int32)
+        rank = np.arange(len(earlier)) - np.repeat(own_offsets[:-1], number)  # among what its task waits for
+        after[np.repeat(ends[begin[:-1]], number) + rank] = begin[earlier + 1] - 1
+        for own, _, block in self._blocks(begin):
+            inside = ends[own[:, :1] + 1] + np.arange(len(block.after))
+            after[inside] = block.after + own[:, :1]
+        return ends, after
 
 
-def assemble(
-    tasks: Tasks, blocks: Mapping[int, Block], table: PathTable, *, links: int, local_bandwidth: float
-) -> Graph:
-    """One traffic task behind the other: collectives are ``blocks``, the others one task each."""
-    size = np.ones(len(tasks.bytes), np.int64)
-    size[list(blocks)] = [block.tasks for block in blocks.values()]
-    begin = np.concatenate([[0], np.cumsum(size)])  # [K+1]
-    path, bytes, delay = _sends(tasks, blocks, begin, np.append(table.latency, 0.0), local_bandwidth)
-    after_offsets, after = _after(tasks, blocks, begin)
-    release = np.zeros(begin[-1])
-    release[begin[:-1]] = tasks.release
-    return Graph(
-        delay=delay,
-        bytes=bytes,
-        release=release,
-        path=path,
-        after_offsets=after_offsets,
-        after=after,
-        path_offsets=table.offsets,
-        path_links=table.links,
-        owner=np.repeat(np.arange(len(size), dtype=np.int32), size),
-        owners=len(size),
-        links=links,
-        path_weight=table.path_weight,
-        path_limit=table.path_limit,
-    )
+def in_order(traffic: Traffic) -> tuple[Offsets, Offsets]:
+    """Offsets [K+1] and tasks [D] that each task waits for: its ``after``, and a compute for the one before on its
+    server."""
+    tasks, count = len(traffic), np.diff(traffic.after_offsets)
+    occupies = np.flatnonzero(traffic.server >= 0)
+    by_server = occupies[np.argsort(traffic.server[occupies], kind="stable")]
+    same = np.flatnonzero(np.diff(traffic.server[by_server]) == 0)
+    before = np.full(tasks, -1)
+    before[by_server[same + 1]] = by_server[same]
+    task = np.repeat(np.arange(tasks), count)
+    before[task[traffic.after == before[task]]] = -1  # it is in ``after``
+    more = before >= 0
+    ends = offsets(count + more)
+    after = np.zeros(ends[-1], np.int64)
+    after[np.arange(len(task)) + (ends[:-1] - traffic.after_offsets[:-1])[task]] = traffic.after
+    after[ends[1:][more] - 1] = before[more]
+    return ends, after
 
 
-def _sends(
-    tasks: Tasks, blocks: Mapping[int, Block], begin: Offsets, latency: Floats, local_bandwidth: float
-) -> tuple[Ints, Floats, Floats]:
-    """[T] the path of every task, its bytes on the network, and its seconds of compute, inside a server, or waiting.
-
-    ``latency`` [P+1] ends with that of ``NO_PATH``.
-    """
-    path, bytes, delay = np.full(begin[-1], NO_PATH, np.int32), np.zeros(begin[-1]), np.zeros(begin[-1])
-    path[begin[:-1]] = tasks.path
-    bytes[begin[:-1]] = np.where(tasks.path == NO_PATH, 0.0, tasks.bytes)
-    delay[begin[:-1]] = tasks.delay
-    for index, block in blocks.items():
-        own, unit = slice(begin[index], begin[index + 1]), tasks.bytes[index]
-        path[own] = block.path
-        bytes[own] = block.share * unit
-        delay[own] = block.local_share * unit / local_bandwidth + block.waits * latency[block.path]
-    return path, bytes, delay
-
-
-def _after(tasks: Tasks, blocks: Mapping[int, Block], begin: Offsets) -> tuple[Offsets, Ints]:
-    """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for."""
-    number = np.diff(tasks.after_offsets)
-    count = np.zeros(begin[-1], np.int64)
-    count[begin[:-1]] = number
-    for index, block in blocks.items():
-        count[begin[index] + 1 : begin[index + 1]] = block.after_count[1:]
-    offsets = np.concatenate([[0], np.cumsum(count)])
-    after = np.zeros(offsets[-1], np.int32)
-    rank = np.arange(len(tasks.after)) - np.repeat(tasks.after_offsets[:-1], number)  # among what its task awaits
-    after[np.repeat(offsets[begin[:-1]], number) + rank] = begin[tasks.after + 1] - 1
-    for index, block in blocks.items():
-        inside = offsets[begin[index] + 1]
-        after[inside : inside + len(block.after)] = block.after + begin[index]
-    return offsets, after
+def _numbered(path: Ints, table: PathTable) -> tuple[Ints, PathTable]:
+    """The paths that tasks take, in the order of the first that does, whatever else the ``table`` has."""
+    sends = np.flatnonzero(path != NO_PATH)
+    first = np.full(table.paths, len(path))
+    first[path[sends[::-1]]] = sends[::-1]  # of several, the last that is written stays
+    taken = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(path))].astype(np.int32)
+    number = np.full(table.paths + 1, NO_PATH, np.int32)  # the last is that of NO_PATH
+    number[taken] = np.arange(len(taken))
+    return number[path], table.taken(taken)

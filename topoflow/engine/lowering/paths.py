@@ -6,7 +6,7 @@ Shapes: F connections, P paths, H hops, L links.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.ecmp import choose
 from topoflow.fabric.base import Fabric, Path
-from topoflow.traffic.base import Subflow, Transfer
+from topoflow.traffic.base import Subflow, Traffic
 
 NO_PATH = -1  # what does not enter the network
 
@@ -151,28 +151,23 @@ class Paths:
         connected: Ints = paths[inverse.reshape(-1)]
         return connected
 
-    def transfers(self, tasks: Mapping[int, Transfer]) -> Ints:
-        """[F] the path of each of ``tasks``, by their numbers in the traffic: its own, or that of its connection."""
-        plain = {index: task for index, task in tasks.items() if not task.subflows and task.limit == math.inf}
-        source, target = (np.array([getattr(t, end) for t in plain.values()], np.int64) for end in ("source", "target"))
-        paths = dict(zip(plain, self.connections(source, target, np.zeros_like(source), "mp").tolist(), strict=True))
-        for index, task in tasks.items():
-            if index not in plain:
-                for subflow in task.subflows:
-                    self._check(task, subflow.links, f"task {task.name or index}.subflows")
-                paths[index] = self.number(
-                    task.subflows or self.subflows(task.source, task.target, 0, "mp"), task.limit
-                )
-        return np.array([paths[index] for index in tasks], np.int32)
+    def transfer(self, traffic: Traffic, task: int) -> int:
+        """The path of one transfer that has subflows of its own, or a limit."""
+        source, target = int(traffic.source[task]), int(traffic.target[task])
+        subflows = traffic.subflows.get(task, ())
+        for subflow in subflows:
+            self._check(source, target, subflow.links, f"{traffic.where(task)}.subflows")
+        limit = traffic.limit.get(task, math.inf)
+        return self.number(subflows or self.subflows(source, target, 0, "mp"), limit)
 
-    def _check(self, task: Transfer, path: Path, where: str) -> None:
+    def _check(self, source: int, target: int, path: Path, where: str) -> None:
         """A path is links, each of which begins where the one before ends, from source to target, each once."""
         fabric = self.fabric
         if any(not 0 <= link < fabric.links for link in path):
             raise ValueError(f"{where}: must be links within 0..{fabric.links - 1}, got {list(path)}")
-        nodes = [task.source, *(int(fabric.target[link]) for link in path)]
-        if [int(fabric.source[link]) for link in path] != nodes[:-1] or nodes[-1] != task.target:
-            ends = f"{fabric.nodes[task.source]!r} to {fabric.nodes[task.target]!r}"
+        nodes = [source, *(int(fabric.target[link]) for link in path)]
+        if [int(fabric.source[link]) for link in path] != nodes[:-1] or nodes[-1] != target:
+            ends = f"{fabric.nodes[source]!r} to {fabric.nodes[target]!r}"
             raise ValueError(f"{where}: must lead from {ends} without a gap, got {list(path)}")
         if len(set(path)) != len(path):
             raise ValueError(f"{where}: must cross a link at most once, got {list(path)}")

@@ -14,17 +14,94 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
-from itertools import chain
+from dataclasses import dataclass
 
 import numpy as np
 
+from topoflow.arrays import Ints, Offsets
 from topoflow.engine.base import World
 from topoflow.engine.lowering.algorithms import check_algorithm
-from topoflow.engine.lowering.assembly import Tasks, assemble
-from topoflow.engine.lowering.blocks import RINGS, Blocks
-from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.engine.lowering.assembly import Assembly
+from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
+from topoflow.engine.lowering.paths import NO_PATH, ROUTINGS, Paths
 from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+from topoflow.traffic.base import Traffic
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How traffic becomes a world.
+
+    ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
+    takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
+    as "flows", one for each pair of neighbours, whose delay then holds the fabric's latency of the other steps.
+    """
+
+    all_reduce: str = "ring"
+    routing: str = "ecmp"
+    rings: str = "steps"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_algorithm("all_reduce", "all_reduce", self.all_reduce)
+        for field, value, allowed in (("routing", self.routing, ROUTINGS), ("rings", self.rings, RINGS)):
+            if value not in allowed:
+                raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")
+
+
+class Placer:
+    """Places one traffic after the other on one ``fabric``; keeps the paths and blocks that they have in common.
+
+    What was placed before changes no byte of a world.
+    """
+
+    def __init__(self, fabric: Fabric, lowering: Lowering) -> None:
+        self.fabric = fabric
+        self._paths = Paths(fabric, lowering.seed, lowering.routing)
+        self._blocks = Blocks(self._paths, lowering.all_reduce, lowering.rings)
+
+    def place(self, traffic: Traffic, name: str) -> World:
+        """``traffic`` as a world of that ``name``.
+
+        Raises ``ValueError`` for an algorithm that an operation does not have, for more servers than the fabric's, and
+        for two servers without a path.
+        """
+        fabric = self.fabric
+        if traffic.servers > fabric.servers:
+            most = f"{fabric.servers} of {fabric.name}"
+            raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
+        placed, path = self._collectives(traffic), self._transfers(traffic)
+        graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links)
+        routing, seed = self._paths.routing, self._paths.seed
+        return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
+
+    def _collectives(self, traffic: Traffic) -> list[tuple[Offsets, Block]]:
+        """Those that are the same operation on as many bytes at once, in the order of the first of them."""
+        tasks = np.flatnonzero(traffic.is_collective)
+        sizes, size = np.unique(traffic.bytes[tasks], return_inverse=True)
+        alike = traffic.operation[tasks].astype(np.int64) * len(sizes) + size
+        _, first, case = np.unique(alike, return_index=True, return_inverse=True)
+        by_case = np.split(tasks[np.argsort(case, kind="stable")], np.cumsum(np.bincount(case))[:-1])
+        placed: dict[int, tuple[Block, list[Offsets]]] = {}
+        for number in np.argsort(first).tolist():
+            own = by_case[number]
+            task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
+            block = self._blocks.of(task, traffic.where(int(own[0])))
+            placed.setdefault(id(block), (block, []))[1].append(own)
+        return [(np.concatenate(own), block) for block, own in placed.values()]
+
+    def _transfers(self, traffic: Traffic) -> Ints:
+        """[K] the path of each transfer: its own, or that of its connection."""
+        path = np.full(len(traffic), NO_PATH, np.int32)
+        plain = traffic.is_transfer
+        own = sorted({*traffic.limit, *traffic.subflows})
+        plain[own] = False
+        tasks = np.flatnonzero(plain)
+        source, target = traffic.source[tasks].astype(np.int64), traffic.target[tasks].astype(np.int64)
+        path[tasks] = self._paths.connections(source, target, np.zeros_like(source), "mp")
+        for task in own:
+            path[task] = self._paths.transfer(traffic, task)
+        return path
 
 
 def place(
@@ -33,67 +110,9 @@ def place(
     *,
     name: str,
     all_reduce: str = "ring",
-    seed: int = 0,
     routing: str = "ecmp",
     rings: str = "steps",
+    seed: int = 0,
 ) -> World:
-    """Lower ``traffic`` onto ``fabric``.
-
-    ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
-    takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
-    as "flows", one for each pair of neighbours, whose delay then holds the ``fabric``'s latency of the other steps.
-    Raises ``ValueError`` for an algorithm that the operation does not have, for more servers than the fabric's, and for
-    two servers without a path.
-    """
-    check_algorithm("all_reduce", "all_reduce", all_reduce)
-    if rings not in RINGS:
-        raise ValueError(f"rings: must be one of {', '.join(RINGS)}, got {rings!r}")
-    if traffic.servers > fabric.servers:
-        most = f"{fabric.servers} of {fabric.name}"
-        raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
-    paths = Paths(fabric, seed, routing)
-    blocks = Blocks(paths, all_reduce, rings)
-    made = {
-        index: blocks.of(task, f"task {task.name or index}")
-        for index, task in enumerate(traffic.tasks)
-        if isinstance(task, Collective)
-    }
-    tasks, table = _tasks(traffic, paths), paths.arrays()
-    graph = assemble(tasks, made, table, links=fabric.links, local_bandwidth=traffic.local_bandwidth)
-    return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
-
-
-def _tasks(traffic: Traffic, paths: Paths) -> Tasks:
-    """The tasks of ``traffic``, whose collectives have entered their ``paths``."""
-    count = len(traffic.tasks)
-    path, bytes, delay = np.full(count, NO_PATH, np.int32), np.zeros(count), np.zeros(count)
-    computes = {index: task for index, task in enumerate(traffic.tasks) if isinstance(task, Compute)}
-    delay[list(computes)] = [task.seconds for task in computes.values()]
-    transfers = {index: task for index, task in enumerate(traffic.tasks) if isinstance(task, Transfer)}
-    path[list(transfers)] = paths.transfers(transfers)
-    bytes[list(transfers)] = [task.bytes for task in transfers.values()]
-    for index, task in enumerate(traffic.tasks):
-        if isinstance(task, Collective):
-            bytes[index] = task.bytes if task.splits is None else 1.0  # shares of splits are bytes
-    awaited = _in_order(traffic)
-    return Tasks(
-        delay=delay,
-        bytes=bytes,
-        release=np.array([task.start for task in traffic.tasks], np.float64),
-        path=path,
-        after_offsets=np.cumsum([0, *(len(earlier) for earlier in awaited)]).astype(np.int64),
-        after=np.fromiter(chain.from_iterable(awaited), np.int64),
-    )
-
-
-def _in_order(traffic: Traffic) -> list[tuple[int, ...]]:
-    """[K] what each task waits for: its ``after``, and a compute also for the one before on its server."""
-    last: dict[int, int] = {}
-    awaited = []
-    for index, task in enumerate(traffic.tasks):
-        before: tuple[int, ...] = ()
-        if isinstance(task, Compute) and task.server is not None:
-            before = (last[task.server],) if task.server in last and last[task.server] not in task.after else ()
-            last[task.server] = index
-        awaited.append((*task.after, *before))
-    return awaited
+    """One traffic on one fabric, as a ``Placer`` places it; the other arguments are those of ``Lowering``."""
+    return Placer(fabric, Lowering(all_reduce, routing, rings, seed)).place(traffic, name)

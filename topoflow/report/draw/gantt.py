@@ -14,10 +14,8 @@ from matplotlib.patches import Patch
 
 from topoflow.capture.spans import Spans, merge
 from topoflow.case.base import Result
-from topoflow.case.rows import kind
 from topoflow.report.base import Report
 from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
-from topoflow.traffic.base import Compute
 
 MAX_WORLDS = 6  # worlds
 SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
@@ -29,15 +27,15 @@ Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
 def lanes(outcome: Result) -> dict[str, list[Spans]]:
     """When each server that is drawn computes, and when it sends for each kind of communication."""
     servers = range(min(outcome.fabric.servers, ROWS))
-    timeline, graph, tasks = outcome.timeline, outcome.world.graph, outcome.traffic.tasks
-    computes = [[i for i, task in enumerate(tasks) if isinstance(task, Compute) and task.server == s] for s in servers]
+    timeline, graph, traffic = outcome.timeline, outcome.world.graph, outcome.traffic
+    computes = [np.flatnonzero(traffic.server == server) for server in servers]
     ran = np.column_stack((timeline.task_start, timeline.task_finish))
     spans = {"compute": [merge(ran[mine]) for mine in computes]}
     flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
     sender = outcome.fabric.source[graph.path_links[graph.path_offsets[graph.path[flows]]]]
     ran = np.column_stack((timeline.start, timeline.finish))
-    names, kinds = np.unique([kind(task) for task in tasks], return_inverse=True)
-    of_flow = kinds[graph.owner[flows]]
+    names, kind = np.unique(traffic.kinds(), return_inverse=True)
+    of_flow = kind[graph.owner[flows]]
     for number in dict.fromkeys(of_flow.tolist()):
         mine = [flows[(of_flow == number) & (sender == server)] for server in servers]
         spans[str(names[number])] = [merge(ran[sent]) for sent in mine]

@@ -67,7 +67,7 @@ def grid(
     """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
-    file of ``configs/`` that has the keys. ``objects`` are what some values of the arguments stand for, by these values.
+    file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
     """
     given = {} if objects is None else objects
     register_resolvers(circuits_for)

@@ -20,7 +20,7 @@ from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.base import Strategy
 from topoflow.study.figures.base import Setup
 from topoflow.study.figures.similar_cost import similar_cost, unwired
-from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 
 
@@ -91,8 +91,7 @@ class Simulation:
     @cached_property
     def immutable(self) -> NDArray[np.bool_]:
         """Whether a task of the world is model-parallel traffic or computation, and not part of an all-reduce [T]."""
-        tasks = self.job.traffic.tasks
-        reduces = np.array([isinstance(task, Collective) and task.op == "all_reduce" for task in tasks])
+        reduces = np.array(self.job.traffic.kinds()) == "all_reduce"
         owned: NDArray[np.bool_] = ~reduces[self.world.graph.owner]
         return owned
 

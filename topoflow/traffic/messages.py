@@ -1,10 +1,11 @@
-"""Rows and parcels: who computes what of a placement, and what servers owe each other for it.
+"""Rows and messages: who computes what of a placement, and what servers send each other for it.
 
-A *row* is a layer and one of its holders, which computes it for its own samples and for those of others. A *parcel* is
-all that one server owes another for a layer.
+A *row* is a layer and one of its holders, which computes it for its own samples and for those of others. A *message* is
+all that one server owes another for a layer: activations of its inputs in the forward pass, their gradients in the
+backward pass. A message from a server to itself is not sent.
 
-Shapes: N servers, Y layers, R rows, E edges (a layer and one of its inputs), M parcels, I inputs of parcels (a parcel
-and a row whose activations are in it), X parcels that are sent.
+Shapes: N servers, Y layers, R rows, E edges (a layer and one of its inputs), M messages, I contents of messages (a
+message and a row whose activations are in it).
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoflow.engine.base import Floats, Offsets
+from topoflow.arrays import Floats, Mask, Offsets, distinct
 from topoflow.strategy.base import places
 from topoflow.workload.base import Workload
 
 
 class Edges(NamedTuple):
+    """Which layer reads which."""
+
     consumer: Offsets  # [E] layer
     input: Offsets  # [E] layer
     bytes: Floats  # [E] for the samples of one server
 
 
-def edges_of(workload: Workload, number: dict[str, int]) -> Edges:
-    """Which layer reads which, by ``number``."""
+def edges_of(workload: Workload) -> Edges:
+    """Those of all layers, which are numbered in the order of ``workload``."""
+    number = {layer.name: index for index, layer in enumerate(workload.layers)}
     ends = [(number[layer.name], number[earlier]) for layer in workload.layers for earlier in layer.after]
     consumer, earlier = np.array(ends, np.int64).reshape(-1, 2).T
     outputs = np.array([layer.output_elements for layer in workload.layers], np.float64)
@@ -47,7 +51,7 @@ def spread(servers: int, holders: tuple[int, ...]) -> Spread:
 
 
 class Rows(NamedTuple):
-    """Layer by layer."""
+    """Layer by layer, in each by server."""
 
     servers: int
     first: Offsets  # [Y+1] of each layer
@@ -56,8 +60,13 @@ class Rows(NamedTuple):
     samples: Offsets  # [R] in those of one server
     of: Offsets  # [Y, N] row in which the samples of each server are
 
+    @property
+    def is_replicated(self) -> Mask:
+        """[R] whether the layer has several holders."""
+        return np.greater(np.diff(self.first)[self.layer], 1)
 
-class Parcels(NamedTuple):
+
+class Messages(NamedTuple):
     """By layer, source and target."""
 
     layer: Offsets  # [M] that reads it
@@ -65,36 +74,28 @@ class Parcels(NamedTuple):
     target: Offsets  # [M] server
     row: Offsets  # [M] that reads it
     bytes: Floats  # [M]
-    sent: Offsets  # [X] those between two servers
-    holds: tuple[Offsets, Offsets]  # [I] parcel, [I] row whose activations are in it
+    contents: tuple[Offsets, Offsets]  # [I] message, [I] row whose activations are in it
 
-    def sent_for(self, layers: int) -> Offsets:
-        """[Y] how many are sent for each layer."""
-        return np.bincount(self.layer[self.sent], minlength=layers)
+    @property
+    def is_sent(self) -> Mask:
+        """[M] whether it is between two servers."""
+        return np.not_equal(self.source, self.target)
 
 
-def parcels_of(rows: Rows, edges: Edges) -> Parcels:
+def messages_of(rows: Rows, edges: Edges) -> Messages:
     """What is sent, or stays where it is, for every layer that reads another."""
     made, read = rows.of[edges.input].ravel(), rows.of[edges.consumer].ravel()  # [E N] rows
     ends = rows.server[made] * rows.servers + rows.server[read]
     key = np.repeat(edges.consumer, rows.servers) * rows.servers**2 + ends
-    parcel, of = np.unique(key, return_inverse=True)
+    message, of = np.unique(key, return_inverse=True)
     of = of.reshape(-1)
-    row = np.zeros(len(parcel), np.int64)
+    row = np.zeros(len(message), np.int64)
     row[of] = read
-    source, target = parcel // rows.servers % rows.servers, parcel % rows.servers
-    return Parcels(
-        layer=parcel // rows.servers**2,
-        source=source,
-        target=target,
+    return Messages(
+        layer=message // rows.servers**2,
+        source=message // rows.servers % rows.servers,
+        target=message % rows.servers,
         row=row,
-        bytes=np.bincount(of, weights=np.repeat(edges.bytes, rows.servers), minlength=len(parcel)).astype(np.float64),
-        sent=np.flatnonzero(source != target),
-        holds=np.divmod(distinct(of * len(rows.layer) + made), len(rows.layer)),
+        bytes=np.bincount(of, weights=np.repeat(edges.bytes, rows.servers), minlength=len(message)).astype(np.float64),
+        contents=np.divmod(distinct(of * len(rows.layer) + made), len(rows.layer)),
     )
-
-
-def distinct(keys: Offsets) -> Offsets:
-    """``keys`` ascending, each once. They are runs that ascend, which a merge sort puts together fast."""
-    ordered = np.sort(keys, kind="stable")
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(keys) else keys

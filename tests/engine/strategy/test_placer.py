@@ -1,0 +1,147 @@
+"""The world of a traffic is the same whatever was placed before; how paths are numbered changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.engine import fluid
+from topoflow.engine.base import Graph, World
+from topoflow.engine.lowering.paths import NO_PATH, PathTable
+from topoflow.engine.lowering.placement import Lowering, Placer, place
+from topoflow.fabric.base import Fabric
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import Layer, Workload
+
+Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+
+LAW = settings(max_examples=60)
+
+
+def some_holders(random: np.random.Generator, servers: int) -> tuple[int, ...]:
+    size = int(random.integers(1, servers + 1))
+    return tuple(sorted(random.choice(servers, size, replace=False).tolist()))
+
+
+def some_strategy(workload: Workload, servers: int, seed: int, **buckets: int) -> Strategy:
+    """Layers on some of three sets of servers, or on all, so that several share one."""
+    random = np.random.default_rng(seed)
+    choices = [tuple(range(servers)), *(some_holders(random, servers) for _ in range(3))]
+    placement = {layer.name: choices[random.integers(len(choices))] for layer in workload.layers}
+    return Strategy(f"some {seed}", servers, placement, **buckets)
+
+
+def agree(one: World, other: World) -> None:
+    """Byte for byte."""
+    for field in fields(Graph):
+        found, expected = getattr(one.graph, field.name), getattr(other.graph, field.name)
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        np.testing.assert_array_equal(found, expected, err_msg=field.name)
+    np.testing.assert_array_equal(one.capacity, other.capacity)
+    np.testing.assert_array_equal(one.latency, other.latency)
+
+
+@LAW
+@given(data=st.data())
+def test_what_was_placed_before_does_not_change_a_byte(
+    data: st.DataObject,
+    workloads: st.SearchStrategy[Workload],
+    fabrics: Callable[[int], st.SearchStrategy[Fabric]],
+) -> None:
+    servers = data.draw(st.integers(1, 6))
+    workload, fabric = data.draw(workloads), data.draw(fabrics(6))
+    algorithms = ["ring", "hierarchical", "halving_doubling", "double_binary_tree", "hierarchical_tree"]
+    how: dict[str, Any] = {
+        "all_reduce": data.draw(st.sampled_from(algorithms)),
+        "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
+        "rings": data.draw(st.sampled_from(["steps", "flows"])),
+        "seed": data.draw(st.integers(0, 9)),
+    }
+    buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
+    placer = Placer(fabric, Lowering(**how))
+    for _ in range(3):
+        traffic = lower(workload, some_strategy(workload, servers, data.draw(st.integers(0, 99)), **buckets))
+        agree(placer.place(traffic, "one"), place(traffic, fabric, name="one", **how))
+
+
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "expander"])
+@pytest.mark.parametrize(
+    ("workload", "servers", "lowering"),
+    [
+        (["workload=dlrm", "workload.tables=16"], 16, Lowering("hierarchical", "ecmp", "flows", 3)),
+        (["workload=bert", "workload.layers=2"], 8, Lowering("hierarchical", "spray", "flows", 3)),
+        (["workload=candle"], 16, Lowering("ring", "ecmp", "flows", 3)),
+        (["workload=ncf"], 4, Lowering("hierarchical", "ecmp", "steps", 3)),
+        (["workload=vgg16"], 12, Lowering("ring", "spray", "steps", 3)),
+    ],
+    ids=lambda value: value[0].partition("=")[2] if isinstance(value, list) else "",
+)
+def test_worlds_whose_paths_are_numbered_otherwise_run_alike_to_the_last_bit(
+    workload: list[str], servers: int, lowering: Lowering, fabric: str, job: Job
+) -> None:
+    keys = f"fabric={fabric}", f"servers={servers}", "degree=4" if servers > 4 else "degree=2"
+    model, hybrid, network = job(*workload, *keys)
+    placer = Placer(network, lowering)
+    for strategy in (hybrid, some_strategy(model, servers, seed=1)):
+        world = placer.place(lower(model, strategy), "one")
+        other = replace(world, graph=renumbered(world.graph, network))
+        for merge in (0.0, 0.01):
+            first, second = fluid.simulate([world, other], merge=merge, threads=1)
+            np.testing.assert_array_equal(first.start, second.start)
+            np.testing.assert_array_equal(first.finish, second.finish)
+            assert first.makespan > 0
+
+
+def renumbered(graph: Graph, fabric: Fabric) -> Graph:
+    """Its paths in another order."""
+    paths = len(graph.path_offsets) - 1
+    order = np.random.default_rng(0).permutation(paths).astype(np.int32)
+    hops = len(graph.path_links)
+    weights = np.ones(hops) if graph.path_weight is None else graph.path_weight
+    table = PathTable(graph.path_offsets, graph.path_links, weights, np.full(paths, np.inf), np.zeros(paths))
+    taken = table.taken(order)
+    number = np.append(np.argsort(order), NO_PATH).astype(np.int32)
+    return replace(
+        graph,
+        path=number[graph.path],
+        path_offsets=taken.offsets,
+        path_links=taken.links,
+        path_weight=taken.path_weight,
+        path_limit=None,
+    )
+
+
+def test_paths_are_numbered_as_tasks_take_them(job: Job) -> None:
+    model, hybrid, network = job("workload=dlrm", "workload.tables=20", "servers=16", "fabric=fat_tree")
+    path = place(lower(model, hybrid), network, name="one").graph.path
+    _, first = np.unique(path[path != NO_PATH], return_index=True)
+    assert np.all(np.diff(first) > 0)
+
+
+def test_a_job_of_more_servers_than_the_fabric_is_refused_in_one_line(
+    make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+) -> None:
+    workload = make_workload(Layer("A", "dense", 1, 1.0, 1, 1))
+    placer = Placer(make_switch(4), Lowering())
+    with pytest.raises(ValueError, match=r"servers: must be at most the 4 of ideal_switch, got 9$"):
+        placer.place(lower(workload, Strategy("s", 9, {"A": (0,)})), "one")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"all_reduce": "guess"}, r"^all_reduce: all_reduce must run one of ring, "),
+        ({"routing": "guess"}, r"^routing: must be one of ecmp, spray"),
+        ({"rings": "guess"}, r"^rings: must be one of steps, flows"),
+    ],
+)
+def test_what_there_is_not_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Lowering(**change)

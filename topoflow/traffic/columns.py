@@ -1,0 +1,96 @@
+"""Writing a traffic run by run: each call adds some tasks, which are alike, as arrays.
+
+Tasks are numbered in the order in which they are added. What they wait for may be said at any time after both are
+there, each pair once or several times. Shapes: n tasks of a run, K tasks, D dependencies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
+from topoflow.traffic.base import Traffic
+from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Label, Operation
+
+
+class Columns:
+    """The tasks so far."""
+
+    def __init__(self) -> None:
+        self.tasks = 0  # K
+        self._runs: dict[str, list[tuple[int, int, Any]]] = {}  # column -> first, number, values
+        self._labels: dict[Label, int] = {}
+        self._operations: dict[Operation, int] = {}
+        self._waits: list[tuple[Offsets, Offsets]] = []
+
+    def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
+        """``seconds`` on each ``server`` [n], NONE: a delay that occupies nobody. Returns the tasks [n]."""
+        return self._add(len(server), kind=COMPUTE, label=self._label(label), server=server, seconds=seconds)
+
+    def transfer(self, label: Label, source: Offsets, target: Offsets, bytes: float | Floats) -> Offsets:
+        """``bytes`` from each ``source`` [n] to its ``target`` [n]. Returns the tasks [n]."""
+        row = self._label(label)
+        return self._add(len(source), kind=TRANSFER, label=row, source=source, target=target, bytes=bytes)
+
+    def collective(self, label: Label, operation: Ints | Offsets, bytes: float | Floats) -> Offsets:
+        """Collectives of ``bytes``, whose ``operation`` [n] are rows (``row``). Returns the tasks [n]."""
+        row = self._label(label)
+        return self._add(len(operation), kind=COLLECTIVE, label=row, operation=operation, bytes=bytes)
+
+    def row(self, operation: Operation) -> int:
+        """The number of ``operation``, which is entered at its first use."""
+        return self._operations.setdefault(operation, len(self._operations))
+
+    def wait(self, tasks: Offsets, earlier: Offsets) -> None:
+        """Each of ``tasks`` [n] waits for the one of ``earlier`` [n] in its place; NONE: for none."""
+        self._waits.append((tasks, earlier))
+
+    def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
+        """All of them. A task waits for others in ascending order, each once."""
+        after_offsets, after = self._after()
+        return Traffic(
+            name=name,
+            servers=servers,
+            kind=self._column("kind", np.int8, COMPUTE),
+            seconds=self._column("seconds", np.float64, 0.0),
+            bytes=self._column("bytes", np.float64, 0.0),
+            release=np.zeros(self.tasks),
+            server=self._column("server", np.int32, NONE),
+            source=self._column("source", np.int32, NONE),
+            target=self._column("target", np.int32, NONE),
+            operation=self._column("operation", np.int32, NONE),
+            after_offsets=after_offsets,
+            after=after,
+            operations=tuple(self._operations),
+            label=self._column("label", np.int32, 0),
+            labels=tuple(self._labels),
+            local_bandwidth=local_bandwidth,
+        )
+
+    def _add(self, number: int, **columns: ArrayLike) -> Offsets:
+        first, self.tasks = self.tasks, self.tasks + number
+        for name, values in columns.items():
+            self._runs.setdefault(name, []).append((first, first + number, values))
+        return np.arange(first, self.tasks)
+
+    def _label(self, label: Label) -> int:
+        return self._labels.setdefault(label, len(self._labels))
+
+    def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:
+        column: NDArray[Any] = np.full(self.tasks, default, dtype)
+        for first, end, values in self._runs.get(name, ()):
+            column[first:end] = values
+        return column
+
+    def _after(self) -> tuple[Offsets, Offsets]:
+        """Offsets [K+1] and tasks [D]."""
+        if not self._waits:
+            return np.zeros(self.tasks + 1, np.int64), np.zeros(0, np.int64)
+        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
+        said = earlier != NONE
+        key = distinct(task[said] * self.tasks + earlier[said])
+        task, earlier = np.divmod(key, max(self.tasks, 1))
+        return offsets(np.bincount(task, minlength=self.tasks)), earlier

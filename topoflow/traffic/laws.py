@@ -1,0 +1,153 @@
+"""The laws of a traffic, checked column by column; the error is of the first task that breaks one.
+
+Shapes: K tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from topoflow.arrays import Ints, Mask, Offsets
+from topoflow.operations import COLLECTIVES, ROOTED
+from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
+from topoflow.units import check_not_negative, check_positive
+
+if TYPE_CHECKING:
+    from topoflow.traffic.base import Traffic
+
+PER_TASK = ("seconds", "bytes", "release", "server", "source", "target", "operation")
+
+
+class Broken(NamedTuple):
+    """The first task that breaks a law; the lowest is reported."""
+
+    task: int
+    law: int  # of several laws that a task breaks, the first
+    message: str
+
+
+def check(traffic: Traffic) -> None:
+    """Raise ``ValueError`` where a law of ``Traffic`` is broken."""
+    tasks = len(traffic)
+    for field in PER_TASK:
+        if len(getattr(traffic, field)) != tasks:
+            raise ValueError(f"{traffic.name}.{field}: expected [K] = [{tasks}], got [{len(getattr(traffic, field))}]")
+    broken = min(_broken(traffic), default=None)
+    if broken is not None:
+        raise ValueError(f"{traffic.where(broken.task)}{broken.message}")
+
+
+def check_object(position: int, task: Task, servers: int) -> None:
+    """Raise ``ValueError`` for what a column of numbers cannot hold."""
+    where = f"task {task.name or position}"
+    amounts = [("start", task.start)]
+    amounts += [("seconds", task.seconds)] if isinstance(task, Compute) else [("bytes", task.bytes)]
+    for field, value in amounts:
+        if not (type(value) in (float, int) and 0 <= value < math.inf):  # of most tasks it is plainly so
+            check_not_negative(f"{where}.{field}", value)
+    if isinstance(task, Compute) and task.server is not None and not 0 <= task.server < servers:
+        raise ValueError(f"{where}{_within(servers, [task.server])}")
+
+
+def _broken(traffic: Traffic) -> Iterator[Broken]:
+    """The first task that breaks each law, by law."""
+    count = np.diff(traffic.after_offsets)
+    task = np.repeat(np.arange(len(traffic)), count)
+    for first in _first_of(task[(traffic.after < 0) | (traffic.after >= task)]):
+        own = slice(traffic.after_offsets[first], traffic.after_offsets[first + 1])
+        yield Broken(first, 0, f".after: must name earlier tasks, got {traffic.after[own].tolist()}")
+    for law, (field, values) in enumerate(
+        (("start", traffic.release), ("seconds", traffic.seconds), ("bytes", traffic.bytes)), start=1
+    ):
+        for first in _first(~((values >= 0) & np.isfinite(values))):
+            yield Broken(first, law, f".{field}: must not be negative, got {values[first]}")
+    yield from _servers(traffic)
+    yield from _operations(traffic)
+    yield from _transfers(traffic)
+
+
+def _servers(traffic: Traffic) -> Iterator[Broken]:
+    beyond, source, target = traffic.servers, traffic.source, traffic.target
+    nobody = (traffic.kind != COMPUTE) | (traffic.server == NONE)
+    for first in _first(~nobody & _outside(traffic.server, beyond)):
+        yield Broken(first, 4, _within(beyond, [int(traffic.server[first])]))
+    for first in _first((traffic.kind == TRANSFER) & (_outside(source, beyond) | _outside(target, beyond))):
+        yield Broken(first, 4, _within(beyond, [int(source[first]), int(target[first])]))
+
+
+def _operations(traffic: Traffic) -> Iterator[Broken]:
+    """Those of collectives, each looked at once."""
+    mine = np.flatnonzero(traffic.is_collective)
+    used, first = np.unique(traffic.operation[mine], return_index=True)
+    for row, task in zip(used.tolist(), mine[first].tolist(), strict=True):
+        if not 0 <= row < len(traffic.operations):
+            law = f"must be a row of the {len(traffic.operations)} operations"
+            yield Broken(task, 4, f".operation: {law}, got {row}")
+            continue
+        problem = _problem(traffic.operations[row], traffic.servers)
+        if problem is not None:
+            yield Broken(task, 5, problem)
+
+
+def _problem(operation: Operation, servers: int) -> str | None:
+    """What is wrong with it, if anything is."""
+    group, size = operation.group, len(operation.group)
+    if group and not 0 <= min(group) <= max(group) < servers:
+        return _within(servers, list(group))
+    if operation.op not in COLLECTIVES:
+        return f".op: must be one of {', '.join(COLLECTIVES)}, got {operation.op!r}"
+    if not group or len(set(group)) != size:
+        return f".group: must name each server once, got {list(group)}"
+    if operation.op in ROOTED and operation.root not in group:
+        return f".root: must be in the group, got {operation.root}"
+    if operation.splits is not None and [len(row) for row in operation.splits] != [size] * size:
+        return f".splits: expected [{size}, {size}], got {[len(row) for row in operation.splits]}"
+    return None
+
+
+def _transfers(traffic: Traffic) -> Iterator[Broken]:
+    """Those with subflows or a limit."""
+    for task in sorted({*traffic.subflows, *traffic.limit}):
+        limit = traffic.limit.get(task, math.inf)
+        problem = _problem_of_subflows(traffic.subflows.get(task, ()))
+        if problem is None and not limit > 0:
+            problem = f".limit: must be positive, got {limit}"
+        if problem is None and limit < math.inf and traffic.source[task] == traffic.target[task]:
+            problem = f".limit: must be of a transfer between two servers, got {limit}"
+        if problem is not None:
+            yield Broken(task, 6, problem)
+
+
+def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:
+    for index, subflow in enumerate(subflows):
+        try:
+            check_positive(f".subflows[{index}].weight", subflow.weight)
+        except ValueError as error:
+            return str(error)
+    total = math.fsum(subflow.weight for subflow in subflows)
+    if subflows and abs(total - 1) > 1e-9:
+        return f".subflows: weights must sum to 1, got {total}"
+    return None
+
+
+def _first(wrong: Mask) -> list[int]:
+    """The first task that is ``wrong`` [K], if any is."""
+    return _first_of(np.flatnonzero(wrong))
+
+
+def _first_of(tasks: Offsets) -> list[int]:
+    first: list[int] = tasks[:1].tolist()
+    return first
+
+
+def _outside(servers: Ints, beyond: int) -> Mask:
+    outside: Mask = (servers < 0) | (servers >= beyond)
+    return outside
+
+
+def _within(servers: int, got: list[int]) -> str:
+    return f": servers must be within 0..{servers - 1}, got {got}"

@@ -1,0 +1,179 @@
+"""Lowering of a placement: layers on servers, as a program (``program.of_placement``) orders them.
+
+    forward    every server computes each layer for the samples it hosts; where a layer's input was computed on another
+               server, the activations are transferred first
+    backward   the same in reverse; gradients of activations travel back the way the activations came
+    reduce     a bucket of parameter gradients is all-reduced among its holders, once the layer that completes it has
+               gone backward on all of them, at the same time as the rest of the backward pass
+    update     once per server, after its last all-reduce (as ``optimizer.step()`` waits for DDP)
+
+The samples of server s need layer L on ``strategy.host(L, s)``. All that one server owes another for the same consumer
+travels as one transfer, as an all-to-all would send it (TopoOpt 2.1: one-to-many broadcast and many-to-one incast). The
+all-reduces of a group run one after another, as on one NCCL communicator.
+
+Shapes: as in ``messages.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from topoflow.arrays import Floats, Mask, Offsets, offsets
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.base import Label, Operation, Traffic
+from topoflow.traffic.buckets import Bucket, gradient_buckets
+from topoflow.traffic.columns import Columns
+from topoflow.traffic.messages import Edges, Rows, Spread, edges_of, messages_of, spread
+from topoflow.traffic.program import of_placement
+from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
+from topoflow.traffic.tasks import NONE
+from topoflow.workload.base import Layer, Workload
+
+
+class Placements:
+    """Lowers placements of the layers of one workload; what several of them share is computed once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._edges: Edges = edges_of(workload)
+        self._times: dict[int, _Times] = {}  # by servers
+        self._spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # by servers and holders
+
+    def lower(self, strategy: Strategy) -> Traffic:
+        """The traffic of one iteration. Raises ``ValueError`` where the strategy does not place a layer."""
+        workload = self.workload
+        rows = self._rows(strategy)
+        buckets = gradient_buckets(workload, strategy)
+        times = self._times.setdefault(strategy.servers, _Times(workload, strategy.servers))
+        seconds = times.of(rows.layer, rows.samples, rows.is_replicated)
+        iteration = _Iteration(workload, rows, self._edges, buckets, seconds)
+        for instruction in of_placement(workload, buckets):
+            getattr(iteration, instruction.name)(instruction.of)
+        iteration.exchange()
+        name = f"{workload.name} {strategy.name}"
+        return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
+
+    def _rows(self, strategy: Strategy) -> Rows:
+        names = [layer.name for layer in self.workload.layers]
+        for name in names:
+            if name not in strategy.placement:
+                raise ValueError(f"strategy.placement: must place every layer of {self.workload.name}, got no {name!r}")
+        spreads = [self._spread_of(strategy.servers, strategy.placement[name]) for name in names]
+        count = np.array([len(spread.holder) for spread in spreads])
+        first = offsets(count)
+        return Rows(
+            servers=strategy.servers,
+            first=first,
+            layer=np.repeat(np.arange(len(spreads)), count),
+            server=np.concatenate([spread.holder for spread in spreads]),
+            samples=np.concatenate([spread.samples for spread in spreads]),
+            of=np.array([spread.place for spread in spreads]) + first[:-1, None],
+        )
+
+    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> Spread:
+        key = servers, holders
+        if key not in self._spreads:
+            self._spreads[key] = spread(servers, holders)
+        return self._spreads[key]
+
+
+class _Iteration:
+    """The tasks so far, and which of them do what."""
+
+    def __init__(self, workload: Workload, rows: Rows, edges: Edges, buckets: list[Bucket], seconds: Floats) -> None:
+        self.workload, self.rows, self.buckets, self.seconds = workload, rows, buckets, seconds
+        self.messages = messages_of(rows, edges)
+        self.sent = np.flatnonzero(self.messages.is_sent)
+        self.sent_of = np.searchsorted(self.messages.layer[self.sent], np.arange(len(workload.layers) + 1))  # [Y+1]
+        self.tasks = Columns()
+        self.forwards = np.full(len(rows.layer), NONE, np.int64)  # [R] task
+        self.backwards = np.full(len(rows.layer), NONE, np.int64)  # [R]
+        self.activations = np.full(len(self.messages.layer), NONE, np.int64)  # [M] task of a message that is sent
+        self.gradients = np.full(len(self.messages.layer), NONE, np.int64)  # [M]
+        self.computed = np.full(rows.servers, NONE, np.int64)  # [N] the latest backward pass of each server
+        self.reduced: dict[tuple[int, ...], int] = {}  # group -> its latest all-reduce
+
+    def forward(self, layer: int) -> None:
+        name = self.workload.layers[layer].name
+        sent, source, target, bytes = self._sent(layer)
+        self.activations[sent] = self.tasks.transfer(Label(f"activations {name}", True), source, target, bytes)
+        rows = self._rows(layer)
+        label = Label(f"forward {name}", True)
+        self.forwards[rows] = self.tasks.compute(label, self.rows.server[rows], self.seconds[rows, 0])
+
+    def backward(self, layer: int) -> None:
+        name, rows = self.workload.layers[layer].name, self._rows(layer)
+        server = self.rows.server[rows]
+        own = self.tasks.compute(Label(f"backward {name}", True), server, self.seconds[rows, 1])
+        self.backwards[rows] = self.computed[server] = own
+        sent, source, target, bytes = self._sent(layer)
+        self.gradients[sent] = self.tasks.transfer(Label(f"gradients {name}", True), target, source, bytes)
+
+    def reduce(self, number: int) -> None:
+        """Compute is in order, so the backward pass of the layer that completes the bucket is the last to await."""
+        bucket = self.buckets[number]
+        row = self.tasks.row(Operation("all_reduce", bucket.group, self.workload.gpus_per_server))
+        task = self.tasks.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
+        awaited = np.append(self.computed[list(bucket.group)], self.reduced.get(bucket.group, NONE))
+        self.tasks.wait(np.repeat(task, len(awaited)), awaited)
+        self.reduced[bucket.group] = int(task[0])
+
+    def update(self, _: int) -> None:
+        servers = np.unique(self.rows.server)
+        seconds: Floats = np.bincount(self.rows.server, weights=self.seconds[:, 2])[servers].astype(np.float64)
+        update = np.full(self.rows.servers, NONE, np.int64)
+        update[servers] = self.tasks.compute(Label("optimizer", True), servers, seconds)
+        self.tasks.wait(update[servers], self.computed[servers])
+        for group, task in self.reduced.items():
+            self.tasks.wait(update[list(group)], np.full(len(group), task))
+
+    def exchange(self) -> None:
+        """What the passes wait for: each other, and messages, or what would be in them where they stay."""
+        sent, (message, made) = self.sent, self.messages.contents
+        read, stays = self.messages.row, self.activations[message] == NONE
+        self.tasks.wait(self.activations[message[~stays]], self.forwards[made[~stays]])
+        self.tasks.wait(self.forwards[read[sent]], self.activations[sent])
+        self.tasks.wait(self.forwards[read[message[stays]]], self.forwards[made[stays]])
+        self.tasks.wait(self.backwards, self.forwards)
+        self.tasks.wait(self.gradients[sent], self.backwards[read[sent]])
+        self.tasks.wait(self.backwards[made], np.where(stays, self.backwards[read[message]], self.gradients[message]))
+
+    def _rows(self, layer: int) -> slice:
+        return slice(self.rows.first[layer], self.rows.first[layer + 1])
+
+    def _sent(self, layer: int) -> tuple[Offsets, Offsets, Offsets, Floats]:
+        """The messages that are sent for a layer, their ends in the forward pass, and their bytes."""
+        sent = self.sent[self.sent_of[layer] : self.sent_of[layer + 1]]
+        return sent, self.messages.source[sent], self.messages.target[sent], self.messages.bytes[sent]
+
+
+class _Times:
+    """Compute times on up to ``servers``; layers that take the same time are computed once, when first asked for."""
+
+    def __init__(self, workload: Workload, servers: int) -> None:
+        alike = [replace(layer, name="", after=(), sharding=None) for layer in workload.layers]
+        self.workload = workload
+        self.kinds: list[Layer] = list(dict.fromkeys(alike))
+        number = {layer: kind for kind, layer in enumerate(self.kinds)}
+        self.kind = np.array([number[layer] for layer in alike])  # [Y]
+        self.most = servers + 1
+        self.seconds = np.full((len(self.kinds) * self.most * 2, 3), np.nan)  # by kind, samples, replicated
+
+    def of(self, layer: Offsets, samples: Offsets, replicated: Mask) -> Floats:
+        """[R, 3] s of the forward pass, the backward pass and the update; ``samples`` [R] in those of one server."""
+        case = (self.kind[layer] * self.most + samples) * 2 + replicated
+        for new in np.unique(case[np.isnan(self.seconds[case, 0])]).tolist():
+            kind, servers = divmod(new // 2, self.most)
+            self.seconds[new] = self._times(self.kinds[kind], servers, new % 2 == 1)
+        found: Floats = self.seconds[case]
+        return found
+
+    def _times(self, layer: Layer, servers: int, replicated: bool) -> tuple[float, float, float]:
+        samples = servers * self.workload.batch_per_server
+        return (
+            forward_seconds(self.workload, layer, samples),
+            backward_seconds(self.workload, layer, samples),
+            update_seconds(self.workload, layer, samples, replicated=replicated),
+        )

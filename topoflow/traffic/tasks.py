@@ -1,0 +1,133 @@
+"""Single tasks as objects, for those who write few of them and those who read some; ``base`` has them as columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from topoflow.arrays import Floats
+
+COMPUTE, TRANSFER, COLLECTIVE = range(3)  # kinds of tasks
+NONE = -1  # no server, no operation
+
+
+@dataclass(frozen=True)
+class Compute:
+    """``seconds`` of a server's compute, which is one resource: its tasks run one at a time, in listed order.
+
+    ``server=None`` occupies nobody: a plain delay.
+    """
+
+    seconds: float
+    server: int | None
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0  # s, not before
+
+
+@dataclass(frozen=True)
+class Subflow:
+    """The share ``weight`` of a transfer's bytes, over ``links`` of one fabric."""
+
+    links: tuple[int, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """``bytes`` from ``source`` to ``target``, at most ``limit`` (B/s) of them at a time.
+
+    ``subflows`` override the fabric's routes; their weights are positive and sum to 1, up to 1e-9.
+    """
+
+    bytes: float
+    source: int
+    target: int
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0
+    subflows: tuple[Subflow, ...] = ()
+    limit: float = math.inf
+
+
+@dataclass(frozen=True)
+class Collective:
+    """``op`` among ``group``, of ``bytes``.
+
+    Bytes are the full buffer S of one member, as nccl-tests counts it: the reduced buffer of an all-reduce,
+    the gathered output of an all-gather, the full input of a reduce-scatter, what one member hands to the whole
+    group in an all-to-all (S/n to each), the buffer of a broadcast or reduce, the root's buffer of a gather
+    or scatter. ``splits[i][j]`` (bytes from member i to member j) replaces S for an uneven all-to-all.
+    ``root`` is a server, for rooted collectives. ``local`` members of the group share each server
+    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there.
+    """
+
+    op: str
+    bytes: float
+    group: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    name: str = ""
+    start: float = 0.0
+    root: int | None = None
+    splits: tuple[tuple[float, ...], ...] | None = None
+    local: int = 1
+    algorithm: str | None = None  # None: the simulation's default for this op
+
+
+Task = Compute | Transfer | Collective
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a collective is, but for its bytes: see ``Collective``. Many tasks share one."""
+
+    op: str
+    group: tuple[int, ...]
+    local: int = 1
+    root: int | None = None
+    splits: tuple[tuple[float, ...], ...] | None = None
+    algorithm: str | None = None
+
+    @staticmethod
+    def of(task: Collective) -> Operation:
+        """That of ``task``."""
+        return Operation(task.op, task.group, task.local, task.root, task.splits, task.algorithm)
+
+    def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
+        """One collective of that kind."""
+        return Collective(
+            self.op, bytes, self.group, after, name, start, self.root, self.splits, self.local, self.algorithm
+        )
+
+
+class Label(NamedTuple):
+    """What tasks are called. With ``ends``, the servers follow: ``forward top0 @3``, ``activations top0 1>3``."""
+
+    stem: str
+    ends: bool = False
+
+
+def pair_bytes(operation: Operation, bytes: float) -> Floats:
+    """Bytes [n, n] from server i to server j of the group that are asked for, if every pair talked directly.
+
+    all_to_all: ``local`` S/n to each, as each of the ``local`` members of a server hands S/n to those of the other (or
+    ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast and reduce: S between the root and
+    each. scatter and gather: S/n between the root and each.
+    """
+    size = len(operation.group)
+    if operation.splits is not None:
+        return np.asarray(operation.splits, dtype=np.float64)
+    matrix = np.zeros((size, size))
+    if operation.op == "all_to_all":
+        matrix[:] = operation.local * bytes / size
+    elif operation.op in ("all_gather", "reduce_scatter"):
+        matrix[:] = bytes / size
+    elif operation.op in ("broadcast", "scatter"):
+        matrix[operation.group.index(operation.root), :] = bytes / (size if operation.op == "scatter" else 1)
+    elif operation.op in ("reduce", "gather"):
+        matrix[:, operation.group.index(operation.root)] = bytes / (size if operation.op == "gather" else 1)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
