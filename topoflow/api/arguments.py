@@ -15,7 +15,15 @@ from topoflow.strategy.base import Strategy
 from topoflow.study.configure.given import Given
 from topoflow.workload.base import Workload
 
-GROUPS = ("workload", "strategy", "fabric", "gpu", "prices", "fidelity")  # keys whose value may be an object
+NEEDS = {  # key whose value may be an object -> what the object must have
+    "workload": "build",
+    "strategy": "place",
+    "fabric": "build",
+    "gpu": "memory",
+    "prices": "cost",
+    "fidelity": "simulate",
+}
+BUILT = {"workload": Workload, "strategy": Strategy, "fabric": Fabric}
 
 
 def arguments(texts: Sequence[str], keys: Mapping[str, object]) -> tuple[list[str], dict[str, object]]:
@@ -56,8 +64,18 @@ def _text(key: str, value: object, objects: dict[str, object]) -> str:
     if isinstance(value, Mapping):
         inner = ",".join(f"{name}:{_text(key, each, objects)}" for name, each in value.items())
         return f"{{{inner}}}"
-    if key not in GROUPS:
-        raise ValueError(f"{key}: must be text, a number or a list of these, got {type(value).__name__}")
     name = f"object_{len(objects)}"
-    objects[name] = Given(value) if isinstance(value, Workload | Strategy | Fabric) else value
+    objects[name] = _object(key, value)
     return name
+
+
+def _object(key: str, value: object) -> object:
+    """A design as it is, and what is built already as one. Raises ``ValueError`` for what the key cannot be."""
+    if key in ("workload", "strategy", "fabric") and isinstance(value, BUILT[key]):
+        return Given(value)
+    if key not in NEEDS:
+        raise ValueError(f"{key}: must be text, a number or a list of these, got {type(value).__name__}")
+    if isinstance(value, type) or not hasattr(value, NEEDS[key]):
+        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise ValueError(f"{key}: must be a name or an object with {NEEDS[key]}, got {got}")
+    return value

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from topoflow.cli.output import Output, output
+from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare
 from topoflow.study.configure.grid import grid, run_of
 from topoflow.study.configure.keys import check
+from topoflow.study.configure.output import output
 
 
 def run(arguments: argparse.Namespace) -> None:
