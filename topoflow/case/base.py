@@ -31,7 +31,7 @@ from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.memory import memory_per_gpu
 from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
+from topoflow.traffic.lower import Lowerer
 from topoflow.units import human
 from topoflow.workload.base import Workload
 
@@ -42,6 +42,7 @@ class Job:
 
     workload: Workload
     strategy: Strategy
+    lowerer: Lowerer | None = None  # of the workload, where its strategies share one
 
     @property
     def servers(self) -> int:
@@ -50,7 +51,8 @@ class Job:
     @cached_property
     def traffic(self) -> Traffic:
         """One iteration as tasks. Raises ``ValueError`` where the strategy cannot be used for the workload."""
-        return lower(self.workload, self.strategy)
+        lowerer = Lowerer(self.workload) if self.lowerer is None else self.lowerer
+        return lowerer.lower(self.strategy)
 
     @cached_property
     def demand(self) -> Demand:
@@ -123,6 +125,10 @@ class Result:
         return self.timeline.world
 
     @property
+    def strategy(self) -> Strategy:
+        return self.case.job.strategy
+
+    @property
     def traffic(self) -> Traffic:
         return self.case.job.traffic
 
@@ -164,7 +170,7 @@ class Result:
     @property
     def comparable(self) -> str:
         """Equal for results of the same job, simulated in the same way: their iteration times can be compared."""
-        return repr((self.settings.config["workload"], self.fabric.servers, self.settings.fidelity))
+        return repr((self.settings.config.get("workload"), self.fabric.servers, self.settings.fidelity))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:

@@ -60,7 +60,7 @@ def _history(found: Found) -> history.History:
         current=steps.current,
         acceptance=steps.acceptance,
         rate=steps.rate,
-        start=found.start.time,
+        start=found.start.iteration_time,
         rounds=tuple(
             history.Round(each.strategies + each.topologies, each.time, each.new_strategy, each.new_topology)
             for each in steps.rounds
@@ -81,7 +81,7 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "bandwidth": plan.bandwidth,
         "iteration_time": plan.iteration_time,
         "bound": plan.bound,
-        "start_time": found.start.time,
+        "start_time": found.start.iteration_time,
         "cost_usd": plan.cost,
         "power_w": plan.power,
         "chosen": chosen,
