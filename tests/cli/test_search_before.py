@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topoflow.cli import main, search
+from topoflow.cli import main
 from topoflow.search.base import Plan
 from topoflow.search.found import Found
 
@@ -22,7 +22,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*arguments: object) -> Found:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(search, "_find", find)
+    monkeypatch.setattr(searches, "_find", find)
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,8 @@ class _Search:
     def _inform(
         self, activity: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
     ) -> None:
-        best, current, step = (
-            (present.iteration_time, present.iteration_time, 0)
-            if walk is None
-            else (float(walk.best.min()), walk.coldest, walk.step)
-        )
+        time = present.iteration_time
+        best, current, step = (time, time, 0) if walk is None else (float(walk.best.min()), walk.coldest, walk.step)
         observer = self.run.observer
         observer.advance(step, self.settings.steps)
         observer.record(

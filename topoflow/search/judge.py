@@ -28,7 +28,7 @@ class Wiring:
     emphasis: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Candidate(Result):
     """A strategy on a network, and when its tasks run there."""
 

@@ -85,7 +85,7 @@ def search_all(
     run: Run,
     command: str,
     out: Path | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], object] = lambda text: None,
 ) -> Searched:
     """A search for every point. In ``out``, one that was stopped continues; ``say`` is called with where.
 
@@ -165,7 +165,7 @@ def _sends(traffic: Traffic) -> bool:
     return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
-def _find(each: Search, run: Run, say: Callable[[str], None]) -> Found:
+def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
     """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
     run.observer.stage(each.name)
     path = each.checkpoint
