@@ -11,6 +11,7 @@ import pytest
 from topoflow.cli import main
 from topoflow.search.base import Plan
 from topoflow.search.found import Found
+from topoflow.study import searches
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=1")
 

@@ -14,10 +14,9 @@ from topoflow.case.frame import frame
 from topoflow.report.base import Report
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.console import Console
 
-WIDTH = 120  # characters of a table where there is no terminal
+WIDTH = 160  # characters of a table where there is no terminal
 
 
 class Results(Sequence[Result]):
@@ -74,8 +73,8 @@ class Results(Sequence[Result]):
 
         return [Path(picture.file).stem for picture in PICTURES if picture.needs(self._report)]
 
-    def figure(self, name: str) -> Figure:
-        """A picture of the report as a matplotlib figure. Raises ``ValueError`` for a name that is not in ``pictures``.
+    def figure(self, name: str) -> Any:
+        """A picture of the report, a ``matplotlib.figure.Figure``. Raises ``ValueError`` for a name that is not in ``pictures``.
 
         Names are those of the files that ``save`` writes: ``iteration_time``, ``price``, ``traffic``, ``timeline``, ...
         """
