@@ -74,9 +74,9 @@ class Results(Sequence[Result]):
         return [Path(picture.file).stem for picture in PICTURES if picture.needs(self._report)]
 
     def figure(self, name: str) -> Any:
-        """A picture of the report, a ``matplotlib.figure.Figure``. Raises ``ValueError`` for a name that is not in ``pictures``.
+        """A picture of the report, a ``matplotlib.figure.Figure``; ``name`` is one of ``pictures``, else ``ValueError``.
 
-        Names are those of the files that ``save`` writes: ``iteration_time``, ``price``, ``traffic``, ``timeline``, ...
+        They are those of the files that ``save`` writes: ``iteration_time``, ``price``, ``traffic``, ``timeline``, ...
         """
         from topoflow.report.draw.pictures import PICTURES
 
