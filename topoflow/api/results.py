@@ -74,7 +74,7 @@ class Results(Sequence[Result]):
         return [Path(picture.file).stem for picture in PICTURES if picture.needs(self._report)]
 
     def figure(self, name: str) -> Any:
-        """A picture of the report, a ``matplotlib.figure.Figure``; ``name`` is one of ``pictures``, else ``ValueError``.
+        """A picture of the report, a ``matplotlib.figure.Figure``; ``name`` is of ``pictures``, else ``ValueError``.
 
         They are those of the files that ``save`` writes: ``iteration_time``, ``price``, ``traffic``, ``timeline``, ...
         """
