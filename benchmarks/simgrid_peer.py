@@ -78,7 +78,7 @@ class SimGrid:
 
 
 def content(case: Case) -> dict[str, list[dict[str, object]]]:
-    """What a world file says (the README of topoflow has the format): task i of the case has the id "i".
+    """What a world file says (docs/world_files.md has the format): task i of the case has the id "i".
 
     Raises ``ValueError`` for a task that is both a delay and a flow, which a file cannot say in one row.
     """

@@ -30,6 +30,7 @@ from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import Lowerer, lower
 
 SETTINGS = {"strategies": 64, "batch": 8}
@@ -86,7 +87,7 @@ def walk(job: Job, count: int) -> list[Strategy]:
     placement, found = dict(job.strategy.placement), []
     for step in range(count):
         placement = placement | {layers[draw.integers(len(layers))]: sets[draw.integers(len(sets))]}
-        found.append(Strategy(f"step {step}", SERVERS, placement))
+        found.append(Placement(f"step {step}", SERVERS, placement))
     return found
 
 
@@ -94,7 +95,7 @@ def random(job: Job, count: int) -> list[Strategy]:
     """Every layer on servers of its own."""
     draw, sets = np.random.default_rng(1), choices()
     return [
-        Strategy(
+        Placement(
             f"random {number}", SERVERS, {layer: sets[draw.integers(len(sets))] for layer in job.strategy.placement}
         )
         for number in range(count)

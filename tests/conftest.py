@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
 
+from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.units import register_resolvers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,7 +105,7 @@ def task_graphs(unpacked: Callable[[str], Path]) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def configured() -> Callable[..., Any]:
     """``configured("fabric", "fabric=ring", "degree=2")``: what a config group makes of a comparison's keys."""
-    register_resolvers()
+    register_resolvers(circuits_for)
 
     def make(group: str, *keys: str) -> Any:
         with initialize_config_module("topoflow.configs", version_base=None):

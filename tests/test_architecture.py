@@ -130,7 +130,7 @@ def test_a_table_of_numbers_names_its_sources(group: str) -> None:
 
 
 def test_every_physics_header_names_its_source() -> None:
-    headers = [path for path in (ROOT / "csrc").rglob("*.h") if path.parent.name != "parallel"]
+    headers = [path for path in (ROOT / "csrc").rglob("*.h") if path.parent.name not in {"csrc", "parallel"}]
     assert headers
     for header in headers:
         assert "Source:" in header.read_text(), f"{header.relative_to(ROOT)} must name its source"
@@ -152,7 +152,10 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def test_the_project_names_no_machine() -> None:
     """Paths of a machine, home folders and hosts do not belong in files that others check out."""
     pattern = re.compile(r"(?<![\w.])/(?:home|root|work|farm)/\w")
-    for folder in ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples"):
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and path.suffix in {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".md", ".txt", ".json"}:
-                assert not pattern.search(path.read_text()), path
+    folders = ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples", "docs", ".github")
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
+    kinds = {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".yml", ".toml", ".md", ".txt", ".json"}
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    for path in [*files, *(ROOT / page for page in pages)]:
+        if path.suffix in kinds:
+            assert not pattern.search(path.read_text()), path

@@ -8,6 +8,7 @@ DEADLOCK: int
 CANCELLED: int
 NOT_CONVERGED: int
 PAUSED: int
+FIELDS: dict[str, list[tuple[str, str, str, str]]]  # of each function: name, dtype, shape and content of its arrays
 
 def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, threads: int) -> int: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
@@ -35,11 +36,11 @@ def contention(
     unit: float,
     budget: int,
     threads: int,
-    most: int,
+    largest_tree: int,
     coflows: int,
 ) -> ContentionSteps: ...
-def go_on(
-    arrays: Mapping[str, Any], lives: int, now: float, until: float, latency: float, merge: float
+def advance(
+    arrays: Mapping[str, Any], ready: int, now: float, until: float, latency: float, merge: float
 ) -> tuple[int, int, int]: ...
 def choose_circuits(arrays: Mapping[str, Any], degree: int, discount: float) -> None: ...
 def levels(arrays: Mapping[str, Any]) -> None: ...

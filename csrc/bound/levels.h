@@ -6,15 +6,15 @@
 // 3rd ed., 24.2; tasks name earlier tasks only, so their order is topological.
 #pragma once
 
-#include <cstdint>
+#include "fields.h"
 
 namespace topoflow {
 
 struct Levels {
   int64_t tasks;
-  const int64_t* after_offsets;  // in  [T+1]
-  const int32_t* after;          // in  [D] earlier tasks
-  int32_t* level;                // out [T]
+  const int64_t* after_offsets;
+  const int32_t* after;
+  int32_t* level;
 
   void operator()() const {
     for (int64_t task = 0; task < tasks; ++task) {
@@ -25,5 +25,10 @@ struct Levels {
     }
   }
 };
+
+constexpr std::tuple kLevelsFields{
+    array("level", &Levels::level, "T", "out, level"),
+    array("after_offsets", &Levels::after_offsets, "T+1", "where the row of each task begins in `after`"),
+    array("after", &Levels::after, "D", "earlier tasks that a task waits for"), count('T', &Levels::tasks)};
 
 }  // namespace topoflow

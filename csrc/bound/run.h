@@ -23,7 +23,7 @@ void bound(const BoundBatch& batch) {
   constexpr int64_t line = 64;  // B of a cache line: a row that begins with one touches no second
   const DeviceGuard guard(batch.device);
   const int32_t groups = (batch.worlds + kLanes - 1) / kLanes;
-  const int64_t numbers = Bound::numbers(batch.outline), bytes = numbers * static_cast<int64_t>(sizeof(double));
+  const int64_t numbers = Bound::numbers(batch.graph), bytes = numbers * static_cast<int64_t>(sizeof(double));
   const Launch how = launch<RunBound>(groups, bytes, batch.budget, batch.threads);
   const Array<std::byte> memory(how.teams * bytes + line);
   const auto start = (reinterpret_cast<uintptr_t>(memory.data()) + line - 1) / line * line;

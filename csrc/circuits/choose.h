@@ -1,5 +1,5 @@
 // Which circuits serve a demand best: the highest demand gets one, then counts `discount` times, while its servers have
-// interfaces; the others are wired i to i + 1, i + 2, ..., one circuit per pair first.
+// interfaces; the rest are wired i to i + 1, i + 2, ..., one circuit per pair first.
 //   3 interfaces, 100 B from 0 to 1 and 40 B from 0 to 2, discount 1/2   -> 0 to 1, 0 to 1 (50), 0 to 2 (40)
 //
 // Every source knows the target to which it sends most, and looks again when what it sends there counts less or the
@@ -9,19 +9,18 @@
 // says what the paper leaves open.
 #pragma once
 
-#include <cstdint>
+#include "fields.h"
 
 namespace topoflow {
 
 struct Circuits {
-  int32_t servers;    // n
-  int32_t degree;     // interfaces per server, at least 1
-  double discount;    // of a pair's next circuit
-  double* demand;     // in [n, n] B from server to server, not negative; out what the next circuit of each is worth
-  int64_t* sends;     // in [n] degree, out interfaces that are left
-  int64_t* receives;  // as sends
-  int32_t* most;      // [n] the target to which each source sends most, -1: none; out anything
-  int64_t* count;     // in [n, n] zeros; out circuits from server to server
+  int32_t servers;
+  int32_t degree;   // interfaces per server, at least 1
+  double discount;  // of a pair's next circuit
+  double* demand;
+  int64_t *sends, *receives;
+  int32_t* most;
+  int64_t* count;
 
   void operator()() const {
     for (int32_t i = 0; i < servers; ++i) look(i);
@@ -95,5 +94,14 @@ struct Circuits {
       }
   }
 };
+
+constexpr std::tuple kCircuitsFields{
+    array("most", &Circuits::most, "N", "the target to which each source sends most, -1: none; out anything"),
+    array("demand", &Circuits::demand, "N,N",
+          "B from server to server, not negative; out the worth of the next circuit"),
+    array("sends", &Circuits::sends, "N", "degree; out interfaces that are left"),
+    array("receives", &Circuits::receives, "N", "as sends"),
+    array("count", &Circuits::count, "N,N", "zeros; out circuits from server to server"),
+    count('N', &Circuits::servers)};
 
 }  // namespace topoflow

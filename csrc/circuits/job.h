@@ -1,8 +1,8 @@
-// A job that goes on from pause to pause over ways that change: one world of which only what can move is run.
+// A job that is run from pause to pause over routes that change: one world of which only what can move is run.
 //
-// Shapes: T tasks, P paths, H hops, L links.
+// Shapes: T tasks, D dependencies, P paths, H hops, L links.
 //
-// Source: topoflow/engine/dynamic/reconfigure.py says whose job it is, world.h how it runs.
+// Source: topoflow/engine/dynamic/reconfigure.py says whose job it is, fluid/world.h how it runs.
 #pragma once
 
 #include "fluid/batch.h"
@@ -10,39 +10,63 @@
 namespace topoflow {
 
 struct Job {
-  static constexpr int32_t kDark = -1;  // a hop that carries nothing
+  static constexpr int32_t kNoLink = -1;  // a hop that carries nothing
 
-  Graphs graph;            // with followers; the paths are the ways that there are now, their links may be kDark
-  const double* wait;      // [P] s, the latency of the average byte
-  const double* capacity;  // [L] B/s
-  double latency;          // s, of every link
-  double merge;            // as in Batch
-  const int32_t* cancel;   // as in Batch
+  Graphs graph;    // the paths are the routes that there are now, their links may be kNoLink
+  double latency;  // s, of every link
+  double merge;    // as in Batch
   int64_t paths, links;
-
-  double* start;     // in and out [T] s; infinity: it has not begun
-  double* finish;    // in and out [T] s; infinity: it is not over
-  double* waited;    // in and out [T] s, when a task that has begun has waited
-  double* left;      // in and out [T] B
-  int32_t* pending;  // in and out [T] tasks in `after` that are not over
-  int32_t* users;    // in and out [P] tasks on the path that are not over
-  int32_t* live;     // in and out [T] tasks that are not over and wait for no other, ascending
-  int64_t lives;     // in and out, how many those are
-
-  int32_t* moved;  // out [T] tasks that were run, ascending
-  double* sent;    // out [T] B that each of those sent
-  int64_t moving;  // out, how many those are
-
-  double* end;           // [T] anything
-  int32_t* number;       // [T] -1, and again afterwards
-  int32_t* seen;         // [T] 0, and again afterwards
-  int32_t* path_number;  // [P] -1, and again afterwards
-  int32_t* link_number;  // [L+1] -1, and again afterwards
+  int64_t ready_count;  // in and out, tasks in `ready`
+  int64_t moving;       // out, tasks in `moved`
+  const double *wait, *capacity;
+  const int32_t* cancel;
+  double *start, *finish, *waited, *left;
+  int32_t *pending, *users, *ready;
+  int32_t* moved;
+  double* sent;
+  double* end;
+  int32_t *number, *seen, *path_number, *link_number;
 };
+
+constexpr std::tuple kJobGraphFields{
+    array("delay", &Graphs::delay, "T", "s"),
+    array("release", &Graphs::release, "T", "s"),
+    array("path", &Graphs::path, "T", "path, -1: none"),
+    array("after_offsets", &Graphs::after_offsets, "T+1", "where the row of each task begins in `after`"),
+    array("after", &Graphs::after, "D", "tasks that a task waits for"),
+    array("follower_offsets", &Graphs::follower_offsets, "T+1", "where the row of each task begins in `followers`"),
+    array("followers", &Graphs::followers, "D", "`after` the other way round"),
+    array("path_offsets", &Graphs::path_offsets, "P+1", "first hop of each path"),
+    array("path_links", &Graphs::path_links, "H", "link of every hop, -1: it carries nothing"),
+    optional("path_weight", &Graphs::path_weight, "H", "share of a flow's rate that the hop carries"),
+    optional("path_limit", &Graphs::path_limit, "P", "B/s, the most that one flow gets"),
+    count('T', &Graphs::tasks),
+    count('D', &Graphs::dependencies)};
+
+constexpr std::tuple kJobFields{
+    array("wait", &Job::wait, "P", "s, the latency of the average byte"),
+    array("capacity", &Job::capacity, "L", "B/s"),
+    on_host("cancel", &Job::cancel, "1", "not 0: stop"),
+    array("start", &Job::start, "T", "in and out, s; infinity: it has not begun"),
+    array("finish", &Job::finish, "T", "in and out, s; infinity: it has not finished"),
+    array("waited", &Job::waited, "T", "in and out, s, when a task that has begun has waited"),
+    array("left", &Job::left, "T", "in and out, B"),
+    array("pending", &Job::pending, "T", "in and out, tasks in `after` that have not finished"),
+    array("users", &Job::users, "P", "in and out, tasks on the path that have not finished"),
+    array("live", &Job::ready, "T", "in and out, unfinished tasks that wait for no other, ascending"),
+    array("moved", &Job::moved, "T", "out, tasks that were run, ascending"),
+    array("sent", &Job::sent, "T", "out, B that each of those sent"),
+    array("end", &Job::end, "T", "anything"),
+    array("number", &Job::number, "T", "-1, and again afterwards"),
+    array("seen", &Job::seen, "T", "0, and again afterwards"),
+    array("path_number", &Job::path_number, "P", "-1, and again afterwards"),
+    array("link_number", &Job::link_number, "L+1", "-1, and again afterwards"),
+    count('P', &Job::paths),
+    count('L', &Job::links)};
 
 namespace cpu {
 // From `now` to `until`; returns kPaused, or why not.
-Status go_on(Job& job, double now, double until);
+Status advance(Job& job, double now, double until);
 }  // namespace cpu
 
 }  // namespace topoflow

@@ -56,7 +56,7 @@ class Piece {
     double rate = graph.path_limit ? graph.path_limit[p] : kInfinity;
     for (int64_t hop = graph.path_offsets[p]; hop < graph.path_offsets[p + 1]; ++hop) {
       const int32_t l = graph.path_links[hop];
-      const double capacity = l == Job::kDark ? 0 : job_.capacity[l];
+      const double capacity = l == Job::kNoLink ? 0 : job_.capacity[l];
       rate = std::min(rate, graph.path_weight ? capacity / graph.path_weight[hop] : capacity);
     }
     return rate;
@@ -77,8 +77,8 @@ class Piece {
   void select() {
     job_.moving = 0;
     bool stands = false;
-    for (int64_t i = 0; i < job_.lives; ++i) {
-      const int32_t task = job_.live[i];
+    for (int64_t i = 0; i < job_.ready_count; ++i) {
+      const int32_t task = job_.ready[i];
       const bool has_begun = begun(job_, task);
       const double first = has_begun ? std::max(job_.waited[task], now_) : job_.graph.release[task];
       if (first > horizon_) continue;
@@ -120,19 +120,20 @@ class Piece {
       }
       if (world.finish(k) < kInfinity) end(task, world.finish(k));
     }
-    keep_live(world);
+    keep_ready(world);
   }
 
-  void keep_live(const PieceWorld& world) const {
-    int32_t* const first = job_.live;
-    int32_t* const old = std::remove_if(first, first + job_.lives, [&](int32_t task) { return over(job_, task); });
+  void keep_ready(const PieceWorld& world) const {
+    int32_t* const first = job_.ready;
+    int32_t* const old =
+        std::remove_if(first, first + job_.ready_count, [&](int32_t task) { return over(job_, task); });
     int32_t* last = old;
     for (int64_t k = 0; k < job_.moving; ++k)
       if (const int32_t task = job_.moved[k]; world.waits(k) && begun(job_, task) && !over(job_, task)) *last++ = task;
     last = std::copy_n(job_.moved + job_.moving, idle_, last);
     std::sort(old, last);
     std::inplace_merge(first, old, last);
-    job_.lives = last - first;
+    job_.ready_count = last - first;
   }
 
   void end(int32_t task, double finish) {
@@ -154,6 +155,6 @@ class Piece {
   int64_t idle_ = 0;  // tasks behind those that moved: they wait for their release only
 };
 
-Status go_on(Job& job, double now, double until) { return Piece(job, now, until).run(); }
+Status advance(Job& job, double now, double until) { return Piece(job, now, until).run(); }
 
 }  // namespace topoflow::BACKEND

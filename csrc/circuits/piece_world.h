@@ -53,7 +53,7 @@ class Numbers {
 
   int32_t& link(int64_t hop) const {
     const int32_t l = job_.graph.path_links[hop];
-    return job_.link_number[l == Job::kDark ? job_.links : l];
+    return job_.link_number[l == Job::kNoLink ? job_.links : l];
   }
 
  private:
@@ -120,22 +120,22 @@ class PieceWorld {
     const int32_t first = 0;
     const double end = until - zero_;
     Batch batch{};
-    batch.graphs = {n.tasks,
-                    numbers_.dependencies,
-                    tasks,
-                    paths,
-                    to_.delay,
-                    to_.bytes,
-                    to_.release,
-                    to_.path,
-                    to_.after_offsets,
-                    to_.after,
-                    to_.follower_offsets,
-                    to_.followers,
-                    to_.path_offsets,
-                    to_.path_links,
-                    job_.graph.path_weight ? to_.path_weight : nullptr,
-                    job_.graph.path_limit ? to_.path_limit : nullptr};
+    batch.graphs = {.tasks = n.tasks,
+                    .dependencies = numbers_.dependencies,
+                    .task_offsets = tasks,
+                    .path_base = paths,
+                    .delay = to_.delay,
+                    .bytes = to_.bytes,
+                    .release = to_.release,
+                    .path = to_.path,
+                    .after_offsets = to_.after_offsets,
+                    .after = to_.after,
+                    .path_offsets = to_.path_offsets,
+                    .path_links = to_.path_links,
+                    .path_weight = job_.graph.path_weight ? to_.path_weight : nullptr,
+                    .path_limit = job_.graph.path_limit ? to_.path_limit : nullptr,
+                    .follower_offsets = to_.follower_offsets,
+                    .followers = to_.followers};
     batch.worlds = 1;
     batch.order = batch.graph = &first;
     batch.task_offsets = tasks;
@@ -209,7 +209,7 @@ class PieceWorld {
         const int32_t l = numbers_.link(hop);
         to_.path_links[n] = l;
         to_.path_weight[n] = graph.path_weight ? graph.path_weight[hop] : 1;
-        to_.capacity[l] = graph.path_links[hop] == Job::kDark ? 0 : job_.capacity[graph.path_links[hop]];
+        to_.capacity[l] = graph.path_links[hop] == Job::kNoLink ? 0 : job_.capacity[graph.path_links[hop]];
         to_.latency[l] = job_.latency;
       }
       to_.path_offsets[++paths] = n;

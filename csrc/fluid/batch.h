@@ -8,7 +8,7 @@
 // Systems, 2nd ed., 3.4); the model is stated in topoflow/engine/base.py.
 #pragma once
 
-#include <cstdint>
+#include "fields.h"
 
 namespace topoflow {
 
@@ -24,43 +24,65 @@ enum Status : int32_t {
 
 struct Graphs {
   int64_t tasks, dependencies;
-  const int64_t* task_offsets;      // [G+1]
-  const int64_t* path_base;         // [G+1]
-  const double* delay;              // [T] s
-  const double* bytes;              // [T] B
-  const double* release;            // [T] s
-  const int32_t* path;              // [T] path, -1: none
-  const int64_t* after_offsets;     // [T+1]
-  const int32_t* after;             // [D] tasks
+  const int64_t *task_offsets, *path_base;
+  const double *delay, *bytes, *release;
+  const int32_t* path;
+  const int64_t* after_offsets;
+  const int32_t* after;
+  const int64_t* path_offsets;
+  const int32_t* path_links;
+  const double *path_weight, *path_limit;
   const int64_t* follower_offsets;  // [T+1]
   const int32_t* followers;         // [D] tasks: `after` the other way round
-  const int64_t* path_offsets;      // [P+1]
-  const int32_t* path_links;        // [H] links
-  const double* path_weight;        // [H] share of a flow's rate that the hop carries; nullptr: all of it everywhere
-  const double* path_limit;         // [P] B/s, the most that one flow gets; nullptr: no limits
 };
+
+constexpr std::tuple kGraphFields{
+    array("graph_task_offsets", &Graphs::task_offsets, "G+1", "first task of each graph"),
+    array("path_base", &Graphs::path_base, "G+1", "first path of each graph"),
+    array("delay", &Graphs::delay, "T", "s"),
+    array("bytes", &Graphs::bytes, "T", "B"),
+    array("release", &Graphs::release, "T", "s"),
+    array("path", &Graphs::path, "T", "path, -1: none"),
+    array("after_offsets", &Graphs::after_offsets, "T+1", "where the row of each task begins in `after`"),
+    array("after", &Graphs::after, "D", "tasks that a task waits for"),
+    array("path_offsets", &Graphs::path_offsets, "P+1", "first hop of each path"),
+    array("path_links", &Graphs::path_links, "H", "link of every hop"),
+    optional("path_weight", &Graphs::path_weight, "H", "share of a flow's rate that the hop carries; none: all of it"),
+    optional("path_limit", &Graphs::path_limit, "P", "B/s, the most that one flow gets; none: no limits"),
+    count('T', &Graphs::tasks),
+    count('D', &Graphs::dependencies)};
 
 struct Batch {
   Graphs graphs;
   int32_t worlds;
-  const int32_t* order;         // [W] worlds, the dearest first
-  const int32_t* graph;         // [W] graph of every world
-  const int64_t* task_offsets;  // [W+1] where the worlds' tasks begin in start and finish
-  const int64_t* link_offsets;  // [W+1] where the worlds' links begin
-  const double* capacity;       // [links of all worlds] B/s
-  const double* latency;        // [links of all worlds] s
-  const double* until;          // [W] s, a world is paused before the first event after it; nullptr: none is
-  const int32_t* cancel;        // [1] not 0: stop; in memory of the host
-  double* start;                // out [tasks of all worlds] s
-  double* finish;               // out [tasks of all worlds] s
-  double* left;                 // out [tasks of all worlds] B that a paused world has to send; nullptr without `until`
-  int32_t* status;              // out [W] Status
-  double merge;                 // relative time within which ends are one event
-  int32_t threads;              // of the CPU, 0: all
-  int64_t budget;               // B of memory for all teams together
-  int device;                   // where the arrays lie
-  int64_t stream;               // the stream to run on, as a number; 0 on the CPU
+  const int32_t *graph, *order;
+  const int64_t *task_offsets, *link_offsets;
+  const double *capacity, *latency, *until;
+  const int32_t* cancel;
+  double *start, *finish, *left;
+  int32_t* status;
+  double merge;     // relative time within which ends are one event
+  int32_t threads;  // of the CPU, 0: all
+  int64_t budget;   // B of memory for all teams together
+  int device;       // where the arrays lie
+  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
 };
+
+// Q links of all worlds, S tasks of all worlds.
+constexpr std::tuple kBatchFields{
+    array("graph", &Batch::graph, "W", "graph of every world"),
+    array("order", &Batch::order, "W", "worlds, the most expensive first"),
+    array("task_offsets", &Batch::task_offsets, "W+1", "where the tasks of each world begin in start and finish"),
+    array("link_offsets", &Batch::link_offsets, "W+1", "where the links of each world begin in capacity and latency"),
+    array("capacity", &Batch::capacity, "Q", "B/s"),
+    array("latency", &Batch::latency, "Q", "s"),
+    optional("until", &Batch::until, "W", "s, a world is paused before the first event after it; none: none is"),
+    on_host("cancel", &Batch::cancel, "1", "not 0: stop"),
+    array("start", &Batch::start, "S", "out, s"),
+    array("finish", &Batch::finish, "S", "out, s"),
+    optional("left", &Batch::left, "S", "out, B that a paused world has to send; none without `until`"),
+    array("status", &Batch::status, "W", "out, Status"),
+    count('W', &Batch::worlds)};
 
 // Returns the bytes of state that one team needs.
 namespace cpu {

@@ -46,7 +46,7 @@ class CoflowLoads : public Placement {
 
   // Memory that one team needs to undo a change.
   HD static int64_t kept_numbers(const ContentionBatch& batch) {
-    return int64_t{2} * batch.ways.coflows * batch.strategies.links;
+    return int64_t{2} * batch.coflows * batch.strategies.links;
   }
 
   // As if it had while f is called.

@@ -21,25 +21,31 @@ namespace topoflow::BACKEND {
 class Contention {
  public:
   HD Contention(const ContentionBatch& batch, const CoflowLoads& loads, double* memory)
-      : s_(batch.strategies), ways_(batch.ways), loads_(loads) {
+      : s_(batch.strategies),
+        trees_(batch.trees),
+        ring_latency_(batch.ring_latency),
+        ring_slowness_(batch.ring_slowness),
+        ring_busy_(batch.ring_busy),
+        loads_(loads) {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
     for (double** times : {&clock_, &update_, &left_}) *times = take(memory, n);
     for (double** times : {&size_, &opened_, &reduced_}) *times = take(memory, s_.choices);
     bucket_ = take(memory, s_.layers);
     for (double** times : {&busy_, &free_}) *times = take(memory, s_.links);
-    longest_ = take(memory, ways_.most);
+    longest_ = take(memory, trees_.largest);
   }
 
   // Numbers that one team keeps.
   HD static int64_t numbers(const ContentionBatch& batch) {
     const Strategies& s = batch.strategies;
-    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links + batch.ways.most;
+    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links +
+           batch.trees.largest;
   }
 
   // s that the all-reduces of a choice take at least if the layer has it, too.
   DEVICE double reduces(int32_t layer, int32_t choice) const {
-    return loads_.reduced(layer, choice) * ways_.ring_slowness[choice];
+    return loads_.reduced(layer, choice) * ring_slowness_[choice];
   }
 
   // One that is above the limit is only known to be that high.
@@ -149,8 +155,8 @@ class Contention {
 
   // longest_ becomes s of the fullest link between a server and each node of the tree of paths from it, or `to` it.
   DEVICE Climbed climb(const Team auto& team, bool to, int32_t server) const {
-    const int64_t* tree = ways_.tree + to * (int64_t{s_.servers} + 1) + server;
-    const int32_t *parent = ways_.parent + tree[0], *link = ways_.link + tree[0];
+    const int64_t* tree = trees_.tree + to * (int64_t{s_.servers} + 1) + server;
+    const int32_t *parent = trees_.parent + tree[0], *link = trees_.link + tree[0];
     const auto nodes = static_cast<int32_t>(tree[1] - tree[0]);
     const double* busy = busy_;
     double* longest = longest_;
@@ -159,7 +165,7 @@ class Contention {
       for (int32_t i = 1; i < nodes; ++i) longest[i] = later_of(longest[parent[i]], busy[link[i]]);
     });
     const int64_t row = (int64_t{to} * s_.servers + server) * s_.servers;
-    return {longest_, ways_.latency + row, ways_.leaf + row};
+    return {longest_, trees_.latency + row, trees_.leaf + row};
   }
 
   // s of one transfer.
@@ -185,11 +191,11 @@ class Contention {
     const auto count = static_cast<int32_t>(s_.ring_offsets[group + 1] - first);
     team.for_each(count, [&](int32_t i) {
       double& free = free_[s_.ring_link[first + i]];
-      free = later_of(free, ready) + ways_.ring_busy[first + i] * bytes;
+      free = later_of(free, ready) + ring_busy_[first + i] * bytes;
     });
     const double last = latest(team, count, [&](int32_t i) { return free_[s_.ring_link[first + i]]; });
     team.for_each(1, [&](int32_t) {
-      reduced_[group] = later_of(last, ready + ways_.ring_latency[group] + ways_.ring_slowness[group] * bytes);
+      reduced_[group] = later_of(last, ready + ring_latency_[group] + ring_slowness_[group] * bytes);
     });
   }
 
@@ -201,7 +207,8 @@ class Contention {
   }
 
   Strategies s_;
-  Ways ways_;
+  PathTrees trees_;
+  const double *ring_latency_, *ring_slowness_, *ring_busy_;  // [K] s, [K] s/B, [J] s/B
   CoflowLoads loads_;
   double *done_, *awaited_;            // [Y, N] s, when a server has a layer, and what its backward pass waits for
   double* clock_;                      // [N] s, when a server has computed all so far

@@ -42,7 +42,7 @@ class StrategyBound {
   DEVICE double reduces(int32_t layer, int32_t choice) const {
     const int64_t steepest = s_.line_offsets[choice];
     const double line = steepest < s_.line_offsets[choice + 1] ? s_.line_slope[steepest] : 0;
-    return state_.reduced(layer, choice) * (s_.before[choice] + line + s_.behind[choice]);
+    return state_.reduced(layer, choice) * (s_.local_before[choice] + line + s_.local_after[choice]);
   }
 
   // One that is above the limit is only known to be that high.
@@ -127,12 +127,12 @@ class StrategyBound {
       const bool opens = bucket_[layer] < 0;
       const double bytes = opens ? -bucket_[layer] : bucket_[layer];
       const double ready = opens ? computed : later_of(computed, reduced_[group]);
-      const double start = ready + s_.before[group] * bytes;
+      const double start = ready + s_.local_before[group] * bytes;
       double longest = 0;
       for (int64_t i = s_.line_offsets[group]; i < s_.line_offsets[group + 1]; ++i)
         longest = later_of(longest, s_.line_seconds[i] + s_.line_slope[i] * bytes);
       if (opens) begin_[group] = start;
-      reduced_[group] = start + longest + s_.behind[group] * bytes;
+      reduced_[group] = start + longest + s_.local_after[group] * bytes;
     });
   }
 

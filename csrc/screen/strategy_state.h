@@ -17,10 +17,10 @@ namespace topoflow::BACKEND {
 class StrategyState : public Placement {
  public:
   HD StrategyState(const StrategyBatch& batch, int32_t chain) : Placement(batch, chain) {
-    const Travels& kept = batch.travels;
+    const TransferState& kept = batch.transfers;
     const int64_t i = chain, times = i * s_.edges * s_.servers, sets = i * s_.servers * s_.edge_words;
-    forth_ = kept.forth + times;
-    back_ = kept.back + times;
+    forth_ = kept.activation_seconds + times;
+    back_ = kept.gradient_seconds + times;
     load_ = kept.load + i * s_.links;
     outgoing_ = kept.outgoing + sets;
     incoming_ = kept.incoming + sets;

@@ -11,7 +11,6 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
 from topoflow.cli import main
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.units import register_resolvers
 
 MOE = ("workload=moe", "strategy=parallel", "servers=4", "strategy.tensor=4", "gpu=h100", "fabric=ideal_switch")
@@ -29,7 +28,7 @@ def test_memory_per_gpu_is_what_the_strategy_needs_on_the_fullest(tmp_path: Path
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         config = compose("compare", overrides=sizes)
     workload = instantiate(config.workload).build()
-    needed = bytes_per_gpu(workload, instantiate(config.strategy).place(workload, 4))
+    needed = instantiate(config.strategy).place(workload, 4).bytes_per_gpu(workload)
     assert len(set(needed.tolist())) > 1, "6 tables on 4 servers"
     assert [row["memory_per_gpu"] for row in rows(tmp_path)] == [needed.max()]
 

@@ -89,7 +89,7 @@ def test_equal_points_have_different_names() -> None:
         (["workload.tables.x=1"], "workload.tables.x: no such key"),
         (
             ["fabric=rings"],
-            "fabric: must be one of expander, fat_tree, ideal_switch, leaf_spine, links, ocs_reconfig, ",
+            "fabric: must be one of expander, fat_tree, ",
         ),
         (["workload=nope"], "workload: must be one of bert, candle, "),
         (["prices.usd={laser: 1}"], "prices.usd: no such key in it like those given; ++prices.usd=... adds keys"),

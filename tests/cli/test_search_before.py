@@ -11,6 +11,7 @@ import pytest
 from topoflow.cli import main
 from topoflow.search.base import Plan
 from topoflow.search.found import Found
+from topoflow.strategy.grid import Grid
 from topoflow.study import searches
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=1")
@@ -105,7 +106,7 @@ def test_degrees_that_do_not_fit_are_told_with_those_the_search_began_with(tmp_p
     row = started(tmp_path / "tight", *job, "search.rounds=1", "gpu.memory=2e9")
     assert row["start_memory_per_gpu"] <= 2e9 < row["given_memory_per_gpu"]
     assert "the search began with tensor " in row["notes"][0]
-    assert Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen().grid is not None
+    assert isinstance(Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen(), Grid)
     roomy = started(tmp_path / "roomy", *job, "search.rounds=1", "gpu.memory=1e15")
     assert roomy["notes"] == []
     assert roomy["given_memory_per_gpu"] == roomy["start_memory_per_gpu"] == row["given_memory_per_gpu"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import re
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,30 @@ def test_the_border_names_the_array_that_is_missing(packed):
     del packed.arrays["latency"]
     with pytest.raises(ValueError, match="latency: array is missing"):
         launch(packed)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in _C.FIELDS["simulate"]])
+def test_every_array_of_the_table_is_packed_and_is_asked_for(packed, name):
+    """The table of fields says what the kernel takes: its dtype is what Python packs, and none may be missing."""
+    (dtype,) = [dtype for field, dtype, *_ in _C.FIELDS["simulate"] if field == name]
+    assert str(packed.arrays[name].dtype) == dtype
+    del packed.arrays[name]
+    with pytest.raises(ValueError, match=f"^{name}: array is missing$"):
+        launch(packed)
+
+
+def test_what_is_packed_is_in_the_table(packed):
+    assert set(packed.arrays) == {name for name, *_ in _C.FIELDS["simulate"]}
+
+
+@pytest.mark.parametrize("function", _C.FIELDS)
+def test_a_field_has_a_dtype_a_shape_and_says_what_it_is(function):
+    for name, dtype, shape, about in _C.FIELDS[function]:
+        assert dtype in {"float64", "int32", "int64"}, name
+        assert re.fullmatch(r"(\d|[A-Z](\+1)?)(,(\d|[A-Z](\+1)?))*", shape), name
+        assert about, name
+
+
+def test_a_pause_needs_a_place_for_what_is_left(packed):
+    with pytest.raises(ValueError, match="left: must be there with `until`"):
+        launch(packed, until=np.zeros(1))

@@ -10,12 +10,13 @@ import pytest
 from topoflow.case.rows import bandwidth_tax, flow_matrix
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.lowering.paths import Hops, union
+from topoflow.engine.lowering.paths import union
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
+from topoflow.fabric.routing.base import padded
 from topoflow.fabric.torus import Torus
 from topoflow.traffic.base import Collective, Subflow, Traffic, Transfer
 
@@ -92,16 +93,30 @@ def test_where_there_is_one_path_spraying_is_hashing() -> None:
     assert np.array_equal(one.path_links, other.path_links)
 
 
+def crossed(subflows: list[Subflow]) -> list[tuple[int, float]]:
+    """Links and their shares of the bytes of one flow over all ``subflows``, in order."""
+    rows, shares = padded([subflow.links for subflow in subflows]), np.array([each.weight for each in subflows])
+    hops = union(rows, np.zeros(len(rows), np.int64), shares, 1)
+    return list(zip(hops.links.tolist(), hops.weights.tolist(), strict=True))
+
+
 def test_paths_with_common_links_cross_them_with_all_bytes() -> None:
-    paths = [Subflow((0, 1, 3), 0.5), Subflow((0, 2, 3), 0.5)]
-    assert union(paths) == Hops((0, 1, 2, 3), (1.0, 0.5, 0.5, 1.0))
+    assert crossed([Subflow((0, 1, 3), 0.5), Subflow((0, 2, 3), 0.5)]) == [(0, 1.0), (1, 0.5), (2, 0.5), (3, 1.0)]
 
 
 def test_a_union_begins_where_its_paths_begin_and_ends_where_they_end() -> None:
     # A short way and a long one: 4 leaves the source as 0 does, 3 reaches the target as 4 does.
-    hops = union([Subflow((4,), 0.25), Subflow((0, 1, 2, 3), 0.75)])
-    assert (hops.links[0], hops.links[-1] in (3, 4)) == (0, True)
-    assert dict(zip(hops.links, hops.weights, strict=True)) == {4: 0.25, 0: 0.75, 1: 0.75, 2: 0.75, 3: 0.75}
+    hops = crossed([Subflow((4,), 0.25), Subflow((0, 1, 2, 3), 0.75)])
+    assert (hops[0][0], hops[-1][0] in (3, 4)) == (0, True)
+    assert dict(hops) == {4: 0.25, 0: 0.75, 1: 0.75, 2: 0.75, 3: 0.75}
+
+
+def test_paths_of_different_flows_are_joined_by_themselves() -> None:
+    rows = padded([(0, 1), (0, 2), (0, 1, 2), (5, 6)])
+    hops = union(rows, np.array([0, 0, 1, 2]), np.array([0.5, 0.5, 1.0, 1.0]), 3)
+    assert hops.offsets.tolist() == [0, 3, 6, 8]
+    assert hops.links.tolist() == [0, 1, 2, 0, 1, 2, 5, 6]
+    assert hops.weights.tolist() == [1.0, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def test_a_limit_of_a_transfer_is_kept_however_it_is_routed(run: Run) -> None:
@@ -112,7 +127,7 @@ def test_a_limit_of_a_transfer_is_kept_however_it_is_routed(run: Run) -> None:
 
 
 def test_an_unknown_routing_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^routing: must be one of ecmp, spray, got 'random'$"):
+    with pytest.raises(ValueError, match=r"^routing: must be one of dmodk, ecmp, spray, got 'random'$"):
         world(FABRICS["torus"], "random", Transfer(S, 0, 1))
 
 

@@ -26,6 +26,7 @@ from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 SERVERS = 8
@@ -49,7 +50,7 @@ def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
 
 
 def strategy(**placement: tuple[int, ...]) -> Strategy:
-    return Strategy("hybrid", SERVERS, placement)
+    return Placement("hybrid", SERVERS, placement)
 
 
 def topoopt(traffic: Traffic) -> Fabric:

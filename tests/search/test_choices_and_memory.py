@@ -13,7 +13,6 @@ from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
-from topoflow.strategy.memory import bytes_per_gpu
 
 Make = Callable[..., Problem]
 
@@ -51,7 +50,7 @@ def test_memory_of_states_is_that_of_their_strategies_whatever_was_moved(problem
         used = needs.moved(used, layer, placement[np.arange(8), layer], new)
         placement[np.arange(8), layer] = new
     for row, bytes_ in zip(placement, used, strict=True):
-        exact = bytes_per_gpu(asked.workload, found.strategy(asked.workload, row, asked.start))
+        exact = found.strategy(asked.workload, row, asked.start).bytes_per_gpu(asked.workload)
         assert np.all(bytes_ >= exact - 1e-3)
         assert np.all(bytes_ <= exact + len(row))  # each layer is rounded up to a whole byte
 
@@ -64,11 +63,11 @@ def _with_memory(asked: Problem, memory: float) -> Problem:
 def test_a_start_that_fits_is_kept_and_another_becomes_one_that_fits(problem: Make) -> None:
     asked = problem("servers=4", "strategy=data_parallel")
     assert space(asked, Settings()).start() is asked.start
-    needed = bytes_per_gpu(asked.workload, asked.start).max()
+    needed = asked.start.bytes_per_gpu(asked.workload).max()
     tight = _with_memory(asked, 0.8 * needed)
     start = space(tight, Settings()).start()
     assert start.placement != asked.start.placement
-    assert bytes_per_gpu(tight.workload, start).max() <= 0.8 * needed
+    assert start.bytes_per_gpu(tight.workload).max() <= 0.8 * needed
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_start_that_fits_is_kept_and_another_becomes_one_that_fits(problem: Ma
 )
 def test_where_nothing_fits_one_line_names_what_need_and_memory(problem: Make, share: float, law: str) -> None:
     asked = problem("servers=2", "strategy=data_parallel", "workload.dense_layers=3", "workload.feature_layers=8")
-    needed = bytes_per_gpu(asked.workload, asked.start).max()
+    needed = asked.start.bytes_per_gpu(asked.workload).max()
     with pytest.raises(ValueError, match=law) as error:
         space(_with_memory(asked, share * needed), Settings()).start()
     assert "\n" not in str(error.value)

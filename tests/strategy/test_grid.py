@@ -72,18 +72,17 @@ def test_the_groups_of_the_drawing() -> None:
 @pytest.mark.parametrize("pipeline", [1, 2, 3, 4, 6, 12])
 def test_every_layer_is_in_one_stage_and_stages_are_even(pipeline: int) -> None:
     strategy = Parallel(pipeline=pipeline).place(GPT2, 12)
-    assert strategy.grid is not None
-    stages = strategy.grid.stages
+    stages = strategy.stages
     assert [name for stage in stages for name in stage] == [layer.name for layer in GPT2.layers]
     blocks = [{name.split(".")[0] for name in stage if name.startswith("block")} for stage in stages]
     assert [len(stage) for stage in blocks] == [12 // pipeline] * pipeline
     for number, stage in enumerate(stages):
-        assert {strategy.placement[name] for name in stage} == {tuple(strategy.grid.servers(number))}
+        assert {strategy.layer_servers[name] for name in stage} == {tuple(strategy.stage_servers(number))}
 
 
 def test_ranks_hold_the_model_once_per_replica() -> None:
     """All parts of all stages add up to the parameters; what tensor ranks do not cut each of them has."""
-    grid = Parallel(tensor=4, expert=2, pipeline=4).grid(MIXTRAL, 8)
+    grid = Parallel(tensor=4, expert=2, pipeline=4).place(MIXTRAL, 8)
     held = {name: size for stage in grid.rank_parameters(MIXTRAL) for name, size in stage.items()}
     for layer in MIXTRAL.layers:
         assert held[layer.name] * grid.parts(layer) == layer.parameters
@@ -94,7 +93,7 @@ def test_ranks_hold_the_model_once_per_replica() -> None:
 def test_a_tied_head_is_held_again_in_another_stage_only() -> None:
     # GPT-2's embedding has 50257 * 768 weights
     for pipeline, copies in ((1, 0), (2, 50257 * 768)):
-        held = Parallel(pipeline=pipeline).grid(GPT2, 2).rank_parameters(GPT2)
+        held = Parallel(pipeline=pipeline).place(GPT2, 2).rank_parameters(GPT2)
         assert sum(size for stage in held for size in stage.values()) == GPT2.parameters + copies
 
 
@@ -140,4 +139,4 @@ def test_experts_are_whole() -> None:
 def test_only_a_transformer_is_cut() -> None:
     with pytest.raises(ValueError, match=r"^strategy: parallel must have a transformer .* got dlrm$"):
         Parallel().place(Dlrm(A100).build(), 4)
-    assert Parallel(tensor=4, pipeline=2).place(Bert(A100).build(), 2).grid is not None
+    assert Parallel(tensor=4, pipeline=2).place(Bert(A100).build(), 2).servers == 2

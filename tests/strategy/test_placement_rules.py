@@ -15,7 +15,7 @@ from topoflow.capture.base import Trace
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
 from topoflow.units import register_resolvers
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
 
@@ -97,7 +97,7 @@ def test_a_job_needs_servers(rule: DataParallel | Hybrid, servers: Any, message:
 @pytest.mark.parametrize("rule", [DataParallel(), Hybrid()])
 def test_a_captured_job_keeps_its_own_split(rule: DataParallel | Hybrid) -> None:
     trace = Trace("job", world_size=2, iterations=1, ranks={})
-    captured = Workload("job", (), batch_per_gpu=1, gpu=A100, trace=trace)
+    captured = RecordedJob(trace, A100)
     with pytest.raises(ValueError, match=r"^strategy: must be as_captured for a captured job"):
         rule.place(captured, 2)
 

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.space import MOST, parallel_choices
 from topoflow.workload.base import Workload
@@ -40,7 +39,7 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
                 strategy = choice.place(workload, servers)
             except ValueError:
                 continue
-            if bytes_per_gpu(workload, strategy).max() <= A100.memory:
+            if strategy.bytes_per_gpu(workload).max() <= A100.memory:
                 expected.add(choice)
     found = parallel_choices(workload, servers)
     assert len(set(found)) == len(found) > 10
@@ -57,7 +56,7 @@ def test_a_stage_keeps_as_many_microbatches_as_it_has_begun() -> None:
     # equal stages of 3 blocks; stage i of 4 keeps 4 - i microbatches: the difference of neighbours is one microbatch
     sizes = {"layers": 12, "learned_positions": False, "vocabulary": 1, "tied": False}
     workload = Transformer(A100, batch_per_gpu=8, **sizes).build()
-    needed = bytes_per_gpu(workload, Parallel(pipeline=4, microbatches=32).place(workload, 4))
+    needed = Parallel(pipeline=4, microbatches=32).place(workload, 4).bytes_per_gpu(workload)
     one = 24 * 1024 * 768 * 3  # bytes: 24 per token and column and block, one sample in a microbatch
     assert needed[1] - needed[2] == one
 
@@ -67,9 +66,9 @@ def test_tensor_and_context_ranks_share_the_activations() -> None:
     kept = 12 * 2 * sum(layer.output_elements for layer in workload.layers)  # samples, bytes
     for rule in (Parallel(), Parallel(tensor=4), Parallel(context=4), Parallel(tensor=2, context=2)):
         # a replica has as many times the samples as ranks share it: each keeps as much of the activations
-        grid = rule.grid(workload, 4)
+        grid = rule.place(workload, 4)
         (parameters,) = (sum(stage.values()) for stage in grid.rank_parameters(workload))
-        needed = bytes_per_gpu(workload, rule.place(workload, 4))
+        needed = rule.place(workload, 4).bytes_per_gpu(workload)
         assert set(needed) == {kept + 4 * parameters}  # 2 of the weight, 2 of the gradient
 
 
@@ -79,7 +78,7 @@ def test_nothing_that_fits_is_told_with_the_least_need() -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         parallel_choices(workload, 4)
     how = "tensor=16 pipeline=1 context=1 expert=1 microbatches=8"
-    need = bytes_per_gpu(workload, Parallel(tensor=16, microbatches=8).place(workload, 4)).max()
+    need = Parallel(tensor=16, microbatches=8).place(workload, 4).bytes_per_gpu(workload).max()
     assert need > 16 * 175e9 / 16  # ZeRO's 16 bytes per parameter, on 16 GPUs
     least = f"got at least {need / 1e9:.4g} GB with {how}"
     assert str(error.value) == f"gpu.memory: transformer on 4 servers must fit in the 40 GB of A100, {least}"

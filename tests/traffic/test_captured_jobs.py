@@ -18,7 +18,7 @@ from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic import base
 from topoflow.traffic.captured import lower_captured
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph, RecordedJob
 from topoflow.workload.captured import Captured
 from topoflow.workload.gpu import Gpu
 
@@ -32,7 +32,7 @@ def trace(*ranks: tuple, world_size: int | None = None, iterations: int = 1) -> 
 
 
 def traffic(job: Trace, ranks_per_server: int = 1) -> base.Traffic:
-    workload = Workload(job.name, (), 1, GPU, 1, trace=job)
+    workload = RecordedJob(job, GPU)
     return lower_captured(workload, AsCaptured(ranks_per_server).place(workload, None))
 
 
@@ -199,7 +199,7 @@ def test_ranks_that_take_part_unequally_often_are_named() -> None:
 
 
 def test_servers_follow_from_the_ranks() -> None:
-    workload = Workload("toy", (), 1, GPU, 1, trace=trace(*[()] * 8))
+    workload = RecordedJob(trace(*[()] * 8), GPU)
     assert AsCaptured(2).place(workload, None).servers == 4
     assert AsCaptured(2).place(workload, 4).servers == 4
     law = r"^strategy.servers: the trace has 8 ranks, 2 per server, so 4 servers, got 16$"
@@ -209,7 +209,7 @@ def test_servers_follow_from_the_ranks() -> None:
         AsCaptured(3).place(workload, None)
     with pytest.raises(ValueError, match=r"^strategy.ranks_per_server: must be positive, got 0$"):
         AsCaptured(0)
-    modelled = Workload("mlp", (Layer("a", "dense", 1, 1, 1, 1),), 1, GPU)
+    modelled = LayerGraph("mlp", (Layer("a", "dense", 1, 1, 1, 1),), 1, GPU)
     with pytest.raises(ValueError, match=r"^strategy: as_captured places a recorded job"):
         AsCaptured(1).place(modelled, 4)
 
@@ -256,7 +256,7 @@ def test_the_recorded_example_takes_the_compute_of_its_slowest_ranks() -> None:
 
 def lowered(files: list[Path]) -> base.Traffic:
     job = load(files)
-    workload = Workload(job.name, (), 1, GPU, 1, trace=job)
+    workload = RecordedJob(job, GPU)
     return lower(workload, AsCaptured().place(workload, None))
 
 

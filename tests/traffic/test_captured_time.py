@@ -13,7 +13,7 @@ from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic.captured_iteration import representative
 from topoflow.traffic.captured_order import steps
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("toy", {"float32": 1.0}, 1.0, 1e12, 1.0)
@@ -35,7 +35,7 @@ def times(*events: Event) -> dict[str, float]:
 
 def replayed(trace: Trace, bandwidth: float) -> float:
     """Iteration time of a trace on an ideal switch, s."""
-    workload = Workload(trace.name, (), 1, GPU, 1, trace=trace)
+    workload = RecordedJob(trace, GPU)
     traffic = lower(workload, AsCaptured().place(workload, None))
     fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, traffic.demand())
     return simulate(place(traffic, fabric, name="replay")).makespan

@@ -9,12 +9,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective
 from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.resnet50 import Resnet50
 
@@ -22,13 +22,13 @@ A100 = Gpu("A100", {"float32": 19.5e12}, 1555e9, 300e9, 40e9)
 MIB = 2**18  # elements of float32
 
 
-def chain(parameters: list[int], gpus_per_server: int = 4) -> Workload:
+def chain(parameters: list[int], gpus_per_server: int = 4) -> LayerGraph:
     """Layers one after another with these many parameters."""
     layers = [
         Layer(f"L{index}", "dense", size, 1.0, 1, 1, after=(f"L{index - 1}",) if index else ())
         for index, size in enumerate(parameters)
     ]
-    return Workload("chain", tuple(layers), batch_per_gpu=1, gpu=A100, gpus_per_server=gpus_per_server)
+    return LayerGraph("chain", tuple(layers), batch_per_gpu=1, gpu=A100, gpus_per_server=gpus_per_server)
 
 
 def test_resnet50_is_reduced_in_the_buckets_of_a_real_job(shared_data: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_layer_larger_than_the_cap_is_not_split() -> None:
 def test_a_layer_without_parameters_is_not_reduced() -> None:
     pool = Layer("pool", "pool", 0, 1.0, 1, 1)
     dense = Layer("dense", "dense", 10, 1.0, 1, 1, after=("pool",))
-    workload = Workload("half", (pool, dense), batch_per_gpu=1, gpu=A100)
+    workload = LayerGraph("half", (pool, dense), batch_per_gpu=1, gpu=A100)
     (bucket,) = gradient_buckets(workload, DataParallel().place(workload, 2))
     assert bucket.layers == ("dense",)
 
@@ -80,7 +80,7 @@ def test_buckets_are_the_backward_order_of_each_group_cut_at_its_caps(
 ) -> None:
     workload = chain([size * MIB for size, _ in layers], gpus)
     placement = {f"L{index}": holders for index, (_, holders) in enumerate(layers)}
-    buckets = gradient_buckets(workload, Strategy("some", 3, placement))
+    buckets = gradient_buckets(workload, Placement("some", 3, placement))
     sizes = {f"L{index}": size * 2**20 for index, (size, _) in enumerate(layers)}
     for group in set(placement.values()):
         own = [bucket for bucket in buckets if bucket.group == group]

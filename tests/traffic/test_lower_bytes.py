@@ -12,7 +12,7 @@ from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
 from topoflow.traffic.base import Collective, Traffic, Transfer
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 from topoflow.workload.bert import Bert
 from topoflow.workload.candle import Candle
 from topoflow.workload.dlrm import Dlrm
@@ -35,7 +35,7 @@ def transferred(traffic: Traffic, kind: str) -> float:
     return sum(task.bytes for task in traffic.tasks if isinstance(task, Transfer) and task.name.startswith(kind))
 
 
-def crossing(workload: Workload, strategy: Strategy) -> int:
+def crossing(workload: LayerGraph, strategy: Strategy) -> int:
     """Bytes of activations whose producer and consumer are on different servers, sample by sample."""
     layers = {layer.name: layer for layer in workload.layers}
     elements = sum(
@@ -49,7 +49,7 @@ def crossing(workload: Workload, strategy: Strategy) -> int:
 
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.name)
-def test_data_parallel_reduces_every_parameter_once_and_moves_nothing_else(workload: Workload) -> None:
+def test_data_parallel_reduces_every_parameter_once_and_moves_nothing_else(workload: LayerGraph) -> None:
     traffic = lower(workload, DataParallel().place(workload, 4))
     assert all_reduced(traffic) == workload.parameters * workload.element_bytes
     assert {task.group for task in traffic.tasks if isinstance(task, Collective)} == {(0, 1, 2, 3)}
@@ -57,7 +57,7 @@ def test_data_parallel_reduces_every_parameter_once_and_moves_nothing_else(workl
 
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.name)
-def test_hybrid_reduces_what_is_replicated_and_moves_what_is_not(workload: Workload) -> None:
+def test_hybrid_reduces_what_is_replicated_and_moves_what_is_not(workload: LayerGraph) -> None:
     strategy = Hybrid().place(workload, 4)
     traffic = lower(workload, strategy)
     replicated = sum(layer.parameters for layer in workload.layers if layer.kind != "table")
@@ -115,7 +115,7 @@ def test_two_copies_of_a_table_halve_its_transfers_and_reduce_it_in_a_pair() -> 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.name)
 @pytest.mark.parametrize("rule", [DataParallel(), Hybrid()], ids=["data_parallel", "hybrid"])
 def test_one_server_reduces_among_its_gpus_and_one_gpu_not_at_all(
-    workload: Workload, rule: DataParallel | Hybrid
+    workload: LayerGraph, rule: DataParallel | Hybrid
 ) -> None:
     traffic = lower(workload, rule.place(workload, 1))
     assert not any(isinstance(task, Transfer) for task in traffic.tasks)

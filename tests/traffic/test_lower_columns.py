@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.strategy.base import Strategy, places
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
+from topoflow.strategy.placement import Placement, places
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.traffic.buckets import gradient_buckets
 from topoflow.traffic.lower import Lowerer, lower
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.bert import Bert
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
@@ -26,7 +26,7 @@ from topoflow.workload.resnet50 import Resnet50
 GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
 
 
-def lower_by_objects(workload: Workload, strategy: Strategy) -> list[Task]:
+def lower_by_objects(workload: LayerGraph, strategy: Placement) -> list[Task]:
     iteration = _Iteration(workload, strategy)
     for layer in workload.layers:
         iteration.forward(layer)
@@ -37,7 +37,7 @@ def lower_by_objects(workload: Workload, strategy: Strategy) -> list[Task]:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[Workload, list[Strategy]]:
+def jobs(draw: st.DrawFn) -> tuple[LayerGraph, list[Placement]]:
     """Up to eight layers, each reading any earlier ones; two strategies that hold each on any of up to six servers."""
     layers: list[Layer] = []
     for index in range(draw(st.integers(1, 8))):
@@ -46,22 +46,22 @@ def jobs(draw: st.DrawFn) -> tuple[Workload, list[Strategy]]:
         kind = draw(st.sampled_from(["dense", "table"]))
         size, outputs, flops = draw(st.integers(0, 10**7)), draw(st.integers(1, 1000)), draw(st.floats(0, 1e9))
         layers.append(Layer(f"L{index}", kind, size, flops, outputs, 2 * outputs, tuple(after), sparse=kind == "table"))
-    workload = Workload("some", tuple(layers), draw(st.integers(1, 64)), GPU, gpus_per_server=draw(st.integers(1, 2)))
+    workload = LayerGraph("some", tuple(layers), draw(st.integers(1, 64)), GPU, gpus_per_server=draw(st.integers(1, 2)))
     return workload, [draw(strategies(workload)) for _ in range(2)]
 
 
 @st.composite
-def strategies(draw: st.DrawFn, workload: Workload) -> Strategy:
+def strategies(draw: st.DrawFn, workload: LayerGraph) -> Placement:
     servers = draw(st.integers(1, 6))
     holders = st.sets(st.integers(0, servers - 1), min_size=1)
     placement = {layer.name: tuple(sorted(draw(holders))) for layer in workload.layers}
-    return Strategy(
+    return Placement(
         "some", servers, placement, bucket_bytes=draw(st.sampled_from([1, 10**7])), first_bucket_bytes=10**5
     )
 
 
 @given(jobs())
-def test_the_columns_are_the_tasks_of_the_oracle(job: tuple[Workload, list[Strategy]]) -> None:
+def test_the_columns_are_the_tasks_of_the_oracle(job: tuple[LayerGraph, list[Placement]]) -> None:
     workload, asked = job
     lowerer = Lowerer(workload)
     for strategy in asked:
@@ -80,21 +80,21 @@ def test_the_columns_are_the_tasks_of_the_oracle(job: tuple[Workload, list[Strat
 )
 @pytest.mark.parametrize("servers", [1, 8])
 def test_so_they_are_for_the_jobs_of_the_paper(
-    workload: Workload, strategy: Hybrid | DataParallel, servers: int
+    workload: LayerGraph, strategy: Hybrid | DataParallel, servers: int
 ) -> None:
     placed = strategy.place(workload, servers)
     assert list(lower(workload, placed).tasks) == lower_by_objects(workload, placed)
 
 
 @given(jobs())
-def test_writing_tasks_and_reading_them_loses_nothing(job: tuple[Workload, list[Strategy]]) -> None:
+def test_writing_tasks_and_reading_them_loses_nothing(job: tuple[LayerGraph, list[Placement]]) -> None:
     workload, (strategy, _) = job
     tasks = tuple(lower_by_objects(workload, strategy))
     assert Traffic.from_tasks("some", strategy.servers, tasks).tasks == tasks
 
 
 @given(jobs())
-def test_no_byte_is_lost_between_columns_and_demand(job: tuple[Workload, list[Strategy]]) -> None:
+def test_no_byte_is_lost_between_columns_and_demand(job: tuple[LayerGraph, list[Placement]]) -> None:
     workload, (strategy, _) = job
     traffic = lower(workload, strategy)
     demand = traffic.demand()
@@ -111,7 +111,7 @@ def test_no_byte_is_lost_between_columns_and_demand(job: tuple[Workload, list[St
 class _Iteration:
     """The tasks so far, and where each layer's work is. Tasks are their positions in ``tasks``."""
 
-    def __init__(self, workload: Workload, strategy: Strategy) -> None:
+    def __init__(self, workload: LayerGraph, strategy: Placement) -> None:
         self.workload = workload
         self.strategy = strategy
         self.tasks: list[Task] = []
@@ -203,7 +203,7 @@ class _Iteration:
             self.add(Compute(seconds[server], server, _ascending(awaited), f"optimizer @{server}"))
 
 
-def _hosts(strategy: Strategy) -> dict[str, list[int]]:
+def _hosts(strategy: Placement) -> dict[str, list[int]]:
     """Layer -> the server that computes it for the samples of server 0, 1, ..."""
     by_holders: dict[tuple[int, ...], list[int]] = {}
     for holders in strategy.placement.values():

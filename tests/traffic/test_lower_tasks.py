@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.hybrid import Hybrid
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
 
@@ -21,7 +22,7 @@ GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[Workload, Strategy]:
+def jobs(draw: st.DrawFn) -> tuple[LayerGraph, Strategy]:
     """Up to eight layers, each reading any earlier ones and held by any of up to six servers."""
     servers = draw(st.integers(1, 6))
     layers: list[Layer] = []
@@ -37,7 +38,7 @@ def jobs(draw: st.DrawFn) -> tuple[Workload, Strategy]:
         layers.append(Layer(name, kind, size, flops, outputs, 2 * outputs, tuple(after), sparse=kind == "table"))
         placement[name] = tuple(sorted(draw(st.sets(st.integers(0, servers - 1), min_size=1))))
     batch = draw(st.integers(1, 64))
-    return Workload("some", tuple(layers), batch, GPU, gpus_per_server=2), Strategy("some", servers, placement)
+    return LayerGraph("some", tuple(layers), batch, GPU, gpus_per_server=2), Placement("some", servers, placement)
 
 
 def named(traffic: Traffic) -> dict[str, int]:
@@ -58,7 +59,7 @@ def ancestors(traffic: Traffic) -> list[set[int]]:
 
 
 @given(jobs())
-def test_every_sample_is_computed_once_by_every_layer(job: tuple[Workload, Strategy]) -> None:
+def test_every_sample_is_computed_once_by_every_layer(job: tuple[LayerGraph, Strategy]) -> None:
     workload, strategy = job
     parts = defaultdict(list)
     for task in lower(workload, strategy).tasks:
@@ -77,7 +78,7 @@ def test_every_sample_is_computed_once_by_every_layer(job: tuple[Workload, Strat
 
 
 @given(jobs())
-def test_gradients_go_back_the_way_the_activations_came(job: tuple[Workload, Strategy]) -> None:
+def test_gradients_go_back_the_way_the_activations_came(job: tuple[LayerGraph, Strategy]) -> None:
     workload, strategy = job
     moved = {kind: np.zeros((strategy.servers, strategy.servers)) for kind in ("activations", "gradients")}
     for task in lower(workload, strategy).tasks:
@@ -96,13 +97,13 @@ def test_gradients_go_back_the_way_the_activations_came(job: tuple[Workload, Str
 
 
 @given(jobs())
-def test_a_pair_of_servers_exchanges_one_message_per_consumer(job: tuple[Workload, Strategy]) -> None:
+def test_a_pair_of_servers_exchanges_one_message_per_consumer(job: tuple[LayerGraph, Strategy]) -> None:
     names = [task.name for task in lower(*job).tasks]
     assert len(set(names)) == len(names)
 
 
 @given(jobs())
-def test_a_layer_waits_for_its_inputs_and_its_gradients(job: tuple[Workload, Strategy]) -> None:
+def test_a_layer_waits_for_its_inputs_and_its_gradients(job: tuple[LayerGraph, Strategy]) -> None:
     workload, strategy = job
     traffic = lower(workload, strategy)
     before, names = ancestors(traffic), named(traffic)
@@ -119,7 +120,7 @@ def test_a_layer_waits_for_its_inputs_and_its_gradients(job: tuple[Workload, Str
 
 @given(jobs())
 def test_a_bucket_waits_for_its_layers_on_all_holders_and_for_the_bucket_before(
-    job: tuple[Workload, Strategy],
+    job: tuple[LayerGraph, Strategy],
 ) -> None:
     workload, strategy = job
     traffic = lower(workload, strategy)
@@ -145,7 +146,7 @@ def test_a_bucket_waits_for_its_layers_on_all_holders_and_for_the_bucket_before(
 
 
 @given(jobs())
-def test_the_iteration_ends_with_an_update_on_every_server_that_computed(job: tuple[Workload, Strategy]) -> None:
+def test_the_iteration_ends_with_an_update_on_every_server_that_computed(job: tuple[LayerGraph, Strategy]) -> None:
     traffic = lower(*job)
     computed = {task.server for task in traffic.tasks if isinstance(task, Compute)}
     last = traffic.tasks[-len(computed) :]
@@ -158,12 +159,12 @@ def test_the_iteration_ends_with_an_update_on_every_server_that_computed(job: tu
 
 
 @given(jobs(), st.floats(0.1, 10))
-def test_a_gpu_k_times_as_fast_computes_k_times_as_fast(job: tuple[Workload, Strategy], k: float) -> None:
+def test_a_gpu_k_times_as_fast_computes_k_times_as_fast(job: tuple[LayerGraph, Strategy], k: float) -> None:
     workload, strategy = job
     faster = Gpu("faster", {"float32": k * 1e12}, k * 1e12, 300e9, 40e9)
     ours = lower(workload, strategy)
     theirs = lower(
-        Workload("some", workload.layers, workload.batch_per_gpu, faster, workload.gpus_per_server), strategy
+        LayerGraph("some", workload.layers, workload.batch_per_gpu, faster, workload.gpus_per_server), strategy
     )
     for one, other in zip(ours.tasks, theirs.tasks, strict=True):
         assert one.after == other.after
@@ -193,8 +194,8 @@ def test_one_layer_on_one_server_takes_its_roofline() -> None:
     # 2 GPUs, 8 samples each of 1e9 FLOP: 8e9 / 1e12 = 8 ms forward, 16 ms backward; SGD of 1e6 parameters moves
     # 3 * 4 * 1e6 B / 1e12 B/s = 12 us
     layer = Layer("L", "dense", 10**6, 1e9, 10, 20)
-    workload = Workload("one", (layer,), batch_per_gpu=8, gpu=GPU, gpus_per_server=2)
-    tasks = lower(workload, Strategy("one", 1, {"L": (0,)})).tasks
+    workload = LayerGraph("one", (layer,), batch_per_gpu=8, gpu=GPU, gpus_per_server=2)
+    tasks = lower(workload, Placement("one", 1, {"L": (0,)})).tasks
     seconds = {task.name: task.seconds for task in tasks if isinstance(task, Compute)}
     assert seconds == pytest.approx({"forward L @0": 8e-3, "backward L @0": 16e-3, "optimizer @0": 12e-6})
 
@@ -202,13 +203,13 @@ def test_one_layer_on_one_server_takes_its_roofline() -> None:
 def test_a_table_is_read_and_updated_by_the_row() -> None:
     # 2 GPUs, 8 samples each, bag of 10 rows of 100 elements: (8 * (1000 + 100)) * 4 B / 1e12 B/s = 35.2 ns forward;
     # the update touches 16 * 1000 of the 1e9 elements, half on each GPU: 3 * 4 * 8000 B / 1e12 B/s = 96 ns
-    workload = Workload(
+    workload = LayerGraph(
         "one",
         (Layer("E", "table", 10**9, 1000.0, 100, 1100, sparse=True),),
         batch_per_gpu=8,
         gpu=GPU,
         gpus_per_server=2,
     )
-    tasks = lower(workload, Strategy("one", 1, {"E": (0,)})).tasks
+    tasks = lower(workload, Placement("one", 1, {"E": (0,)})).tasks
     seconds = {task.name: task.seconds for task in tasks if isinstance(task, Compute)}
     assert seconds == pytest.approx({"forward E @0": 35.2e-9, "backward E @0": 70.4e-9, "optimizer @0": 96e-9})

@@ -12,12 +12,11 @@ from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Sharding, Workload
+from topoflow.workload.base import Layer, LayerGraph, Sharding, Workload
 from topoflow.workload.bert import Bert
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
@@ -158,7 +157,7 @@ def equal_blocks(count: int) -> Workload:
         )
         for index in range(count)
     ]
-    return Workload("blocks", tuple(layers), 1, A100, gpus_per_server=1, dtype="bfloat16")
+    return LayerGraph("blocks", tuple(layers), 1, A100, gpus_per_server=1, dtype="bfloat16")
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
@@ -262,9 +261,7 @@ def test_a_job_of_128_servers_is_tens_of_thousands_of_tasks() -> None:
     assert 16_384 < len(traffic.tasks) < 100_000
 
 
-def test_a_strategy_without_a_grid_is_lowered_as_before() -> None:
+def test_a_placement_is_lowered_layer_by_layer() -> None:
     workload = Transformer(A100, layers=2).build()
     strategy = DataParallel().place(workload, 2)
-    assert strategy.grid is None
-    assert isinstance(strategy, Strategy)
     assert any("ffn_up @1" in task.name for task in lower(workload, strategy).tasks)

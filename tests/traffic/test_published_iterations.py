@@ -12,7 +12,6 @@ import pytest
 from topoflow.engine import fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload
@@ -56,4 +55,4 @@ def test_an_iteration_takes_less_than_measured_but_more_than_half(
     fabric = IdealSwitch(bandwidth=25e9, degree=8, latency=1e-6).build(stages, traffic.demand())
     world = place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")
     assert seconds / 2 < fluid.simulate([world])[0].makespan < seconds
-    assert bytes_per_gpu(workload, strategy).max() < workload.gpu.memory
+    assert strategy.bytes_per_gpu(workload).max() < workload.gpu.memory

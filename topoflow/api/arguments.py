@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
@@ -23,7 +24,7 @@ NEEDS = {  # key whose value may be an object -> what the object must have
     "prices": "cost",
     "fidelity": "simulate",
 }
-BUILT = {"workload": Workload, "strategy": Strategy, "fabric": Fabric}
+BUILT: Mapping[str, Any] = {"workload": Workload, "strategy": Strategy, "fabric": Fabric}
 
 
 def arguments(texts: Sequence[str], keys: Mapping[str, object]) -> tuple[list[str], dict[str, object]]:

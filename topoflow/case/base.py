@@ -29,7 +29,6 @@ from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.memory import memory_per_gpu
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import Lowerer
 from topoflow.units import human
@@ -62,7 +61,7 @@ class Job:
     @cached_property
     def memory(self) -> float | None:
         """B that the strategy needs on the fullest GPU, at least; None of a recorded job, whose layers are unknown."""
-        return memory_per_gpu(self.workload, self.strategy)
+        return self.strategy.memory_per_gpu(self.workload)
 
     @property
     def gpu_memory(self) -> float:

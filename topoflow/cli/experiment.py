@@ -149,7 +149,7 @@ class Planned:
         """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split."""
         strategy = setup.rule.place(setup.workload, setup.servers)
         config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *HOW)}
-        configuration: dict[str, object] = {"point": config, "strategy": repr(replace(strategy, name=""))}
+        configuration: dict[str, object] = {"point": config, "strategy": {**strategy.to_json(), "name": ""}}
         if self.rival is not None:
             configuration["rival"] = self.rival.config["fabric"]
         return identity({**configuration, **parameters})

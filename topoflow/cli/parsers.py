@@ -113,7 +113,7 @@ def _simulate(subparsers: Subparsers, verb: str) -> None:
         "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda or auto. "
         "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
         """\
-The README has the format of a world. Example:
+docs/world_files.md has the format of a world. Example:
 
   topoflow simulate world=examples/two_flows.json out=runs/two_flows
   cat runs/two_flows/flows.csv

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand
-from topoflow.units import check_positive
+from topoflow.units import check_not_negative, check_positive
 
 Path = tuple[int, ...]  # links, first to last
 # Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
@@ -78,16 +78,23 @@ class Fabric:
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
-        for link in range(links):
-            ends = (int(self.source[link]), int(self.target[link]))
-            where = f"{self.name}.links[{link}]"
-            if min(ends) < 0 or max(ends) >= len(self.nodes):
-                raise ValueError(f"{where}: ends must be within 0..{len(self.nodes) - 1}, got {ends}")
-            if ends[0] == ends[1]:
-                raise ValueError(f"{where}: must join two nodes, got {self.nodes[ends[0]]!r} twice")
-            check_positive(f"{where}.bandwidth", float(self.bandwidth[link]))
-            if not (np.isfinite(self.latency[link]) and self.latency[link] >= 0):
-                raise ValueError(f"{where}.latency: must not be negative, got {self.latency[link]}")
+        ends = np.stack([self.source, self.target])
+        wrong = np.any((ends < 0) | (ends >= len(self.nodes)), axis=0) | (ends[0] == ends[1])
+        for amounts, positive in ((self.bandwidth, True), (self.latency, False)):
+            wrong |= ~np.isfinite(amounts) | (amounts < 0) | (positive & (amounts == 0))
+        if wrong.any():
+            self._refuse(int(np.argmax(wrong)))
+
+    def _refuse(self, link: int) -> None:
+        """Say which law a link breaks."""
+        ends = (int(self.source[link]), int(self.target[link]))
+        where = f"{self.name}.links[{link}]"
+        if min(ends) < 0 or max(ends) >= len(self.nodes):
+            raise ValueError(f"{where}: ends must be within 0..{len(self.nodes) - 1}, got {ends}")
+        if ends[0] == ends[1]:
+            raise ValueError(f"{where}: must join two nodes, got {self.nodes[ends[0]]!r} twice")
+        check_positive(f"{where}.bandwidth", float(self.bandwidth[link]))
+        check_not_negative(f"{where}.latency", float(self.latency[link]))
 
     @property
     def links(self) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric, Path, Route
+from topoflow.fabric.routing.base import ListedRoutes, as_routes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
 RINGS = ("recover", "drop")
@@ -90,7 +91,7 @@ def _route(fabric: Fabric, nodes: list[int], left: NDArray[np.int64], shortest: 
 
 
 @dataclass(frozen=True, eq=False)
-class Rerouted:
+class Rerouted(ListedRoutes):
     """A ``Fabric.route``: the paths of ``before`` that are whole, else the shortest that there are."""
 
     before: Route
@@ -98,6 +99,9 @@ class Rerouted:
     number: list[int]  # what every link has become
     gone: frozenset[int]  # links that are no more
     shortest: ShortestPaths
+
+    def is_minimal(self, kind: str) -> bool:
+        return as_routes(self.before).is_minimal(kind)  # a shortest path that is left is still a shortest one
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         paths = self.before(self.nodes[source], self.nodes[target], kind)

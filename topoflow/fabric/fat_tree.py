@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+
+import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Path
-from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.base import Fabric, Item
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,14 @@ class FatTree:
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=tree.route,
+            route=tree,
             bill=tree.bill(bandwidth),
         )
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Where everything is in a fat-tree: nodes and cables by number.
+class Tree(Routes):
+    """Where everything is in a fat-tree, by number, and the paths through it.
 
     Nodes: servers, edges, aggregations, cores. Cables, written from below to above: server-edge by server,
     edge-aggregation by (edge, aggregation of its pod), aggregation-core by (aggregation, core of its group).
@@ -126,55 +128,46 @@ class Tree:
             + [f"core {core // self.half}.{core % self.half}" for core in range(self.cores)]
         )
 
-    def cables(self) -> list[Cable]:
+    def cables(self) -> Index:
+        """[C, 2] nodes."""
         edge, aggregation = self.servers, self.servers + self.edges
         core = aggregation + self.aggregations
-        below = [(server, edge + server // self.half) for server in range(self.servers)]
-        middle = [
-            (edge + lower, aggregation + lower // self.half * self.uplinks + upper)
-            for lower in range(self.edges)
-            for upper in range(self.uplinks)
+        server, lower, middle = np.arange(self.servers), np.arange(self.edges), np.arange(self.aggregations)
+        up, core_of = np.arange(self.uplinks), np.arange(self.half)
+        above_edge = aggregation + lower[:, None] // self.half * self.uplinks + up
+        above_aggregation = core + middle[:, None] % self.uplinks * self.half + core_of
+        return np.concatenate(
+            [
+                np.stack([server, edge + server // self.half], axis=1),
+                np.stack([edge + np.repeat(lower, self.uplinks), above_edge.ravel()], axis=1),
+                np.stack([aggregation + np.repeat(middle, self.half), above_aggregation.ravel()], axis=1),
+            ]
+        )
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        """[F, 2] the aggregations that the edge switch of a source can take, the cores that one of these can."""
+        edge, far_edge = source // self.half, target // self.half
+        ups = np.where(edge == far_edge, 1, self.uplinks)
+        return np.stack([ups, np.where(edge // self.half == far_edge // self.half, 1, self.half)], axis=1)
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        """All shortest paths, in closed form; every class of traffic takes the same."""
+        edge, far_edge = source // self.half, target // self.half
+        pod, far_pod = edge // self.half, far_edge // self.half
+        up, core = np.divmod(number, np.where(pod == far_pod, 1, self.half))
+        middle, above = self.servers, self.servers + self.edges * self.uplinks  # the first cable of each layer
+        hops = [
+            forth(source),
+            forth(middle + edge * self.uplinks + up),
+            forth(above + (pod * self.uplinks + up) * self.half + core),
+            back(above + (far_pod * self.uplinks + up) * self.half + core),
+            back(middle + far_edge * self.uplinks + up),
+            back(target),
         ]
-        above = [
-            (aggregation + lower, core + lower % self.uplinks * self.half + upper)
-            for lower in range(self.aggregations)
-            for upper in range(self.half)
-        ]
-        return below + middle + above
-
-    def middle(self, edge: int, up: int) -> int:
-        """The cable from ``edge`` to aggregation ``up`` of its pod."""
-        return self.servers + edge * self.uplinks + up
-
-    def above(self, pod: int, up: int, core: int) -> int:
-        """The cable from aggregation ``up`` of ``pod`` to ``core`` of group ``up``."""
-        return self.servers + self.edges * self.uplinks + (pod * self.uplinks + up) * self.half + core
-
-    def route(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        """All shortest paths, in closed form; every kind of traffic takes the same."""
-        if source == target:
-            return ((),)
-        first, last = forth(source), back(target)
-        middles = _between(self, source // self.half, target // self.half)
-        return tuple((first, *middle, last) for middle in middles)
+        missing = [source == target, edge == far_edge, pod == far_pod]
+        return np.where(np.stack([*missing, *missing[::-1]], 1), NO_LINK, np.stack(hops, 1)).astype(np.int32)
 
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """All ports of all switches, as TopoOpt's Appendix G counts them: k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
         return switched_bill(self.servers, ports, len(self.cables()), bandwidth)
-
-
-@lru_cache(maxsize=2**11)  # k = 8, 128 servers, has 32 * 32 pairs
-def _between(tree: Tree, edge: int, far_edge: int) -> tuple[Path, ...]:
-    """All shortest paths from an edge switch to another: the servers under both share them."""
-    if edge == far_edge:
-        return ((),)
-    pod, far_pod = edge // tree.half, far_edge // tree.half
-    ups = [(up, forth(tree.middle(edge, up)), back(tree.middle(far_edge, up))) for up in range(tree.uplinks)]
-    if pod == far_pod:
-        return tuple((rise, fall) for _, rise, fall in ups)
-    return tuple(
-        (rise, forth(tree.above(pod, up, core)), back(tree.above(far_pod, up, core)), fall)
-        for up, rise, fall in ups
-        for core in range(tree.half)
-    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import Tree
-from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.fabric.wiring import cabled, check_count, check_interfaces, duplex, server_names
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class IdealSwitch:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("ideal_switch.servers", servers)
-        cables = [(server, servers) for server in range(servers)]
+        cables = all_pairs(np.arange(servers), servers)
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "ideal_switch",
@@ -42,6 +44,18 @@ class IdealSwitch:
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=ShortestPaths((*server_names(servers), "switch"), *duplex(cables)),
+            route=StarRoutes(),
             bill=Tree.smallest(servers).bill(bandwidth),
         )
+
+
+class StarRoutes(Routes):
+    """Up the cable of the source, down that of the target."""
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        return np.ones((len(source), 1), np.int64)
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        hops = np.stack([forth(source), back(target)], axis=1)
+        hops[source == target] = NO_LINK
+        return hops.astype(np.int32)

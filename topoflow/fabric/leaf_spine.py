@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Path
-from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill
 
 
 @dataclass(frozen=True)
@@ -49,40 +53,44 @@ class LeafSpine:
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("leaf_spine.servers", servers)
         leaves = -(-servers // self.servers_per_leaf)
-        below: list[Cable] = [(server, servers + server // self.servers_per_leaf) for server in range(servers)]
-        above: list[Cable] = [
-            (servers + leaf, servers + leaves + spine) for leaf in range(leaves) for spine in range(self.spines)
-        ]
+        server = np.arange(servers)
+        below = np.stack([server, servers + server // self.servers_per_leaf], axis=1)
+        above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(self.spines))
         bandwidth = self.degree * self.bandwidth
         ports = leaves * (self.servers_per_leaf + self.spines) + self.spines * leaves
         return cabled(
             "leaf_spine",
             servers=servers,
             switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(self.spines)],
-            cables=below + above,
+            cables=np.concatenate([below, above]),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=Routes(servers, self.servers_per_leaf, self.spines),
+            route=LeafSpineRoutes(servers, self.servers_per_leaf, self.spines),
             bill=switched_bill(servers, ports, len(below) + len(above), bandwidth),
         )
 
 
 @dataclass(frozen=True)
-class Routes:
-    """All shortest paths, in closed form; every kind of traffic takes the same."""
+class LeafSpineRoutes(Routes):
+    """All shortest paths, in closed form; every class of traffic takes the same. The branch is the spine."""
 
     servers: int
     servers_per_leaf: int
     spines: int
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        if source == target:
-            return ((),)
-        first, last = forth(source), back(target)
-        leaf, far_leaf = source // self.servers_per_leaf, target // self.servers_per_leaf
-        if leaf == far_leaf:
-            return ((first, last),)
-        up, down = self.servers + leaf * self.spines, self.servers + far_leaf * self.spines
-        return tuple((first, forth(up + spine), back(down + spine), last) for spine in range(self.spines))
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        return np.where(self._leave(source, target), self.spines, 1)[:, None]
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        up, down = (self.servers + end // self.servers_per_leaf * self.spines + number for end in (source, target))
+        hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)
+        hops[~self._leave(source, target), 1:3] = NO_LINK
+        hops[source == target] = NO_LINK
+        return hops.astype(np.int32)
+
+    def _leave(self, source: Index, target: Index) -> NDArray[np.bool_]:
+        """[F] whether a pair is under two leaves."""
+        leave: NDArray[np.bool_] = source // self.servers_per_leaf != target // self.servers_per_leaf
+        return leave

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Protocol
 
+import numpy as np
+
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.hamiltonian import torus_rings
-from topoflow.fabric.wiring import Cable, back, cabled, check_count, check_interfaces, direct_bill, forth
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, direct_bill, forth
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,18 @@ def grid_fabric(
         latency=interfaces.latency,
         degree=interfaces.degree,
         interface_bandwidth=interfaces.bandwidth,
-        route=grid.route,
+        route=grid,
         bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), interfaces.bandwidth),
         rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
     )
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Where everything is in a torus. Cable of (dimension, server): from it one step up that dimension."""
+class Grid(Routes):
+    """Where everything is in a torus, and the paths through it.
+
+    The cable of a dimension and a server leads one step up that dimension.
+    """
 
     dims: tuple[int, ...]
 
@@ -103,49 +108,61 @@ class Grid:
         """How much a step up ``dimension`` adds to the number of a server."""
         return prod(self.dims[dimension + 1 :])
 
-    def step(self, server: int, dimension: int, way: int) -> int:
-        """The neighbour of ``server`` that is ``way`` (+1 or -1) along ``dimension``."""
+    def neighbour(self, server: Index, dimension: int, sign: Index | int) -> Index:
+        """The neighbours of servers that are ``sign`` (+1 or -1) along ``dimension``."""
         size, stride = self.dims[dimension], self.stride(dimension)
         place = server // stride % size
-        return server + ((place + way) % size - place) * stride
+        return server + ((place + sign) % size - place) * stride
 
-    def cables(self) -> list[Cable]:
-        return [
-            (server, self.step(server, dimension, 1))
-            for dimension, size in enumerate(self.dims)
-            for server in range(prod(self.dims))
-            if size > 2 or (size == 2 and self.step(server, dimension, 1) > server)
-        ]
+    def cables(self) -> Index:
+        """[C, 2] servers, dimension by dimension."""
+        server = np.arange(prod(self.dims))
+        found = [np.zeros((0, 2), np.int64)]
+        for dimension, size in enumerate(self.dims):
+            up = self.neighbour(server, dimension, 1)
+            own = (up > server) | (size > 2)  # of two servers, one has the cable
+            found.append(np.stack([server, up], axis=1)[own & (size > 1)])
+        return np.concatenate(found)
 
-    def link(self, server: int, dimension: int, way: int) -> int:
-        """The link from ``server`` to its neighbour."""
+    def link(self, server: Index, dimension: int, sign: Index) -> Index:
+        """The links from servers to their neighbours."""
         size, stride = self.dims[dimension], self.stride(dimension)
         before = sum(self._cables_of(earlier) for earlier in range(dimension))
         if size > 2:
-            return forth(before + server) if way > 0 else back(before + self.step(server, dimension, -1))
+            below = self.neighbour(server, dimension, -1)
+            return np.where(sign > 0, forth(before + server), back(before + below))
         rank = server // (2 * stride) * stride + server % stride  # of the cable among those of lower ends
-        return forth(before + rank) if server // stride % 2 == 0 else back(before + rank)
+        return np.where(server // stride % 2 == 0, forth(before + rank), back(before + rank))
 
     def _cables_of(self, dimension: int) -> int:
         size, servers = self.dims[dimension], prod(self.dims)
         return servers if size > 2 else servers // 2 if size == 2 else 0
 
-    def route(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        """Dimension by dimension, the last first, the short way round; every kind of traffic takes the same."""
-        choices: list[list[tuple[int, int, int]]] = []  # (dimension, way, steps)
-        for dimension in reversed(range(len(self.dims))):
-            size, stride = self.dims[dimension], self.stride(dimension)
-            up = (target // stride - source // stride) % size
-            ways = [(dimension, 1, up)] if 2 * up <= size else []
-            if 2 * up > size or (2 * up == size and size > 2):
-                ways.append((dimension, -1, size - up))
-            choices.append(ways)
-        return tuple(self._walk(source, legs) for legs in product(*choices))
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        """[F, dims] the last dimension first: 2 where a target is half way round, else 1."""
+        legs = [(self._up(source, target, dimension), size) for dimension, size in self._last_first()]
+        return np.stack([np.where((2 * up == size) & (size > 2), 2, 1) for up, size in legs], axis=1)
 
-    def _walk(self, server: int, legs: Sequence[tuple[int, int, int]]) -> Path:
-        path = []
-        for dimension, way, steps in legs:
-            for _ in range(steps):
-                path.append(self.link(server, dimension, way))
-                server = self.step(server, dimension, way)
-        return tuple(path)
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        """Dimension by dimension, the last first, the short way round; every class of traffic takes the same."""
+        choices = self.choices(source, target, kind)
+        at, hops = source, [np.zeros((len(source), 0), np.int64)]
+        for branch, (dimension, size) in enumerate(self._last_first()):
+            second = number // choices[:, branch + 1 :].prod(axis=1) % choices[:, branch] > 0
+            up = self._up(source, target, dimension)
+            sign = np.where((2 * up > size) | second, -1, 1)
+            steps = np.where(sign > 0, up, size - up)
+            for step in range(size // 2):
+                goes = step < steps
+                hops.append(np.where(goes, self.link(at, dimension, sign), NO_LINK)[:, None])
+                at = np.where(goes, self.neighbour(at, dimension, sign), at)
+        return np.concatenate(hops, axis=1).astype(np.int32)
+
+    def _last_first(self) -> list[tuple[int, int]]:
+        """Dimensions and their sizes."""
+        return list(enumerate(self.dims))[::-1]
+
+    def _up(self, source: Index, target: Index, dimension: int) -> Index:
+        """[F] steps up ``dimension`` to the target."""
+        stride = self.stride(dimension)
+        return (target // stride - source // stride) % self.dims[dimension]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from topoflow.fabric.base import Fabric, Item, Route
 from topoflow.units import check_not_negative, check_positive
 
 Cable = tuple[int, int]  # the two nodes that a duplex cable joins
+Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
+Index = NDArray[np.int64]
 
 
 def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -> None:
-    """The laws of every design: interfaces carry something, there is a whole number of them, light is not late."""
+    """The laws of every design: bandwidth > 0, a whole number of interfaces, latency >= 0."""
     check_positive(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
@@ -27,20 +29,25 @@ def check_count(field: str, value: int) -> None:
     check_positive(field, value)
 
 
-def duplex(cables: Sequence[Cable]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def duplex(cables: Cables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Source and target [2C] of the links of C cables: cable c is link 2c (as written) and link 2c + 1 (back)."""
     ends = np.asarray(cables, dtype=np.int32).reshape(-1, 2)
     return ends.ravel(), ends[:, ::-1].ravel()
 
 
-def forth(cable: int) -> int:
-    """The link of a cable from its first to its second node."""
+def forth(cable: Index) -> Index:
+    """The links of cables from their first to their second node."""
     return 2 * cable
 
 
-def back(cable: int) -> int:
-    """The link of a cable from its second to its first node."""
+def back(cable: Index) -> Index:
+    """The links of cables from their second to their first node."""
     return 2 * cable + 1
+
+
+def all_pairs(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
+    """[C, 2] a cable between each of ``first`` and each of ``second``."""
+    return np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
 def server_names(servers: int) -> tuple[str, ...]:
@@ -52,7 +59,7 @@ def cabled(
     *,
     servers: int,
     switches: Sequence[str] = (),
-    cables: Sequence[Cable],
+    cables: Cables,
     bandwidth: float,
     latency: float,
     degree: int,

@@ -17,8 +17,8 @@ from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.history import History
-from topoflow.report.strategy_rows import degrees, servers, strategy_rows
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.words import servers
 from topoflow.units import human
 
 ROWS = 12  # groups in a table
@@ -70,16 +70,10 @@ class TooLarge:
 
     def instead(self, began: State) -> str:
         """Where the search began, in a sentence."""
-        if began.strategy.grid is not None:
-            with_ = degrees(began.strategy.grid)
-        else:
-            given, placed = self.strategy.placement, began.strategy.placement
-            moved = sum(placed[layer] != holders for layer, holders in given.items())
-            with_ = f"{moved} of its {counted(len(given), 'layer')} on other servers"
         needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
         return (
             f"The strategy given ({self.strategy.name}) needs {human(self.memory, 'B')} per GPU, has "
-            f"{human(self.gpu_memory, 'B')}: the search began with {with_}{needs}."
+            f"{human(self.gpu_memory, 'B')}: the search began with {began.strategy.difference(self.strategy)}{needs}."
         )
 
 
@@ -229,7 +223,7 @@ class SearchReport:
     @property
     def strategy(self) -> list[tuple[str, str]]:
         """(layers, where they are)."""
-        return strategy_rows(self.after.strategy)
+        return self.after.strategy.rows()
 
 
 def quickest(reports: Mapping[str, SearchReport]) -> list[str]:

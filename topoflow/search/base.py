@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.search.strategies import strategy_from_json, tuples
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.plain import strategy_from_json, tuples
 from topoflow.units import check_not_negative, check_positive
 
 FORMAT = "topoflow plan 2"

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from topoflow.search.history import History
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
-from topoflow.search.strategies import strategy_from_json, strategy_to_json
 from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
 # What reading an archive of anything raises; NotImplementedError: a compression or an encryption that zipfile lacks.
@@ -68,8 +68,8 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     meta = {
         "key": key,
         "round": checkpoint.round,
-        "strategy": strategy_to_json(checkpoint.strategy),
-        "wiring": {"strategy": strategy_to_json(checkpoint.wiring.strategy), "emphasis": checkpoint.wiring.emphasis},
+        "strategy": checkpoint.strategy.to_json(),
+        "wiring": {"strategy": checkpoint.wiring.strategy.to_json(), "emphasis": checkpoint.wiring.emphasis},
         "walk": None if walk is None else {"step": walk.step, "accepted": walk.accepted},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),

@@ -11,7 +11,6 @@ from topoflow.search.history import History
 from topoflow.search.judge import Candidate, lower_bound, predicted
 from topoflow.search.problem import Problem
 from topoflow.search.routes import plan_circuits, plan_rings, plan_routes, plan_trees
-from topoflow.search.strategies import strategy_to_json
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 
@@ -61,7 +60,7 @@ def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
     return Plan(
         workload=problem.workload.name,
         servers=problem.servers,
-        strategy=strategy_to_json(candidate.strategy),
+        strategy=candidate.strategy.to_json(),
         fabric=fabric.name,
         degree=fabric.degree,
         bandwidth=fabric.interface_bandwidth,

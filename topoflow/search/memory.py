@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from topoflow.search.placements import Choices
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.units import human
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 Bytes = NDArray[np.int64]
 Numbers = NDArray[np.int32]
@@ -93,7 +93,7 @@ class Budget:
             )
 
 
-def budget(workload: Workload, choices: Choices) -> Budget:
+def budget(workload: LayerGraph, choices: Choices) -> Budget:
     """The constraint of a job on ``choices.servers`` servers."""
     degrees = [len(holders) for holders in choices.holders]
     need = np.zeros((len(workload.layers), choices.count), np.int64)

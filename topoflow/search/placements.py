@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.base import Strategy, places
-from topoflow.workload.base import Workload
+from topoflow.strategy.placement import Placement, places
+from topoflow.workload.base import LayerGraph
 
 Holders = tuple[int, ...]
 
@@ -55,14 +55,14 @@ class Choices:
         """[K, n] the server that computes the samples of each."""
         return np.array([np.array(holders)[places(self.servers, holders)] for holders in self.holders])
 
-    def placement(self, workload: Workload, strategy: Strategy) -> NDArray[np.int32]:
+    def placement(self, workload: LayerGraph, strategy: Placement) -> NDArray[np.int32]:
         """[layers] the choice of every layer."""
         return np.array([self.number[strategy.placement[layer.name]] for layer in workload.layers], np.int32)
 
-    def strategy(self, workload: Workload, placement: NDArray[np.int32], like: Strategy) -> Strategy:
+    def strategy(self, workload: LayerGraph, placement: NDArray[np.int32], like: Placement) -> Placement:
         """The strategy of a state, with the buckets of ``like``."""
         chosen = zip(workload.layers, placement.tolist(), strict=True)
-        return Strategy(
+        return Placement(
             name="searched",
             servers=self.servers,
             placement={layer.name: self.holders[choice] for layer, choice in chosen},

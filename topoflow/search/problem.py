@@ -9,8 +9,8 @@ from typing import Any
 from topoflow.engine.base import Fidelity
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.algorithms import names
-from topoflow.engine.lowering.paths import ROUTINGS
 from topoflow.engine.lowering.placement import Lowering, Placer
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
@@ -41,7 +41,7 @@ class Problem:
     def __post_init__(self) -> None:
         for key, value, allowed in (
             ("all_reduce", self.all_reduce, names("all_reduce")),
-            ("routing", self.routing, ROUTINGS),
+            ("routing", self.routing, routings()),
         ):
             if value not in allowed:
                 raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")

@@ -21,6 +21,8 @@ from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.search.placements import Choices
 from topoflow.search.problem import Problem
+from topoflow.strategy.placement import Placement
+from topoflow.workload.base import layer_graph
 
 Numbers = NDArray[np.int32]
 Seconds = NDArray[np.float64]
@@ -75,15 +77,17 @@ class Chains:
 
 def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Screen:
     """The screen of a problem; without bounds where its algorithm of all-reduces has none but by lowering."""
+    workload, start = layer_graph(problem.workload), problem.start
+    assert isinstance(start, Placement)
     how: dict[str, Any] = {
         "routing": problem.routing,
         "seed": problem.seed,
-        "bucket_bytes": problem.start.bucket_bytes,
-        "first_bucket_bytes": problem.start.first_bucket_bytes,
+        "bucket_bytes": start.bucket_bytes,
+        "first_bucket_bytes": start.first_bucket_bytes,
         "threads": 1,  # a step of some chains is too short to share: threads would wait for each other
     }
-    estimate = Contention(problem.workload, fabric, choices.holders, **how)
+    estimate = Contention(workload, fabric, choices.holders, **how)
     if problem.all_reduce not in StrategyBound.algorithms:
         return Screen(estimate, None)
     how |= {"all_reduce": problem.all_reduce, "beside": estimate if problem.all_reduce == "hierarchical" else None}
-    return Screen(estimate, StrategyBound(problem.workload, fabric, choices.holders, **how))
+    return Screen(estimate, StrategyBound(workload, fabric, choices.holders, **how))

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from topoflow.fabric.base import Fabric
-from topoflow.search.degrees import degrees
+from topoflow.search.listed import Listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import Numbers, screen
 from topoflow.search.tempering import Tell, Tempering, Walk, begin, fastest, ladder
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import LayerGraph, layer_graph
 
 
 class Space(Protocol):
@@ -30,12 +33,17 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """One strategy: that of a recorded job, whose layers are not known."""
+    """One strategy, so that only the network is searched: that of a recorded job, whose layers are not known."""
 
-    strategy: Strategy
+    problem: Problem
 
     def start(self) -> Strategy:
-        return self.strategy
+        """Raises ``ValueError`` for a job that sends nothing: then all networks are equally good."""
+        demand = lower(self.problem.workload, self.problem.start).demand()
+        if not (demand.bytes.any() or any(demand.all_reduce.values())):
+            name = self.problem.workload.name
+            raise ValueError(f"workload: must send something between servers, got nothing by {name}")
+        return self.problem.start
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         return []
@@ -47,19 +55,22 @@ class Placements:
 
     problem: Problem
     settings: Settings
+    workload: LayerGraph
+    given: Placement
     choices: Choices
     budget: Budget
 
-    def start(self) -> Strategy:
-        given = self.choices.placement(self.problem.workload, self.problem.start)
+    def start(self) -> Placement:
+        given = self.choices.placement(self.workload, self.given)
         fitting = self.budget.closest(given)
-        return self.problem.start if (fitting == given).all() else self._strategy(fitting)
+        return self.given if (fitting == given).all() else self._strategy(fitting)
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+        assert isinstance(present, Placement)
         if self.choices.count == 1:
             return []
         states = screen(self.problem, fabric, self.choices)
-        here = self.choices.placement(self.problem.workload, present)
+        here = self.choices.placement(self.workload, present)
         reached = begin(states, here, self.settings.chains) if walk is None else walk
         unit = float(states.chains(here[None]).energy[0])  # temperatures are relative to this
         temperature = unit * ladder(self.settings.coldest, self.settings.hottest, self.settings.chains)
@@ -69,15 +80,15 @@ class Placements:
         found = [state for state in fastest(reached, self.settings.decide + 1) if (state != here).any()]
         return [self._strategy(state) for state in found[: self.settings.decide]]
 
-    def _strategy(self, state: Numbers) -> Strategy:
-        return self.choices.strategy(self.problem.workload, state, self.problem.start)
+    def _strategy(self, state: Numbers) -> Placement:
+        return self.choices.strategy(self.workload, state, self.given)
 
 
 def space(problem: Problem, settings: Settings) -> Space:
-    """The space of a problem: what its start is one of."""
-    if problem.workload.trace is not None:
-        return Fixed(problem.start)
-    if problem.start.grid is not None:
-        return degrees(problem, settings)
-    placed = choices(problem.servers, problem.start.placement.values())
-    return Placements(problem, settings, placed, budget(problem.workload, placed))
+    """Placements are too many to be listed; of any other kind of strategy, all that ``alternatives`` lists."""
+    if isinstance(problem.start, Placement):
+        workload = layer_graph(problem.workload)
+        placed = choices(problem.servers, problem.start.placement.values())
+        return Placements(problem, settings, workload, problem.start, placed, budget(workload, placed))
+    options = problem.start.alternatives(problem.workload)
+    return Listed(problem, settings, tuple(options)) if options else Fixed(problem)

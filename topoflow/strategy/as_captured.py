@@ -1,26 +1,51 @@
-"""As captured: a recorded job keeps its own split; only how many of its ranks share a server is open."""
+"""As captured: a recorded job keeps its own split; only the number of its ranks that share a server is open."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.words import Row
 from topoflow.units import check_positive
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob, Workload
+
+
+@dataclass(frozen=True)
+class Recorded(Strategy):
+    """The split of a recorded job. Rank r runs on server ``r // ranks_per_server``."""
+
+    name: str
+    servers: int
+    ranks_per_server: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive("servers", self.servers)
+        check_positive("strategy.ranks_per_server", self.ranks_per_server)
+
+    def bytes_per_gpu(self, workload: Workload) -> None:
+        """Unknown, as the layers are."""
+        return
+
+    def rows(self) -> list[Row]:
+        return [("the whole job", "as it was recorded")]
+
+    def to_json(self) -> dict[str, Any]:
+        return self._plan_fields(placement={}, ranks_per_server=self.ranks_per_server)
 
 
 @dataclass(frozen=True)
 class AsCaptured:
-    """Rank r runs on server ``r // ranks_per_server``."""
+    """``ranks_per_server`` consecutive ranks share a server."""
 
     ranks_per_server: int = 1
 
     def __post_init__(self) -> None:
         check_positive("strategy.ranks_per_server", self.ranks_per_server)
 
-    def place(self, workload: Workload, servers: int | None) -> Strategy:
+    def place(self, workload: Workload, servers: int | None) -> Recorded:
         """``servers=None`` takes as many as the trace needs; any other number must be that one."""
-        if workload.trace is None:
+        if not isinstance(workload, RecordedJob):
             raise ValueError(f"strategy: as_captured places a recorded job (workload=captured), got {workload.name}")
         ranks = workload.trace.world_size
         if ranks % self.ranks_per_server:
@@ -33,4 +58,4 @@ class AsCaptured:
                 f"strategy.servers: the trace has {ranks} ranks, {self.ranks_per_server} per server, "
                 f"so {needed} servers, got {servers}"
             )
-        return Strategy("as_captured", needed, placement={}, ranks_per_server=self.ranks_per_server)
+        return Recorded("as_captured", needed, self.ranks_per_server)

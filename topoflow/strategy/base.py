@@ -1,67 +1,88 @@
-"""Strategy: how a workload is spread over servers."""
+"""Strategy: how a workload is spread over servers.
+
+A kind of strategy is a frozen dataclass derived from ``Strategy``. What comparisons, searches and reports need of it
+are its methods; ``topoflow.traffic.lower`` knows which tasks it becomes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import Grid
-from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
+BUCKET_BYTES = 25 * 2**20  # DDP's bucket_cap_mb=25 (torch.nn.parallel.DistributedDataParallel)
+FIRST_BUCKET_BYTES = 2**20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
 
-@dataclass(frozen=True)
-class Strategy:
-    """Which servers hold which layer. ``placement[layer]`` are the servers that hold it.
 
-    A layer that is held by all servers is replicated (data parallel); one held by some is model parallel
-    towards the others. Server s's samples are computed, for layer L, on ``host(L, s)``: s itself when it
-    holds L, otherwise the holders take the remaining servers in turn. Parameters of a layer with several
-    holders are all-reduced among them. Where there is a ``grid``, holders have what it gives them of a layer.
-    """
+class Strategy(ABC):
+    """A way to spread one workload over ``servers``."""
 
     name: str
     servers: int
-    placement: Mapping[str, tuple[int, ...]]  # layer -> holders, ascending
-    bucket_bytes: int = 25 * 2**20  # DDP's bucket_cap_mb=25 (torch.nn.parallel.DistributedDataParallel)
-    first_bucket_bytes: int = 2**20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
-    ranks_per_server: int = 1  # captured jobs: consecutive ranks that share a server
-    grid: Grid | None = None  # of tensor, context, expert, data and pipeline ranks, which then cut the layers
 
-    def __post_init__(self) -> None:
-        check_positive("servers", self.servers)
-        check_positive("strategy.bucket_bytes", self.bucket_bytes)
-        check_positive("strategy.first_bucket_bytes", self.first_bucket_bytes)
-        check_positive("strategy.ranks_per_server", self.ranks_per_server)
-        for layer, holders in self.placement.items():
-            if not holders or list(holders) != sorted(set(holders)):
-                raise ValueError(f"strategy.placement.{layer}: must be ascending servers, got {list(holders)}")
-            if holders[0] < 0 or holders[-1] >= self.servers:
-                raise ValueError(
-                    f"strategy.placement.{layer}: must be within 0..{self.servers - 1}, got {list(holders)}"
-                )
+    @abstractmethod
+    def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64] | None:
+        """Bytes [servers] that each GPU of a server needs; None: unknown."""
 
-    def host(self, layer: str, server: int) -> int:
-        """The server that computes ``layer`` for the samples of ``server``."""
-        holders = self.placement[layer]
-        return holders[int(places(self.servers, holders)[server])]
+    @abstractmethod
+    def rows(self) -> list[tuple[str, str]]:
+        """(layers, where they are) for a person; layers that are held alike share a row."""
 
+    def memory_per_gpu(self, workload: Workload) -> float | None:
+        """Bytes on the fullest GPU; None: unknown."""
+        needed = self.bytes_per_gpu(workload)
+        return None if needed is None else float(needed.max())
 
-def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
-    """[servers] which of the ``holders`` computes the samples of each server: itself, or one after the other."""
-    holds = np.zeros(servers, np.bool_)
-    holds[list(holders)] = True
-    return np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
+    def alternatives(self, workload: Workload) -> Sequence[Strategy]:
+        """All strategies of this kind that a search may choose from; none: a search changes the network only.
+
+        Raises ``ValueError`` where nothing fits in the memory of the GPUs.
+        """
+        return ()
+
+    def distance(self, other: Strategy) -> float:
+        """How far apart two ``alternatives`` are; 0: both spread the job alike."""
+        return float(self != other)
+
+    def difference(self, given: Strategy) -> str:
+        """In a few words, what is done instead of ``given``, a strategy of the same kind."""
+        return "; ".join(where for _, where in self.rows())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types that ``topoflow.strategy.plain.strategy_from_json`` reads."""
+        return {"kind": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self)}  # type: ignore[call-overload]
+
+    def _plan_fields(
+        self,
+        *,
+        placement: Mapping[str, tuple[int, ...]],
+        bucket_bytes: int = BUCKET_BYTES,
+        first_bucket_bytes: int = FIRST_BUCKET_BYTES,
+        ranks_per_server: int = 1,
+        grid: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The fields of the kinds that plans have had from the first: each has those of all."""
+        return {
+            "name": self.name,
+            "servers": self.servers,
+            "placement": {layer: list(holders) for layer, holders in placement.items()},
+            "bucket_bytes": bucket_bytes,
+            "first_bucket_bytes": first_bucket_bytes,
+            "ranks_per_server": ranks_per_server,
+            "grid": grid,
+        }
 
 
 class StrategyRule(Protocol):
-    """What a file of ``strategy/`` holds: a frozen dataclass that places a workload.
+    """What a file of ``strategy/`` with a config defines: a frozen dataclass that makes a strategy for a workload.
 
-    ``servers=None``: as many as a recorded job used; a job of layers must be told.
+    ``servers=None``: as many as a recorded job used; for a graph of layers the number must be given.
     """
 
     def place(self, workload: Workload, servers: int | None) -> Strategy: ...

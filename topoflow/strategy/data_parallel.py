@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement, servers_to_place
 from topoflow.units import mib
 from topoflow.workload.base import Workload
-
-
-def servers_to_place(workload: Workload, servers: int | None) -> int:
-    """``servers``. Raises ``ValueError`` where there is nothing to place or nowhere to place it."""
-    if workload.trace is not None:
-        raise ValueError("strategy: must be as_captured for a captured job, whose layers are not known")
-    if servers is None:
-        raise ValueError("servers: must be given, only a captured job brings its own")
-    if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:
-        raise ValueError(f"servers: must be a positive integer, got {servers!r}")
-    return servers
 
 
 @dataclass(frozen=True)
@@ -27,13 +16,13 @@ class DataParallel:
     bucket_bytes: int = mib(25)
     first_bucket_bytes: int = mib(1)
 
-    def place(self, workload: Workload, servers: int | None) -> Strategy:
-        servers = servers_to_place(workload, servers)
+    def place(self, workload: Workload, servers: int | None) -> Placement:
+        job, servers = servers_to_place(workload, servers)
         everyone = tuple(range(servers))
-        return Strategy(
+        return Placement(
             name="data_parallel",
             servers=servers,
-            placement={layer.name: everyone for layer in workload.layers},
+            placement={layer.name: everyone for layer in job.layers},
             bucket_bytes=self.bucket_bytes,
             first_bucket_bytes=self.first_bucket_bytes,
         )

@@ -1,32 +1,41 @@
-"""Grid: the GPUs of a job as tensor, context, expert, data and pipeline ranks, and who is in a group with whom.
+"""Grid: layers are cut among the GPUs of a job, which are tensor, context, expert, data and pipeline ranks.
 
-GPU r works on server r // gpus_per_server. Ranks are numbered as Megatron-LM does by default ("tp-cp-ep-dp-pp"):
+GPU r is in server r // gpus_per_server. Ranks are numbered as Megatron-LM does by default ("tp-cp-ep-dp-pp"):
 
     r = t + tensor (c + context (e + expert (d + data p)))
 
-so that tensor ranks are next to each other and a stage of the pipeline is a run of servers. 2 servers of 4 GPUs,
+so that tensor ranks are adjacent and each stage of the pipeline has consecutive servers. 2 servers of 4 GPUs,
 tensor = 2, data = 2, pipeline = 2 (one row is a server):
 
     stage 0     d0t0 d0t1 d1t0 d1t1        tensor groups inside the server; the two data groups, t0 and t1, too
     stage 1     d0t0 d0t1 d1t0 d1t1
 
-Groups that differ in other ranks only and use the same servers are side by side: they talk at the same time, each with
-GPUs of its own. Source: megatron/core/parallel_state.py, ``initialize_model_parallel(order="tp-cp-ep-dp-pp")``; there
-as here, gradients of experts are reduced over context and data ranks, all others over expert ranks too.
+Groups that differ in other ranks only and use the same servers are side by side: they communicate at the same time,
+each with its own GPUs. Source: megatron/core/parallel_state.py, ``initialize_model_parallel(order="tp-cp-ep-dp-pp")``;
+there as here, gradients of experts are reduced over context and data ranks, all others over expert ranks too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from math import log2
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.memory import staged_bytes
+from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
+from topoflow.units import check_positive
+from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 AXES = ("data", "expert", "context", "tensor")  # of a stage, the slowest first
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # replicas of a parameter
+DEGREES = ("tensor", "context", "expert", "data", "pipeline")
+CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # what two grids of one job can differ in
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Strategy):
     """Degrees, and the names of the layers of every stage, in order. A microbatch is a part of a replica's samples.
 
     Laws: a stage has whole servers; tensor, tensor * context and tensor * context * expert each divide the GPUs of a
@@ -54,12 +63,16 @@ class Grid:
     microbatches: int
     gpus_per_server: int
     stages: tuple[tuple[str, ...], ...]
+    bucket_bytes: int = 80_000_000
+    name: str = "parallel"
+    servers: int = field(init=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ValueError(f"parallel.{field.name}: must be a positive integer, got {value!r}")
+        for name in (*DEGREES, "microbatches", "gpus_per_server"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
+        check_positive("strategy.bucket_bytes", self.bucket_bytes)
         if len(self.stages) != self.pipeline:
             raise ValueError(f"parallel.stages: must be {self.pipeline}, one per pipeline rank, got {len(self.stages)}")
         ranks, names = 1, []
@@ -72,6 +85,7 @@ class Grid:
                     f"parallel.{name}: {' * '.join(names)} must {law} the {self.gpus_per_server} GPUs of a server, "
                     f"got {ranks}"
                 )
+        object.__setattr__(self, "servers", self.pipeline * self.servers_per_stage)
 
     @property
     def replicas(self) -> int:
@@ -79,19 +93,19 @@ class Grid:
         return self.data * self.expert
 
     @property
-    def ways(self) -> int:
+    def sharing(self) -> int:
         """GPUs that share the samples of a replica in one stage."""
         return self.tensor * self.context
 
     @property
     def servers_per_stage(self) -> int:
-        return self.ways * self.replicas // self.gpus_per_server
+        return self.sharing * self.replicas // self.gpus_per_server
 
-    def samples(self, workload: Workload) -> float:
-        """Of one microbatch of one replica."""
-        return workload.batch_per_gpu * self.ways * self.pipeline / self.microbatches
+    def samples(self, workload: LayerGraph) -> float:
+        """Samples in one microbatch of one replica."""
+        return workload.batch_per_gpu * self.sharing * self.pipeline / self.microbatches
 
-    def servers(self, stage: int) -> range:
+    def stage_servers(self, stage: int) -> range:
         return range(stage * self.servers_per_stage, (stage + 1) * self.servers_per_stage)
 
     def members(self, axes: Sequence[str]) -> int:
@@ -104,7 +118,7 @@ class Grid:
         ranks = np.arange(np.prod(shape)).reshape(shape)
         along = [AXES.index(axis) for axis in axes]
         members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, self.members(axes))
-        servers = np.sort(members // self.gpus_per_server, axis=1) + self.servers(stage).start
+        servers = np.sort(members // self.gpus_per_server, axis=1) + self.stage_servers(stage).start
         found = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
         return [Group(group, servers.shape[1] // len(group), count) for group, count in sorted(found.items())]
 
@@ -120,7 +134,7 @@ class Grid:
         experts = layer.sharding.experts if layer.sharding is not None else 1
         return "expert" if min(experts, self.expert) > 1 else "dense"
 
-    def rank_parameters(self, workload: Workload) -> list[dict[str, float]]:
+    def rank_parameters(self, workload: LayerGraph) -> list[dict[str, float]]:
         """For every stage: layer -> elements that one GPU holds.
 
         A tied head holds a copy of the embedding's matrix where the embedding is in another stage.
@@ -135,3 +149,61 @@ class Grid:
                 source = layers[name] if shares is None or shares in stage else layers[shares]
                 held[-1][name] = source.parameters / self.parts(source)
         return held
+
+    def output_elements(self, workload: LayerGraph) -> NDArray[np.float64]:
+        """Elements [pipeline] per sample that the layers of a stage pass on."""
+        outputs = {layer.name: layer.output_elements for layer in workload.layers}
+        return np.array([sum(outputs[name] for name in stage) for stage in self.stages], np.float64)
+
+    def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
+        """Bytes [servers]; all GPUs of a stage need the same."""
+        job = layer_graph(workload)
+        held = np.array([sum(parameters.values()) for parameters in self.rank_parameters(job)])
+        samples = self.samples(job) / self.sharing
+        needed = staged_bytes(job, self.microbatches, samples, held, self.output_elements(job))
+        return np.repeat(needed, self.servers_per_stage)
+
+    def rows(self) -> list[Row]:
+        """The degrees, and the stages of a pipeline; of many stages the first and the last."""
+        head = ("all layers", self.degrees())
+        if self.pipeline == 1:
+            return [head]
+        stages = [(layers(stage), on_servers(self.stage_servers(number))) for number, stage in enumerate(self.stages)]
+        left_out = len(stages) - MAX_ROWS
+        if left_out > 0:
+            between = ("\N{HORIZONTAL ELLIPSIS}", f"{left_out} more stages")
+            stages = [*stages[: MAX_ROWS - 1], between, stages[-1]]
+        return [head, *stages]
+
+    def degrees(self) -> str:
+        """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
+        named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
+        return f"{named}; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
+
+    def difference(self, given: Strategy) -> str:
+        return self.degrees()
+
+    def alternatives(self, workload: Workload) -> list[Grid]:
+        """All degrees and numbers of microbatches that fit in memory."""
+        from topoflow.strategy.space import parallel_choices  # which makes grids
+
+        job = layer_graph(workload)
+        return [choice.place(job, self.servers) for choice in parallel_choices(job, self.servers)]
+
+    def distance(self, other: Strategy) -> float:
+        """How often a degree has to be doubled or halved between the two."""
+        return sum(abs(log2(getattr(self, axis) / getattr(other, axis))) for axis in CHOSEN)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in (*DEGREES, "microbatches", "gpus_per_server", "stages")}
+        return self._plan_fields(
+            placement=self.layer_servers,
+            bucket_bytes=self.bucket_bytes,
+            first_bucket_bytes=self.bucket_bytes,
+            grid=plain,
+        )
+
+    @property
+    def layer_servers(self) -> dict[str, tuple[int, ...]]:
+        """Layer -> the servers of its stage."""
+        return {layer: tuple(self.stage_servers(number)) for number, stage in enumerate(self.stages) for layer in stage}

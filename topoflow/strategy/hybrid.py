@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoflow.strategy.base import Strategy
-from topoflow.strategy.data_parallel import servers_to_place
+from topoflow.strategy.placement import Placement, servers_to_place
 from topoflow.units import mib
 from topoflow.workload.base import Workload
 
@@ -23,19 +22,19 @@ class Hybrid:
     bucket_bytes: int = mib(25)
     first_bucket_bytes: int = mib(1)
 
-    def place(self, workload: Workload, servers: int | None) -> Strategy:
-        servers = servers_to_place(workload, servers)
+    def place(self, workload: Workload, servers: int | None) -> Placement:
+        job, servers = servers_to_place(workload, servers)
         chosen = self.placement or {}
-        known = {layer.name for layer in workload.layers}
+        known = {layer.name for layer in job.layers}
         for layer in chosen:
             if layer not in known:
-                raise ValueError(f"hybrid.placement: must name layers of {workload.name}, got {layer!r}")
+                raise ValueError(f"hybrid.placement: must name layers of {job.name}, got {layer!r}")
         everyone = tuple(range(servers))
-        tables = [layer.name for layer in workload.layers if layer.kind == "table"]
-        placement = {layer.name: everyone for layer in workload.layers}
+        tables = [layer.name for layer in job.layers if layer.kind == "table"]
+        placement = {layer.name: everyone for layer in job.layers}
         placement |= {name: (position % servers,) for position, name in enumerate(tables)}
         placement |= {name: _holders(name, holders, servers) for name, holders in chosen.items()}
-        return Strategy(
+        return Placement(
             name="hybrid",
             servers=servers,
             placement=placement,

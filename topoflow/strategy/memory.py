@@ -26,29 +26,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import state_bytes
 
 
-def memory_per_gpu(workload: Workload, strategy: Strategy) -> float | None:
-    """Bytes on the fullest GPU; None of a recorded job, whose layers are not known."""
-    return None if workload.trace is not None else float(bytes_per_gpu(workload, strategy).max())
-
-
-def bytes_per_gpu(workload: Workload, strategy: Strategy) -> NDArray[np.float64]:
-    """Bytes [servers] on each GPU of every server: the sum over the layers it holds."""
-    if strategy.grid is not None:
-        return np.repeat(stage_bytes_per_gpu(workload, strategy.grid), strategy.grid.servers_per_stage)
-    needed = np.zeros(strategy.servers)
-    for layer in workload.layers:
-        holders = strategy.placement[layer.name]
-        needed[list(holders)] += layer_bytes_per_gpu(workload, layer, len(holders), strategy.servers)
-    return needed
-
-
-def layer_bytes_per_gpu(workload: Workload, layer: Layer, holders: int, servers: int) -> float:
+def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, servers: int) -> float:
     """Bytes on each GPU of a server that holds ``layer``, as ``holders`` of ``servers`` do.
 
     Where the holders do not divide the servers, of the one that computes for most others.
@@ -63,23 +45,19 @@ def layer_bytes_per_gpu(workload: Workload, layer: Layer, holders: int, servers:
     return elements * workload.element_bytes + parameters * state_bytes(workload.optimizer, workload.dtype)
 
 
-def stage_bytes_per_gpu(workload: Workload, grid: Grid) -> NDArray[np.float64]:
-    """Bytes [pipeline] on each GPU of every stage."""
-    held = np.array([sum(parameters.values()) for parameters in grid.rank_parameters(workload)])
-    return staged_bytes(workload, grid, held, output_elements(workload, grid))
-
-
-def output_elements(workload: Workload, grid: Grid) -> NDArray[np.float64]:
-    """Elements [pipeline] that the layers of a stage hand on, per sample."""
-    outputs = {layer.name: layer.output_elements for layer in workload.layers}
-    return np.array([sum(outputs[name] for name in stage) for stage in grid.stages], np.float64)
-
-
 def staged_bytes(
-    workload: Workload, grid: Grid, held: NDArray[np.float64], outputs: NDArray[np.float64]
+    workload: LayerGraph,
+    microbatches: int,
+    samples: float,
+    parameters: NDArray[np.float64],
+    outputs: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Bytes [pipeline], of ``held`` parameters of a rank and of ``outputs``, elements per sample."""
+    """Bytes [pipeline] on each GPU of every stage of a pipeline under 1F1B.
+
+    A GPU computes ``samples`` of each of the ``microbatches``; it holds ``parameters`` [pipeline] elements, and keeps
+    ``outputs`` [pipeline] elements per sample until their backward pass.
+    """
+    stages = len(parameters)
     per_parameter = 2 * workload.element_bytes + state_bytes(workload.optimizer, workload.dtype)
-    begun = np.minimum(grid.pipeline - np.arange(grid.pipeline), grid.microbatches)
-    samples = grid.samples(workload) / grid.ways
-    return held * per_parameter + begun * samples * outputs * workload.element_bytes
+    begun = np.minimum(stages - np.arange(stages), microbatches)
+    return parameters * per_parameter + begun * samples * outputs * workload.element_bytes

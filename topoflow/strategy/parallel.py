@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.base import Strategy
-from topoflow.strategy.data_parallel import servers_to_place
 from topoflow.strategy.grid import Grid
-from topoflow.workload.base import Sharding, Workload
+from topoflow.strategy.placement import servers_to_place
+from topoflow.workload.base import LayerGraph, Sharding, Workload
 
 
 @dataclass(frozen=True)
@@ -34,28 +33,16 @@ class Parallel:
     microbatches: int | None = None
     bucket_bytes: int = 80_000_000
 
-    def place(self, workload: Workload, servers: int | None) -> Strategy:
-        servers = servers_to_place(workload, servers)
-        grid = self.grid(workload, servers)
-        placement = {layer: tuple(grid.servers(number)) for number, stage in enumerate(grid.stages) for layer in stage}
-        return Strategy(
-            name="parallel",
-            servers=servers,
-            placement=placement,
-            bucket_bytes=self.bucket_bytes,
-            first_bucket_bytes=self.bucket_bytes,
-            grid=grid,
-        )
-
-    def grid(self, workload: Workload, servers: int) -> Grid:
-        """Raises ``ValueError`` where ``workload`` or ``servers`` cannot be cut so."""
+    def place(self, workload: Workload, servers: int | None) -> Grid:
+        """Raises ``ValueError`` where ``workload`` cannot be cut like this, or ``servers`` cannot be divided."""
+        job, servers = servers_to_place(workload, servers)
         self._check_degrees()
-        _check_layers(workload, self)
+        _check_layers(job, self)
         if servers % self.pipeline:
             raise ValueError(
                 f"parallel.pipeline: must divide the {servers} servers, as a stage has whole ones, got {self.pipeline}"
             )
-        ranks = servers // self.pipeline * workload.gpus_per_server
+        ranks = servers // self.pipeline * job.gpus_per_server
         cut = self.tensor * self.context * self.expert
         if ranks % cut:
             raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
@@ -65,16 +52,17 @@ class Parallel:
             expert=self.expert,
             data=ranks // cut,
             pipeline=self.pipeline,
-            microbatches=self._microbatches(workload),
-            gpus_per_server=workload.gpus_per_server,
-            stages=_stages(workload, self.pipeline),
+            microbatches=self._microbatches(job),
+            gpus_per_server=job.gpus_per_server,
+            stages=_stages(job, self.pipeline),
+            bucket_bytes=self.bucket_bytes,
         )
 
-    def replica_samples(self, workload: Workload) -> int:
+    def replica_samples(self, workload: LayerGraph) -> int:
         """Samples of one replica of the model in an iteration."""
         return workload.batch_per_gpu * self.tensor * self.context * self.pipeline
 
-    def _microbatches(self, workload: Workload) -> int:
+    def _microbatches(self, workload: LayerGraph) -> int:
         samples = self.replica_samples(workload)
         if self.microbatches is None:
             return samples if self.pipeline > 1 else 1
@@ -93,7 +81,7 @@ class Parallel:
                 raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
 
 
-def shardings(workload: Workload) -> list[Sharding]:
+def shardings(workload: LayerGraph) -> list[Sharding]:
     """How each layer may be cut. Raises ``ValueError`` for a workload that is no transformer."""
     found = [layer.sharding for layer in workload.layers if layer.sharding is not None]
     if len(found) < len(workload.layers) or not found:
@@ -101,7 +89,7 @@ def shardings(workload: Workload) -> list[Sharding]:
     return found
 
 
-def _check_layers(workload: Workload, degrees: Parallel) -> None:
+def _check_layers(workload: LayerGraph, degrees: Parallel) -> None:
     """What a degree must divide in the layers."""
     for sharding in shardings(workload):
         if sharding.heads and sharding.heads % degrees.tensor:
@@ -122,12 +110,12 @@ def _check_layers(workload: Workload, degrees: Parallel) -> None:
         raise ValueError(f"parallel.expert: must be 1 for {workload.name}, which has no experts, got {degrees.expert}")
 
 
-def blocks(workload: Workload) -> int:
+def blocks(workload: LayerGraph) -> int:
     """How many blocks ``workload`` has."""
     return len({sharding.block for sharding in shardings(workload) if sharding.block is not None})
 
 
-def _stages(workload: Workload, pipeline: int) -> tuple[tuple[str, ...], ...]:
+def _stages(workload: LayerGraph, pipeline: int) -> tuple[tuple[str, ...], ...]:
     """As many blocks in each stage, give or take one; what is before the first and behind the last goes with them."""
     count = blocks(workload)
     if count < pipeline:

@@ -13,17 +13,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.data_parallel import servers_to_place
 from topoflow.strategy.grid import Grid
-from topoflow.strategy.memory import output_elements, staged_bytes
+from topoflow.strategy.memory import staged_bytes
 from topoflow.strategy.parallel import Parallel, blocks, shardings
+from topoflow.strategy.placement import servers_to_place
 from topoflow.units import human
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 MOST = 8
 
 
-def parallel_choices(workload: Workload, servers: int) -> list[Parallel]:
+def parallel_choices(workload: LayerGraph, servers: int) -> list[Parallel]:
     """All degrees and microbatches that fit, in the order of (pipeline, tensor, context, expert, microbatches).
 
     Raises ``ValueError`` for a workload that is no transformer, and where nothing fits.
@@ -33,7 +33,7 @@ def parallel_choices(workload: Workload, servers: int) -> list[Parallel]:
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
     for choice in _degrees(workload, servers):
-        grid = choice.grid(workload, servers)
+        grid = choice.place(workload, servers)
         for microbatches in _microbatches(choice.replica_samples(workload), choice.pipeline):
             need = needs.of(replace(grid, microbatches=microbatches))
             found = replace(choice, microbatches=microbatches)
@@ -47,7 +47,7 @@ def parallel_choices(workload: Workload, servers: int) -> list[Parallel]:
     return fits
 
 
-def _nothing_fits(workload: Workload, servers: int, need: float, choice: Parallel) -> str:
+def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Parallel) -> str:
     names = ("tensor", "pipeline", "context", "expert", "microbatches")
     how = " ".join(f"{name}={getattr(choice, name)}" for name in names)
     memory = human(workload.gpu.memory, "B")
@@ -57,7 +57,7 @@ def _nothing_fits(workload: Workload, servers: int, need: float, choice: Paralle
     )
 
 
-def _degrees(workload: Workload, servers: int) -> Iterator[Parallel]:
+def _degrees(workload: LayerGraph, servers: int) -> Iterator[Parallel]:
     """Every valid combination, without microbatches."""
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0, which every number divides, where there are none
@@ -91,7 +91,7 @@ def _microbatches(samples: int, pipeline: int) -> list[int]:
 class _Needs:
     """Bytes of the fullest GPU; what grids have in common is added up once."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
         self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
         self.outputs: dict[int, NDArray[np.float64]] = {}
@@ -102,6 +102,8 @@ class _Needs:
             stages = grid.rank_parameters(self.workload)
             self.held[cuts] = np.array([sum(stage.values()) for stage in stages])
         if grid.pipeline not in self.outputs:
-            self.outputs[grid.pipeline] = output_elements(self.workload, grid)
-        needed = staged_bytes(self.workload, grid, self.held[cuts], self.outputs[grid.pipeline])
+            self.outputs[grid.pipeline] = grid.output_elements(self.workload)
+        samples = grid.samples(self.workload) / grid.sharing
+        held, outputs = self.held[cuts], self.outputs[grid.pipeline]
+        needed = staged_bytes(self.workload, grid.microbatches, samples, held, outputs)
         return float(needed.max())

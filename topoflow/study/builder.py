@@ -19,7 +19,7 @@ from topoflow.study.configure.keys import LISTED, check_lost
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import ways_on
 from topoflow.units import us
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
@@ -150,7 +150,7 @@ def servers_of(point: Point, workload: Workload) -> int | None:
         made = point.objects.get(group)
         if servers is None and isinstance(made, Given):
             servers = made.servers
-    return DEFAULT_SERVERS if servers is None and workload.trace is None else servers
+    return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
 
 
 def _job(point: Point, fewer: int) -> Job:
@@ -165,8 +165,6 @@ def _job(point: Point, fewer: int) -> Job:
 
 def _smaller(rule: StrategyRule, workload: Workload, servers: int) -> Strategy:
     """The job on the ``servers`` that a failure leaves."""
-    if workload.trace is not None:
-        raise ValueError(f"fail: must leave a recorded job the servers it ran on, got {servers} that are left")
     try:
         return rule.place(workload, servers)
     except ValueError as error:

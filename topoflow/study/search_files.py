@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.search.found import Found
 from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem
-from topoflow.strategy.memory import memory_per_gpu
 from topoflow.study.configure.grid import Point
+from topoflow.workload.base import Workload
 
 Tick = Callable[[int, int], None]
 
@@ -27,14 +26,13 @@ Tick = Callable[[int, int], None]
 def report(problem: Problem, found: Found, command: str) -> SearchReport:
     """What a person is shown of a search."""
     plan, start, best = found.plan, found.start, found.best
-    memory = partial(memory_per_gpu, problem.workload)
-    needed, has = memory(problem.start), problem.workload.gpu.memory
+    needed, has = problem.start.memory_per_gpu(problem.workload), problem.workload.gpu.memory
     return SearchReport(
         workload=plan.workload,
         command=command,
         all_reduce=problem.all_reduce,
-        before=_state(start, memory(start.strategy)),
-        after=_state(best, memory(best.strategy)),
+        before=_state(start, problem.workload),
+        after=_state(best, problem.workload),
         bound=plan.bound,
         cost=plan.cost,
         power=plan.power,
@@ -44,10 +42,11 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
     )
 
 
-def _state(judged: Candidate, memory: float | None) -> State:
+def _state(judged: Candidate, workload: Workload) -> State:
     """What was simulated of a strategy, on the network that it was simulated on."""
     sent = flow_matrix(judged.world.graph, judged.fabric)
     groups = frozenset(group for group, bytes_ in judged.traffic.demand().all_reduce.items() if bytes_ > 0)
+    memory = judged.strategy.memory_per_gpu(workload)
     return State(judged.strategy, judged.fabric, judged.timeline, sent, groups, memory)
 
 

@@ -24,8 +24,6 @@ from topoflow.study.configure.keys import GROUPS, check_job, check_keys
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
-from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
 
 CONFIG = "search"
 Tick = Callable[[int, int], None]
@@ -144,8 +142,6 @@ def check_possible(each: Search, objective: str) -> None:
     """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
     if each.problem.servers < 2:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
-    if each.problem.workload.trace is not None and not _sends(lower(each.problem.workload, each.problem.start)):
-        raise ValueError(f"workload: must send something between servers, got nothing by {each.problem.workload.name}")
     space(each.problem, each.settings).start()
     each.settings.deciding(each.problem.fidelity)
     with named(of_group(each.point, "fabric")):
@@ -158,11 +154,6 @@ def check_possible(each: Search, objective: str) -> None:
         what = "power" if objective == "power" else "cost"
         law = f"must be time where a network has no bill of materials, as {fabric.name}"
         raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
-
-
-def _sends(traffic: Traffic) -> bool:
-    demand = traffic.demand()
-    return bool(demand.bytes.any()) or any(demand.all_reduce.values())
 
 
 def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:

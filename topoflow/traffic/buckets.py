@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoflow.strategy.base import Strategy
-from topoflow.workload.base import Workload
+from topoflow.strategy.placement import Placement
+from topoflow.workload.base import LayerGraph
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Bucket:
     bytes: float
 
 
-def gradient_buckets(workload: Workload, strategy: Strategy) -> list[Bucket]:
+def gradient_buckets(workload: LayerGraph, strategy: Placement) -> list[Bucket]:
     """The buckets of every group of holders, in the order in which the backward pass completes them.
 
     A layer on a single server is reduced among its GPUs, each of which holds a replica, but for a sharded table; one

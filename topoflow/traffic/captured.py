@@ -17,22 +17,22 @@ from collections.abc import Sequence
 
 from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
 from topoflow.traffic.captured_iteration import representative
 from topoflow.traffic.captured_order import Member, Step, steps
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob, Workload
 
 
-def lower_captured(workload: Workload, strategy: Strategy) -> base.Traffic:
+def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
     """The traffic of the trace's representative iteration on ``strategy.servers`` servers.
 
     ValueError when the trace's ranks do not fill the servers, some were not recorded and cannot be told from the
     others, or the ranks contradict each other.
     """
-    trace = workload.trace
-    if trace is None:
+    if not isinstance(workload, RecordedJob):
         raise ValueError(f"workload: must be captured, got {workload.name}")
+    trace = workload.trace
     per_server = strategy.ranks_per_server
     if strategy.servers * per_server != trace.world_size:
         raise ValueError(

@@ -14,19 +14,35 @@ what others take need not be lowered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from itertools import accumulate
 from math import inf
 
+from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.pipelined import parcels
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 
-def least_seconds(workload: Workload, grid: Grid, bandwidth: float = inf) -> float:
+def least_seconds(workload: Workload, strategy: Strategy, bandwidth: float = inf) -> float:
     """Seconds of an iteration, never more than ``fluid`` gives where each server sends at most ``bandwidth`` (B/s)."""
+    find_lowering(type(strategy))
+    return at_least(strategy, workload, bandwidth)
+
+
+@singledispatch
+def at_least(strategy: Strategy, workload: Workload, bandwidth: float) -> float:
+    """``least_seconds``, by the kind of the strategy; 0 where no bound is known."""
+    return 0.0
+
+
+@at_least.register
+def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
+    workload = layer_graph(workload)
     least = _Least(workload, grid, bandwidth)
     layers = {layer.name: layer for layer in workload.layers}
     stages = [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
@@ -50,7 +66,7 @@ def least_seconds(workload: Workload, grid: Grid, bandwidth: float = inf) -> flo
 class _Least:
     """Seconds of the parts of an iteration; groups along the same ranks are all alike."""
 
-    def __init__(self, workload: Workload, grid: Grid, bandwidth: float) -> None:
+    def __init__(self, workload: LayerGraph, grid: Grid, bandwidth: float) -> None:
         self.workload, self.grid = workload, grid
         self.rates = workload.gpu.local_bandwidth, bandwidth
         self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}

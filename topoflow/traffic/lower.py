@@ -1,25 +1,34 @@
 """Lowering: a workload and a strategy become the tasks of one training iteration.
 
 A placement of layers is lowered by ``placed.py``, a grid of ranks that cut the layers by ``pipelined.py``, a recorded
-job by ``captured.py``.
+job by ``captured.py``. A kind of strategy that is defined in ``topoflow.strategy.NAME`` registers its lowering in
+``topoflow.traffic.NAME``:
+
+    @lowering.register
+    def _(strategy: Kind, lowerer: Lowerer) -> Traffic: ...
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, singledispatch
+from importlib import import_module
+from importlib.util import find_spec
 
+from topoflow.strategy.as_captured import Recorded
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.grid import Grid
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.captured import lower_captured
 from topoflow.traffic.pipelined import lower_pipelined
 from topoflow.traffic.placed import Placements
-from topoflow.workload.base import Workload
+from topoflow.workload.base import Workload, layer_graph
 
 
 def lower(workload: Workload, strategy: Strategy) -> Traffic:
     """The traffic of one iteration.
 
-    Raises ``ValueError`` where the strategy does not place a layer of the workload.
+    Raises ``ValueError`` where the strategy does not fit the workload: a placement must place every layer.
     """
     return Lowerer(workload).lower(strategy)
 
@@ -32,12 +41,38 @@ class Lowerer:
 
     def lower(self, strategy: Strategy) -> Traffic:
         """As ``lower`` does."""
-        if self.workload.trace is not None:
-            return lower_captured(self.workload, strategy)
-        if strategy.grid is not None:
-            return lower_pipelined(self.workload, strategy, strategy.grid)
-        return self._placements.lower(strategy)
+        if lowering.dispatch(type(strategy)) is lowering.dispatch(object):
+            find_lowering(type(strategy))
+        return lowering(strategy, self)
 
     @cached_property
-    def _placements(self) -> Placements:
-        return Placements(self.workload)
+    def placements(self) -> Placements:
+        return Placements(layer_graph(self.workload))
+
+
+@singledispatch
+def lowering(strategy: Strategy, lowerer: Lowerer) -> Traffic:
+    """The traffic of ``lowerer.workload``, by the kind of the strategy."""
+    raise TypeError(f"strategy: must be of a kind with a lowering, got {type(strategy).__name__}")
+
+
+@lowering.register
+def _(strategy: Placement, lowerer: Lowerer) -> Traffic:
+    return lowerer.placements.lower(strategy)
+
+
+@lowering.register
+def _(strategy: Grid, lowerer: Lowerer) -> Traffic:
+    return lower_pipelined(layer_graph(lowerer.workload), strategy)
+
+
+@lowering.register
+def _(strategy: Recorded, lowerer: Lowerer) -> Traffic:
+    return lower_captured(lowerer.workload, strategy)
+
+
+def find_lowering(kind: type[Strategy]) -> None:
+    """Import the module that registers the lowering of ``kind``, where there is one."""
+    name = f"{__package__}.{kind.__module__.rpartition('.')[2]}"
+    if find_spec(name) is not None:
+        import_module(name)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.arrays import Floats, Mask, Offsets, distinct
-from topoflow.strategy.base import places
-from topoflow.workload.base import Workload
+from topoflow.strategy.placement import places
+from topoflow.workload.base import LayerGraph
 
 
 class Edges(NamedTuple):
@@ -27,7 +27,7 @@ class Edges(NamedTuple):
     bytes: Floats  # [E] for the samples of one server
 
 
-def edges_of(workload: Workload) -> Edges:
+def edges_of(workload: LayerGraph) -> Edges:
     """Those of all layers, which are numbered in the order of ``workload``."""
     number = {layer.name: index for index, layer in enumerate(workload.layers)}
     ends = [(number[layer.name], number[earlier]) for layer in workload.layers for earlier in layer.after]

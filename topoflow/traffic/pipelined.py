@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid, Group
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.buckets import Bucket, fill
@@ -28,14 +27,14 @@ from topoflow.traffic.one_f_one_b import Pass, one_f_one_b
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import Ends, Tasks, ascending
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 Held = Sequence[tuple[Layer, float]]  # layers, and the parameters that a GPU holds of each
 
 
-def lower_pipelined(workload: Workload, strategy: Strategy, grid: Grid) -> Traffic:
+def lower_pipelined(workload: LayerGraph, grid: Grid) -> Traffic:
     """The traffic of one iteration."""
-    iteration = _Iteration(workload, strategy, grid)
+    iteration = _Iteration(workload, grid)
     for one in one_f_one_b(grid.pipeline, grid.microbatches):
         if one.forward:
             iteration.forward(one)
@@ -44,8 +43,8 @@ def lower_pipelined(workload: Workload, strategy: Strategy, grid: Grid) -> Traff
     iteration.tied()
     iteration.update()
     return Traffic.from_tasks(
-        name=f"{workload.name} {strategy.name}",
-        servers=strategy.servers,
+        name=f"{workload.name} {grid.name}",
+        servers=grid.servers,
         tasks=iteration.tasks.listed,
         local_bandwidth=workload.gpu.local_bandwidth,
     )
@@ -54,16 +53,16 @@ def lower_pipelined(workload: Workload, strategy: Strategy, grid: Grid) -> Traff
 class _Iteration:
     """The tasks so far, and what each server waits for."""
 
-    def __init__(self, workload: Workload, strategy: Strategy, grid: Grid) -> None:
-        self.workload, self.strategy, self.grid = workload, strategy, grid
+    def __init__(self, workload: LayerGraph, grid: Grid) -> None:
+        self.workload, self.grid = workload, grid
         self.tasks = Tasks(workload.gpu.local_bandwidth)
         layers = {layer.name: layer for layer in workload.layers}
         self.held: list[Held] = [
             [(layers[name], elements) for name, elements in stage.items()] for stage in grid.rank_parameters(workload)
         ]
-        self.busy: Ends = dict.fromkeys(range(strategy.servers), ())  # what ended a server's latest pass
+        self.busy: Ends = dict.fromkeys(range(grid.servers), ())  # what ended a server's latest pass
         self.arrived: dict[Pass, Ends] = {}  # what brings a pass its input
-        self.reduced: Ends = dict.fromkeys(range(strategy.servers), ())  # all-reduces of a server's gradients
+        self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
         self.parcels = parcels(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
@@ -91,7 +90,7 @@ class _Iteration:
         """Compute and collectives on every server of the stage."""
         arrived = self.arrived.pop(one, {})
         ends: Ends = {}
-        for server in self.grid.servers(one.stage):
+        for server in self.grid.stage_servers(one.stage):
             awaited = ascending((*self.busy[server], *arrived.get(server, ())))
             ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
         for op, bytes in work.sent.items():
@@ -104,7 +103,7 @@ class _Iteration:
         """From every server of the stage to the one in the same place of ``stage``."""
         bytes = self.parcels[min(one.stage, stage)]
         arrived: Ends = {}
-        for source, target in zip(self.grid.servers(one.stage), self.grid.servers(stage), strict=True):
+        for source, target in zip(self.grid.stage_servers(one.stage), self.grid.stage_servers(stage), strict=True):
             name = f"{what} {one.stage}.{one.microbatch} {source}>{target}"
             arrived[target] = (self.tasks.add(Transfer(bytes, source, target, self.busy[source], name)),)
         self.arrived[Pass(stage, one.microbatch, one.forward)] = arrived
@@ -112,7 +111,7 @@ class _Iteration:
     def _last_backward(self, one: Pass, name: str) -> None:
         """The pass that completes the gradients: cut behind each layer that completes a bucket."""
         closing = self._buckets(one.stage)
-        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.servers(one.stage), ()))
+        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.stage_servers(one.stage), ()))
         piece: list[tuple[Layer, float]] = []
         for position, held in enumerate(reversed(self.held[one.stage])):
             piece.append(held)
@@ -139,7 +138,7 @@ class _Iteration:
                 if elements and self.grid.gradients(layer) == kind
             ]
             if (stage, kind) in self.groups:
-                for bucket in fill((), sizes, self.strategy.first_bucket_bytes, self.strategy.bucket_bytes):
+                for bucket in fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes):
                     closing[bucket.layers[-1]].append((kind, bucket))
         return closing
 
@@ -155,19 +154,19 @@ class _Iteration:
                 self._add_up(stage_of[shares], stage, bytes, f"tied {layer.name}")
 
     def _add_up(self, first: int, second: int, bytes: float, name: str) -> None:
-        for pair in zip(self.grid.servers(first), self.grid.servers(second), strict=True):
+        for pair in zip(self.grid.stage_servers(first), self.grid.stage_servers(second), strict=True):
             after = {server: (*self.busy[server], *self.reduced[server]) for server in pair}
             self.reduced |= self.tasks.collective("all_reduce", bytes, [Group(pair, 1, 1)], after, name)
 
     def update(self) -> None:
         for stage, held in enumerate(self.held):
             seconds = step_seconds(self.workload, sum(elements for _, elements in held))
-            for server in self.grid.servers(stage):
+            for server in self.grid.stage_servers(stage):
                 awaited = ascending((*self.busy[server], *self.reduced[server]))
                 self.tasks.add(Compute(seconds, server, awaited, f"optimizer @{server}"))
 
 
-def parcels(workload: Workload, grid: Grid) -> list[float]:
+def parcels(workload: LayerGraph, grid: Grid) -> list[float]:
     """Bytes of a microbatch that a server sends from stage i to i + 1: each tensor and context rank sends its part.
 
     What a later stage than the next one reads is passed on. Source: Narayanan et al., SC 2021, section 4.1
@@ -178,7 +177,7 @@ def parcels(workload: Workload, grid: Grid) -> list[float]:
     for layer in workload.layers:
         for earlier in layer.after:
             last[earlier] = max(last[earlier], stage_of[layer.name])
-    ranks = grid.gpus_per_server / grid.ways  # replicas whose part a server has
+    ranks = grid.gpus_per_server / grid.sharing  # replicas whose part a server has
     return [
         sum(layer.output_elements for layer in workload.layers if stage_of[layer.name] <= stage < last[layer.name])
         * grid.samples(workload)

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from topoflow.arrays import Floats, Mask, Offsets, offsets
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Label, Operation, Traffic
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.columns import Columns
@@ -29,19 +29,19 @@ from topoflow.traffic.messages import Edges, Rows, Spread, edges_of, messages_of
 from topoflow.traffic.program import of_placement
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.traffic.tasks import NONE
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 
 class Placements:
     """Lowers placements of the layers of one workload; what several of them share is computed once."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
         self._edges: Edges = edges_of(workload)
         self._times: dict[int, _Times] = {}  # by servers
         self._spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # by servers and holders
 
-    def lower(self, strategy: Strategy) -> Traffic:
+    def lower(self, strategy: Placement) -> Traffic:
         """The traffic of one iteration. Raises ``ValueError`` where the strategy does not place a layer."""
         workload = self.workload
         rows = self._rows(strategy)
@@ -55,7 +55,7 @@ class Placements:
         name = f"{workload.name} {strategy.name}"
         return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
 
-    def _rows(self, strategy: Strategy) -> Rows:
+    def _rows(self, strategy: Placement) -> Rows:
         names = [layer.name for layer in self.workload.layers]
         for name in names:
             if name not in strategy.placement:
@@ -82,7 +82,7 @@ class Placements:
 class _Iteration:
     """The tasks so far, and which of them do what."""
 
-    def __init__(self, workload: Workload, rows: Rows, edges: Edges, buckets: list[Bucket], seconds: Floats) -> None:
+    def __init__(self, workload: LayerGraph, rows: Rows, edges: Edges, buckets: list[Bucket], seconds: Floats) -> None:
         self.workload, self.rows, self.buckets, self.seconds = workload, rows, buckets, seconds
         self.messages = messages_of(rows, edges)
         self.sent = np.flatnonzero(self.messages.is_sent)
@@ -152,7 +152,7 @@ class _Iteration:
 class _Times:
     """Compute times on up to ``servers``; layers that take the same time are computed once, when first asked for."""
 
-    def __init__(self, workload: Workload, servers: int) -> None:
+    def __init__(self, workload: LayerGraph, servers: int) -> None:
         alike = [replace(layer, name="", after=(), sharding=None) for layer in workload.layers]
         self.workload = workload
         self.kinds: list[Layer] = list(dict.fromkeys(alike))

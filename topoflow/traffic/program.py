@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoflow.traffic.buckets import Bucket
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 FORWARD, BACKWARD, REDUCE, UPDATE = "forward", "backward", "reduce", "update"
 
@@ -35,7 +35,7 @@ class Instruction:
 Program = Sequence[Instruction]
 
 
-def of_placement(workload: Workload, buckets: Sequence[Bucket]) -> Program:
+def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
     """Layers forward, layers backward, each bucket when its last layer has gone backward, and the update."""
     number = {layer.name: position for position, layer in enumerate(workload.layers)}
     completed = defaultdict(list)  # layer -> the buckets that it completes

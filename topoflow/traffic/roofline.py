@@ -14,13 +14,13 @@ not modelled: these times are a lower bound.
 
 from __future__ import annotations
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
 
 
-def forward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
+def forward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
     """Seconds a server needs for the forward pass of ``layer`` over ``samples``."""
     per_gpu = samples / workload.gpus_per_server
     streamed = 0 if layer.kind in LOOKUPS else layer.parameters
@@ -28,12 +28,12 @@ def forward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
     return workload.gpu.seconds(per_gpu * layer.forward_flops, moved, workload.dtype)
 
 
-def backward_seconds(workload: Workload, layer: Layer, samples: int) -> float:
+def backward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
     """Seconds a server needs for the backward pass of ``layer`` over ``samples``."""
     return 2 * forward_seconds(workload, layer, samples)
 
 
-def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: bool) -> float:
+def update_seconds(workload: LayerGraph, layer: Layer, samples: int, replicated: bool) -> float:
     """Seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight (2 FLOP).
 
     ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
@@ -46,7 +46,7 @@ def update_seconds(workload: Workload, layer: Layer, samples: int, replicated: b
     return step_seconds(workload, elements)
 
 
-def step_seconds(workload: Workload, elements: float) -> float:
+def step_seconds(workload: LayerGraph, elements: float) -> float:
     """Seconds in which one GPU updates ``elements`` parameters."""
     moved = elements * update_bytes(workload.optimizer, workload.dtype)
     return workload.gpu.seconds(FLOPS[workload.optimizer] * elements, moved, workload.dtype)

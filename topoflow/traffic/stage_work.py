@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from topoflow.strategy.grid import Grid
 from topoflow.traffic.roofline import LOOKUPS
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 # The collectives of a pass, in their order, and the ranks among which they are.
 AMONG = {
@@ -44,7 +44,7 @@ class Work:
     sent: Mapping[str, float]
 
 
-def forward_work(workload: Workload, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
+def forward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
     """``layers`` with the parameters (elements) that the GPU holds of each."""
     samples = grid.samples(workload) * workload.element_bytes
     seconds = sum(_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
@@ -52,12 +52,12 @@ def forward_work(workload: Workload, grid: Grid, layers: Sequence[tuple[Layer, f
     sent = {
         "all_gather": samples / grid.tensor * sum(cut.key_values for cut in cuts),
         "all_reduce": samples / grid.context * sum(cut.reduced_forward for cut in cuts),
-        "all_to_all": samples / grid.ways * sum(cut.routed for cut in cuts),
+        "all_to_all": samples / grid.sharing * sum(cut.routed for cut in cuts),
     }
     return Work(seconds, sent)
 
 
-def backward_work(workload: Workload, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
+def backward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
     """Twice the arithmetic (``roofline.py``), and what was gathered is gathered again and its gradients scattered."""
     forward = forward_work(workload, grid, layers)
     samples = grid.samples(workload) * workload.element_bytes
@@ -71,8 +71,8 @@ def backward_work(workload: Workload, grid: Grid, layers: Sequence[tuple[Layer, 
     return Work(2 * forward.seconds, sent)
 
 
-def _seconds(workload: Workload, grid: Grid, layer: Layer, parameters: float) -> float:
-    samples = grid.samples(workload) / grid.ways
+def _seconds(workload: LayerGraph, grid: Grid, layer: Layer, parameters: float) -> float:
+    samples = grid.samples(workload) / grid.sharing
     streamed = 0.0 if layer.kind in LOOKUPS else parameters
     moved = (samples * layer.memory_elements + streamed) * workload.element_bytes
     return workload.gpu.seconds(samples * layer.forward_flops, moved, workload.dtype)

@@ -1,4 +1,4 @@
-"""Workload: what a job needs. A graph of layers (or a captured graph), free of placement."""
+"""Workload: what a job needs, free of placement. Either a graph of layers or a recorded job."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """A training job before anyone decided where it runs.
+class LayerGraph:
+    """A training job before anyone decided where it runs: its layers and what each of them computes and sends.
 
-    ``layers`` are in topological order (every ``after`` names an earlier layer). ``trace`` replaces them for
-    a captured job: then the measured times are the compute times. Source of the defaults: TopoOpt List 1.
+    ``layers`` are in topological order (every ``after`` names an earlier layer). Source of the defaults: TopoOpt
+    List 1.
     """
 
     name: str
@@ -68,7 +68,6 @@ class Workload:
     gpu: Gpu
     gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
     dtype: str = "float32"
-    trace: Trace | None = None
     optimizer: str = "sgd"  # what FlexFlow's DLRM is trained with; its state is in ``optimizer.py``
 
     def __post_init__(self) -> None:
@@ -77,8 +76,8 @@ class Workload:
         check_positive("workload.gpus_per_server", self.gpus_per_server)
         if self.dtype not in DTYPE_BYTES:
             raise ValueError(f"workload.dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
-        if not self.layers and self.trace is None:
-            raise ValueError(f"workload.layers: {self.name} must have layers or a trace, got neither")
+        if not self.layers:
+            raise ValueError(f"workload.layers: {self.name} must have layers, got none")
         seen: set[str] = set()
         for layer in self.layers:
             if layer.name in seen:
@@ -102,7 +101,32 @@ class Workload:
         return sum(layer.parameters for layer in self.layers)
 
 
+@dataclass(frozen=True)
+class RecordedJob:
+    """A training job that was recorded: its compute times were measured, and it keeps the split that it ran with.
+
+    Of ``gpu`` only ``local_bandwidth`` counts, where ranks share a server.
+    """
+
+    trace: Trace
+    gpu: Gpu
+
+    @property
+    def name(self) -> str:
+        return self.trace.name
+
+
+Workload = LayerGraph | RecordedJob
+
+
+def layer_graph(workload: Workload) -> LayerGraph:
+    """``workload``. Raises ``ValueError`` for a recorded job, whose layers are unknown."""
+    if isinstance(workload, RecordedJob):
+        raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
+    return workload
+
+
 class WorkloadModel(Protocol):
-    """What a file of ``workload/`` holds: a frozen dataclass of sizes that builds its Workload."""
+    """What each file of ``workload/`` defines: a frozen dataclass of sizes that builds a Workload."""
 
     def build(self) -> Workload: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, linear
@@ -45,7 +45,7 @@ class Bert:
         if self.sequence > self.positions:
             raise ValueError(f"bert.sequence: must be at most the {self.positions} positions, got {self.sequence}")
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         stream, ends = Stream(self.hidden, self.sequence, bias=True), Cut(None)
         word, position, kind = (
             embedding(name, rows, self.hidden, self.sequence)
@@ -56,7 +56,7 @@ class Bert:
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
         pooler = ends.whole(linear("pooler", self.hidden, self.hidden, [layers[-1].name]))
-        return Workload("bert", (*layers, pooler), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return LayerGraph("bert", (*layers, pooler), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         """One block after ``source``; the projection and the second feed-forward layer add the residual."""

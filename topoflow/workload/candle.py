@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, mlp
 
@@ -43,7 +43,7 @@ class Candle:
     def __post_init__(self) -> None:
         check_sizes(self)
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         layers: list[Layer] = []
         ends: list[str] = []
         for tower, features in TOWERS.items():
@@ -51,4 +51,4 @@ class Candle:
             ends.append(layers[-1].name)
         concatenated = len(TOWERS) * self.feature_size + DOSES
         layers += mlp("dense", [concatenated, *[self.dense_size] * self.dense_layers, 1], after=ends)
-        return Workload("candle", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return LayerGraph("candle", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)

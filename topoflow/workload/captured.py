@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topoflow.capture.load import load
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
 
@@ -21,6 +21,5 @@ class Captured:
     trace: str
     gpu: Gpu
 
-    def build(self) -> Workload:
-        trace = load([Path(self.trace)])
-        return Workload(name=trace.name, layers=(), batch_per_gpu=1, gpu=self.gpu, gpus_per_server=1, trace=trace)
+    def build(self) -> RecordedJob:
+        return RecordedJob(load([Path(self.trace)]), self.gpu)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, mlp, table
 
@@ -43,7 +43,7 @@ class Dlrm:
         if self.dense_layers < 2:
             raise ValueError(f"dlrm.dense_layers: must be at least 2 (an input and a layer), got {self.dense_layers}")
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         tables = [table(f"E{index}", self.rows, self.dimension, self.bag) for index in range(self.tables)]
         bottom = mlp("bottom", [self.dense_size] * self.dense_layers)
         concatenated = self.tables * self.dimension + self.dense_size
@@ -52,7 +52,7 @@ class Dlrm:
             [concatenated, *[self.feature_size] * (self.feature_layers - 1), 1],
             after=[layer.name for layer in tables] + [bottom[-1].name],
         )
-        return Workload(
+        return LayerGraph(
             name="dlrm",
             layers=(*tables, *bottom, *top),
             batch_per_gpu=self.batch_per_gpu,

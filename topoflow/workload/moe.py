@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, linear
@@ -58,14 +58,14 @@ class Moe:
         if self.dense_layers and not self.dense_feed_forward:
             raise ValueError("moe.dense_feed_forward: must be positive where there are dense layers, got 0")
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         stream = Stream(self.hidden, self.sequence, bias=False)
         layers = [stream.embedding(self.vocabulary)]
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
         layers.append(stream.norm("norm", [layers[-1].name]))
         layers.append(stream.head(self.vocabulary, "norm", shares=None))
-        return Workload(
+        return LayerGraph(
             name="moe",
             layers=tuple(layers),
             batch_per_gpu=self.batch_per_gpu,

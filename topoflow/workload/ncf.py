@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, linear, mlp, table
 
@@ -33,7 +33,7 @@ class Ncf:
     def __post_init__(self) -> None:
         check_sizes(self)
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         mf = self._tables("mf", self.mf_dimension)
         concatenated = self._tables("mlp", self.mlp_dimension)
         factors = self.tables * self.mf_dimension
@@ -50,7 +50,7 @@ class Ncf:
         dense = mlp("mlp", sizes, after=[layer.name for layer in concatenated])
         predict = linear("predict", factors + self.dense_size, 1, after=[product.name, dense[-1].name])
         layers = (*mf, *concatenated, product, *dense, predict)
-        return Workload("ncf", layers, self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return LayerGraph("ncf", layers, self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
 
     def _tables(self, part: str, dimension: int) -> list[Layer]:
         return [

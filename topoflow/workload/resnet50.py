@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, conv, linear, norm, pool
 
@@ -33,7 +33,7 @@ class Resnet50:
         if self.image_size % 32:  # the image is halved five times
             raise ValueError(f"resnet50.image_size: must be a multiple of 32, got {self.image_size}")
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         size = self.image_size // 2
         layers = _conv_bn("", "1", 3, 64, 7, self.image_size, [], stride=2)
         layers.append(pool("maxpool", 64, size, ["bn1"], stride=2))
@@ -44,7 +44,7 @@ class Resnet50:
                 channels, size, stride = EXPANSION * width, size // stride, 1
         layers.append(pool("avgpool", channels, size, [layers[-1].name], stride=size))
         layers.append(linear("fc", channels, self.classes, ["avgpool"]))
-        return Workload("resnet50", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return LayerGraph("resnet50", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
 
 
 def _conv_bn(

@@ -9,7 +9,7 @@ from topoflow.capture.files import read_bytes
 from topoflow.capture.formats import taskgraph
 from topoflow.capture.load import load
 from topoflow.capture.merge.parts import Source
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
 
@@ -26,9 +26,8 @@ class TaskGraph:
     path: str
     gpu: Gpu
 
-    def build(self) -> Workload:
+    def build(self) -> RecordedJob:
         """Raises ``ValueError`` for a file that is no task graph, or a damaged one."""
         if not taskgraph.matches(Source(self.path, read_bytes(Path(self.path)))):
             raise ValueError(f"workload.path: must be a task graph (.fbuf), got {self.path}")
-        trace = load([Path(self.path)])
-        return Workload(name=trace.name, layers=(), batch_per_gpu=1, gpu=self.gpu, gpus_per_server=1, trace=trace)
+        return RecordedJob(load([Path(self.path)]), self.gpu)

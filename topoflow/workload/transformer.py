@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding
@@ -50,7 +50,7 @@ class Transformer:
                 f"transformer.key_value_heads: must divide the {self.heads} heads, got {self.key_value_heads}"
             )
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         stream = Stream(self.hidden, self.sequence, self.bias)
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]
@@ -63,7 +63,7 @@ class Transformer:
         layers.append(stream.norm("norm", source))
         head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
-        return Workload(
+        return LayerGraph(
             name="transformer",
             layers=tuple(layers),
             batch_per_gpu=self.batch_per_gpu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, conv, linear, pool
 
@@ -32,7 +32,7 @@ class Vgg16:
         if self.image_size % 32:  # five poolings halve the image five times
             raise ValueError(f"vgg16.image_size: must be a multiple of 32, got {self.image_size}")
 
-    def build(self) -> Workload:
+    def build(self) -> LayerGraph:
         layers: list[Layer] = []
         channels, size = 3, self.image_size
         for stage, (convolutions, outputs) in enumerate(STAGES, start=1):
@@ -44,7 +44,7 @@ class Vgg16:
         layers.append(linear("fc6", channels * size**2, DENSE, _last(layers)))
         layers.append(linear("fc7", DENSE, DENSE, _last(layers)))
         layers.append(linear("fc8", DENSE, self.classes, _last(layers)))
-        return Workload("vgg16", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return LayerGraph("vgg16", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
 
 
 def _last(layers: list[Layer]) -> list[str]:

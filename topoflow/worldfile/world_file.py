@@ -1,4 +1,4 @@
-"""A world as a file: links and tasks made by hand or by another tool (the README has the format).
+"""A world as a file: links and tasks made by hand or by another tool (docs/world_files.md has the format).
 
 Everything that is wrong is one line with file, place, field, law and value:
 ``world.json: tasks[3].bytes: must not be negative, got -5``.

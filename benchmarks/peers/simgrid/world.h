@@ -1,5 +1,5 @@
 // A world as a file gives it: links, and transfers with explicit paths and computes that wait for each other. The
-// README of topoflow has the format; of it, this peer takes what max-min sharing without latency needs and refuses the
+// docs/world_files.md of topoflow has the format; of it, this peer takes what max-min sharing without latency needs and refuses the
 // rest.
 #pragma once
 #include <cstddef>

@@ -16,10 +16,11 @@ from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.study.configure.grid import build, grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("some", {"float32": 1e12}, 1e12, 300e9, 40e9)
@@ -31,7 +32,7 @@ Choices = list[tuple[int, ...]]
 class Placed(NamedTuple):
     """Layers on sets of servers."""
 
-    workload: Workload
+    workload: LayerGraph
     fabric: Fabric
     choices: Choices
     rows: list[list[int]]  # placements: of every layer the number of its choice
@@ -54,15 +55,15 @@ def layers(draw: st.DrawFn, most: int = 8) -> tuple[Layer, ...]:
 
 
 @pytest.fixture(scope="session")
-def make_workload() -> Callable[..., Workload]:
+def make_workload() -> Callable[..., LayerGraph]:
     """``make_workload(*layers)``, by default of 1 sample on 1 GPU."""
-    return lambda *layers, batch=1, gpus=1: Workload("some", layers, batch, GPU, gpus)
+    return lambda *layers, batch=1, gpus=1: LayerGraph("some", layers, batch, GPU, gpus)
 
 
 @pytest.fixture(scope="session")
-def workloads() -> st.SearchStrategy[Workload]:
+def workloads() -> st.SearchStrategy[LayerGraph]:
     """Any layers, on servers of 1 to 3 GPUs."""
-    return st.builds(Workload, st.just("some"), layers(), st.integers(1, 64), st.just(GPU), st.integers(1, 3))
+    return st.builds(LayerGraph, st.just("some"), layers(), st.integers(1, 64), st.just(GPU), st.integers(1, 3))
 
 
 @pytest.fixture(scope="session")
@@ -87,10 +88,10 @@ def make_switch() -> Callable[..., Fabric]:
 
 
 @pytest.fixture(scope="session")
-def job() -> Callable[..., tuple[Workload, Strategy, Fabric]]:
+def job() -> Callable[..., tuple[LayerGraph, Strategy, Fabric]]:
     """``job("workload=dlrm", "servers=16")``: a job, its hybrid strategy and the network that is built for it."""
 
-    def make(*keys: str) -> tuple[Workload, Strategy, Fabric]:
+    def make(*keys: str) -> tuple[LayerGraph, Strategy, Fabric]:
         (point,) = grid(["strategy=hybrid", *keys], check)
         workload = build(point, "workload").build()
         strategy = build(point, "strategy").place(workload, point.config["servers"])
@@ -117,16 +118,16 @@ def some_choices() -> Callable[..., Choices]:
 def strategy_of() -> Callable[..., Strategy]:
     """``strategy_of(workload, servers, choices, row)``: layer i on the servers ``choices[row[i]]``."""
 
-    def make(workload: Workload, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
+    def make(workload: LayerGraph, servers: int, choices: Choices, row: Any, **buckets: int) -> Strategy:
         placement = {layer.name: choices[choice] for layer, choice in zip(workload.layers, row, strict=True)}
-        return Strategy("some", servers, placement, **buckets)
+        return Placement("some", servers, placement, **buckets)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def placed(
-    workloads: st.SearchStrategy[Workload],
+    workloads: st.SearchStrategy[LayerGraph],
     fabrics: Callable[[int], st.SearchStrategy[Fabric]],
     some_choices: Callable[..., Choices],
 ) -> st.SearchStrategy[Placed]:

@@ -53,7 +53,7 @@ def kept(chains: Chains) -> list[Any]:
     to look first, and what was proposed."""
     arrays = chains.model.strategies.arrays
     crosses = chains.placement[:, arrays["source"]] != chains.placement[:, arrays["consumer"]]
-    others = ("forth", "back", "cursor", "layer", "choice", "limit", "mask", "proposed")
+    others = ("activation_seconds", "gradient_seconds", "cursor", "layer", "choice", "limit", "mask", "proposed")
     times = [chains.state[name].reshape(*crosses.shape, -1)[crosses] for name in others[:2] if name in chains.state]
     return [array.tobytes() for array in (*times, *(chains.state[name] for name in chains.state if name not in others))]
 

@@ -15,11 +15,11 @@ from topoflow.engine.screen.contention_reference import makespan
 from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 Choices = list[tuple[int, ...]]
 Draw = Callable[..., Choices]
-Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+Job = Callable[..., tuple[LayerGraph, Strategy, Fabric]]
 Of = Callable[..., Strategy]
 
 
@@ -55,7 +55,7 @@ def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
+def test_two_layers_by_hand(make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]) -> None:
     # The example of csrc/screen/contention.h; the layers are those of csrc/screen/strategy_bound.h.
     #   forward   A@0 0-3 (three samples), 0>1 and 0>2 3-5 (200 B on the link of 0), B@0 3-4, B@1 and B@2 5-6
     #   backward  B@0 4-6, B@1 and B@2 6-8, 1>0 and 2>0 8-10, A@0 10-16
@@ -67,7 +67,7 @@ def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch:
 
 
 def test_other_all_reduces_than_the_hierarchical_are_refused(
-    make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+    make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]
 ) -> None:
     with pytest.raises(ValueError, match=r"^all_reduce: must be one of hierarchical, got 'ring'$"):
         Contention(make_workload(Layer("A", "dense", 1, 1.0, 1, 1)), make_switch(2), [(0, 1)], all_reduce="ring")

@@ -22,14 +22,15 @@ from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 ROWS = [[0, 1], [1, 0], [1, 1]]
 Choices = list[tuple[int, ...]]
 Draw = Callable[..., Choices]
-Job = Callable[..., tuple[Workload, Strategy, Fabric]]
+Job = Callable[..., tuple[LayerGraph, Strategy, Fabric]]
 Of = Callable[..., Strategy]
 
 
@@ -39,7 +40,7 @@ def by_tasks(traffic: Traffic, fabric: Fabric, **how: Any) -> float:
 
 
 def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(
-    make_workload: Callable[..., Workload], some_choices: Draw, strategy_of: Of
+    make_workload: Callable[..., LayerGraph], some_choices: Draw, strategy_of: Of
 ) -> None:
     """What L3 reads of L0 has no bytes: only the all-reduce of L0 is on the links."""
     empty = [Layer(f"L{i}", "dense", 10_000 * (i == 0), 0.0, 0, 0, ("L0",) if i == 3 else ()) for i in range(5)]
@@ -119,7 +120,7 @@ def test_it_is_the_bound_of_the_tasks_where_servers_and_edges_are_more_than_a_wo
     np.testing.assert_allclose(StrategyBound(model, network, choices).makespans(rows), expected, rtol=1e-9)
 
 
-def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]) -> None:
+def test_two_layers_by_hand(make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]) -> None:
     # The example of csrc/screen/strategy_bound.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of
     # 4 B are 1 s per sample; backward takes twice as long. 25 elements of 4 B are 100 B, 1 s at 100 B/s.
     #   forward   A@0 0-2 (two samples), 0>1 2-3, B@0 2-3, B@1 3-4
@@ -135,14 +136,14 @@ def test_two_layers_by_hand(make_workload: Callable[..., Workload], make_switch:
 
 @pytest.mark.parametrize(("parameters", "outputs"), [(0, 10**15), (10**18, 10**18)])
 def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
-    parameters: int, outputs: int, make_workload: Callable[..., Workload], make_switch: Callable[..., Fabric]
+    parameters: int, outputs: int, make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]
 ) -> None:
     """Petabytes over links of 1 B/s."""
     size: dict[str, Any] = {"parameters": parameters, "forward_flops": 0.0, "memory_elements": 0}
     first = Layer("A", "dense", output_elements=outputs, **size)
     model = make_workload(first, Layer("B", "dense", output_elements=0, after=("A",), **size))
     fabric, choices = make_switch(8, 1.0), [(0,), tuple(range(8))]
-    strategies = [Strategy("some", 8, {"A": choices[one], "B": choices[other]}) for one, other in ROWS]
+    strategies = [Placement("some", 8, {"A": choices[one], "B": choices[other]}) for one, other in ROWS]
     expected = [by_tasks(lower(model, strategy), fabric, all_reduce="hierarchical") for strategy in strategies]
     np.testing.assert_allclose(StrategyBound(model, fabric, choices).makespans(ROWS), expected, rtol=1e-9)
     expected = [makespan(model, fabric, strategy) for strategy in strategies]
@@ -157,7 +158,7 @@ def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
         ({"choices": [(0,), (0,)]}, r"^choices: must be 2 different sets, got 1$"),
         ({"choices": [(0, 4)]}, r"^strategy\.placement\.choice 0: must be within 0\.\.3, got \[0, 4\]$"),
         ({"all_reduce": "direct"}, r"^all_reduce: must be one of ring, hierarchical, got 'direct'$"),
-        ({"routing": "guess"}, r"^routing: must be one of ecmp, spray, got 'guess'$"),
+        ({"routing": "guess"}, r"^routing: must be one of dmodk, ecmp, spray, got 'guess'$"),
         ({"bucket_bytes": 0}, r"^bucket_bytes: must be positive, got 0$"),
         ({"threads": 0}, r"^threads: must be None or within 1\.\.1024, got 0$"),
     ],
@@ -165,7 +166,7 @@ def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
 def test_what_cannot_be_is_refused_in_one_line(
     change: dict[str, Any],
     message: str,
-    make_workload: Callable[..., Workload],
+    make_workload: Callable[..., LayerGraph],
     make_switch: Callable[..., Fabric],
 ) -> None:
     model = make_workload(Layer("A", "dense", 1, 1.0, 1, 1))

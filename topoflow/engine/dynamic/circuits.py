@@ -10,13 +10,11 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
 from topoflow.engine.dynamic.pieces import DARK, Ways
-from topoflow.engine.lowering.ecmp import choose
-from topoflow.engine.lowering.paths import Hops, union
+from topoflow.engine.lowering.paths import routed
+from topoflow.engine.lowering.routing import Connections, routing_named
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.heuristic import Counts, Matrix
 from topoflow.fabric.circuits.reconfigurable import rewired
-from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.traffic.base import Subflow
 
 
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
@@ -48,6 +46,7 @@ class Circuits:
         self.begins = self.source[graph.path_links[graph.path_offsets[:-1]]]  # [P] server
         self.ends = self.target[graph.path_links[graph.path_offsets[1:] - 1]]  # [P] server
         self.pair = self.begins * fabric.servers + self.ends  # [P]
+        self.channel = _rank(self.pair)  # [P]
         self.offsets = np.arange(len(self.pair) + 1)
         self.wait = np.full(len(self.pair), self.latency)
         self.dark = self._over(np.full(len(self.pair), DARK, np.int32))
@@ -90,24 +89,10 @@ class Circuits:
     def _shortest(self) -> Ways:
         """Several paths that are placed between the same servers are channels of one connection."""
         fabric = rewired(self.fabric, self.count)
-        assert isinstance(fabric.route, ShortestPaths)
         link = self.link[fabric.source, fabric.target]
-        table: list[Hops] = []
-        channels: dict[tuple[int, int], int] = {}
-        for ends in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
-            channels[ends] = channels.get(ends, -1) + 1
-            table.append(self._hops(fabric.route, *ends, channels[ends]))
-        offsets = np.concatenate([[0], np.cumsum([len(hops.links) for hops in table])]).astype(np.int64)
-        links = np.array([each for hops in table for each in hops.links], np.int64)
-        weights = np.array([weight for hops in table for weight in hops.weights], np.float64)
-        return self._several(offsets, link[links], weights if np.any(weights < 1) else None)
-
-    def _hops(self, routes: ShortestPaths, source: int, target: int, channel: int) -> Hops:
-        """As ``Paths.subflows``, but what is not taken is not worked out: this is asked again at each rewiring."""
-        numbers = routes.numbers(source, target)
-        if self.routing == "ecmp":
-            numbers = [numbers[choose(self.seed, source, target, channel, len(numbers))]]
-        return union([Subflow(routes.path(source, target, number), 1 / len(numbers)) for number in numbers])
+        connections = Connections(self.begins, self.ends, self.channel)
+        hops = routed(fabric, routing_named(self.routing), connections, "mp", self.seed)
+        return self._several(hops.offsets, link[hops.links], hops.weights if np.any(hops.weights < 1) else None)
 
     def _placed(self, graph: Graph) -> Ways:
         offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)
@@ -118,3 +103,11 @@ class Circuits:
         path = np.repeat(np.arange(len(self.pair)), np.diff(offsets))
         wait = np.bincount(path, weights, len(self.pair)).astype(np.float64) * self.latency
         return Ways(offsets, links, weights, wait)
+
+
+def _rank(pair: Offsets) -> Offsets:
+    """[P] how many of ``pair`` [P] before each are the same."""
+    order = np.argsort(pair, kind="stable")
+    rank = np.empty(len(pair), np.int64)
+    rank[order] = np.arange(len(pair)) - np.searchsorted(pair[order], pair[order])
+    return rank

@@ -114,7 +114,7 @@ class Pieces:
             "capacity": capacity,
             "link_number": np.full(len(capacity) + 1, -1, np.int32),
         }
-        status, self._lives, moved = _C.go_on(arrays, self._lives, self.now, until, latency, self.merge)
+        status, self._lives, moved = _C.advance(arrays, self._lives, self.now, until, latency, self.merge)
         self.now = until
         if status == _C.CANCELLED:
             raise CancelledError

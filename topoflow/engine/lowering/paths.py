@@ -1,6 +1,6 @@
 """The path table of a world: every path that is taken, once, and which one a connection takes.
 
-Shapes: F connections, P paths, H hops, L links.
+Shapes: F connections, S subflows, P paths, H hops, L links.
 """
 
 from __future__ import annotations
@@ -8,47 +8,76 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.ecmp import choose
+from topoflow.engine.lowering.routing import Connections, Routing, Split, routing_named
 from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
 
 NO_PATH = -1  # what does not enter the network
 
-# What a connection with several equal paths does: "ecmp" keeps one of them, drawn by a hash; "spray" sends every packet
-# on another, which is an even share of its bytes on each (Dixit, Prakash, Hu and Kompella, On the impact of packet
-# spraying in data center networks, INFOCOM 2013).
-ROUTINGS = ("ecmp", "spray")
-
 
 class Hops(NamedTuple):
-    """A path of the table: one path, or several at once."""
+    """Paths, each one path of the fabric or several at once."""
 
-    links: Path
-    weights: tuple[float, ...]  # share of the bytes that crosses each link
-    limit: float = math.inf  # B/s, the most that one flow gets
+    offsets: Offsets  # [P+1]
+    links: Ints  # [H]
+    weights: Floats  # [H] share of the bytes that crosses the link
 
 
-def union(subflows: Sequence[Subflow], limit: float = math.inf) -> Hops:
-    """The links of all subflows, each with the share of those that cross it, the first hops first, the last hops last.
+def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
+    """The links of all subflows of each path, with the share of those that cross them, the last hops last.
 
-    Two paths 0-1-3 and 0-2-3 with half of the bytes each cross 0 and 3 with all bytes, and 1 and 2 with half of them.
+    ``links`` [S, most hops] are the subflows as ``Routes.links`` gives them, ``path`` [S] the path of each, ascending.
+    Two subflows 0-1-3 and 0-2-3 with half of the bytes each cross 0 and 3 with all bytes, and 1 and 2 with half.
     """
-    if len(subflows) == 1:  # most are; a path crosses a link at most once
-        return Hops(subflows[0].links, (1.0,) * len(subflows[0].links), limit)
-    share: dict[int, float] = {}
-    behind: dict[int, int] = {}  # hops behind the link, at most
-    for subflow in subflows:
-        for position, link in enumerate(reversed(subflow.links)):
-            share[link] = share.get(link, 0.0) + subflow.weight
-            behind[link] = max(behind.get(link, 0), position)
-    links = tuple(sorted(share, key=lambda link: -behind[link]))
-    return Hops(links, tuple(min(share[link], 1.0) for link in links), limit)  # 1 + 1e-16 is 1
+    is_hop = links != NO_LINK
+    row, column = np.nonzero(is_hop)
+    if len(links) == paths:  # one subflow each, as most have; it crosses a link at most once
+        return Hops(_offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)))
+    order = np.lexsort((-column, row))
+    row, link = row[order], links[is_hop][order]
+    rest = np.arange(len(row)) - np.searchsorted(row, row)  # hops after the link, in its subflow
+    key = path[row] * (int(link.max(initial=0)) + 1) + link
+    crossing, first, place = np.unique(key, return_index=True, return_inverse=True)
+    place = place.reshape(-1)
+    weight = np.bincount(place, share[row], len(crossing))
+    most = np.zeros(len(crossing), np.int64)
+    np.maximum.at(most, place, rest)
+    order = np.lexsort((first, -most, path[row[first]]))
+    count = np.bincount(path[row[first]], minlength=paths)
+    return Hops(_offsets(count), link[first[order]], np.minimum(weight[order], 1.0))  # 1 + 1e-16 is 1
+
+
+def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> Hops:
+    """What each of F ``connections`` between two nodes takes of the paths of ``fabric``, by ``routing``.
+
+    Raises ``ValueError`` for two nodes without a path.
+    """
+    links, split = _subflows(fabric, routing, connections, kind, seed)
+    return union(links, split.connection, split.share, len(connections.source))
+
+
+def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> tuple[Ints, Split]:
+    """[S, most hops] the links of every path that is taken, and whose it is."""
+    routes, (source, target, _) = as_routes(fabric.route), connections
+    choices = routes.choices(source, target, kind)
+    lost = np.flatnonzero(choices.prod(axis=1) == 0)
+    if lost.size:
+        ends = f"{fabric.nodes[source[lost[0]]]!r} to {fabric.nodes[target[lost[0]]]!r}"
+        raise ValueError(f"{fabric.name}.route: must connect all servers, got no path from {ends}")
+    split = routing.split(choices, connections, seed)
+    taken = split.connection
+    return routes.links(source[taken], target[taken], split.number, kind), split
+
+
+def _offsets(count: Offsets) -> Offsets:
+    return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -75,24 +104,10 @@ class PathTable:
         """As ``Graph`` has it, None: no limits."""
         return self.limits if np.any(self.limits < math.inf) else None
 
-    def extended(self, new: Sequence[Hops], latency: Floats) -> PathTable:
-        """With paths behind it; ``latency`` [L] of links."""
-        count = np.array([len(hops.links) for hops in new], np.int64)
-        links = np.fromiter(chain.from_iterable(hops.links for hops in new), np.int32)
-        weights = np.fromiter(chain.from_iterable(hops.weights for hops in new), np.float64)
-        waited = np.bincount(np.repeat(np.arange(len(new)), count), latency[links] * weights, len(new))
-        return PathTable(
-            np.concatenate([self.offsets, self.offsets[-1] + np.cumsum(count)]),
-            np.concatenate([self.links, links]),
-            np.concatenate([self.weights, weights]),
-            np.concatenate([self.limits, [hops.limit for hops in new]]),
-            np.concatenate([self.latency, waited]),
-        )
-
-    def taken(self, paths: Ints) -> PathTable:
+    def taken(self, paths: Ints | Offsets) -> PathTable:
         """Those of ``paths``, in that order."""
         count = np.diff(self.offsets)[paths]
-        offsets = np.concatenate([[0], np.cumsum(count)])
+        offsets = _offsets(count)
         hop = np.arange(offsets[-1]) + np.repeat(self.offsets[paths] - offsets[:-1], count)
         return PathTable(offsets, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths])
 
@@ -100,56 +115,90 @@ class PathTable:
 NO_PATHS = PathTable(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
+def _joined(tables: Sequence[PathTable]) -> PathTable:
+    """One table after the other."""
+    count = np.concatenate([np.diff(table.offsets) for table in tables])
+    fields = ([getattr(table, name) for table in tables] for name in ("links", "weights", "limits", "latency"))
+    return PathTable(_offsets(count), *map(np.concatenate, fields))
+
+
 @dataclass
 class Paths:
-    """Grows as connections are made on ``fabric``; ``seed`` keys the choice among equal paths."""
+    """Grows as connections are made on ``fabric``; ``seed`` keys the choice among equal paths.
+
+    Raises ``ValueError`` for a ``routing`` that there is not.
+    """
 
     fabric: Fabric
     seed: int
     routing: str = "ecmp"
-    table: dict[Hops, int] = field(default_factory=dict)
-    taken: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
-    known: PathTable = field(default=NO_PATHS, repr=False)  # of the first of ``table``
+    rule: Routing = field(init=False, repr=False)
+    numbers: dict[tuple[bytes, bytes, float], int] = field(default_factory=dict, repr=False)  # by links, weights, limit
+    taken: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)  # class of traffic -> connection -> path
+    parts: list[PathTable] = field(default_factory=lambda: [NO_PATHS], repr=False)  # of the table, in order
+    entered: int = 0  # paths in the table
 
     def __post_init__(self) -> None:
-        if self.routing not in ROUTINGS:
-            raise ValueError(f"routing: must be one of {', '.join(ROUTINGS)}, got {self.routing!r}")
+        self.rule = routing_named(self.routing)
 
     def number(self, subflows: Sequence[Subflow], limit: float = math.inf) -> int:
         """The place in the table of these paths taken at once, entered at their first use."""
-        hops = union(subflows, limit)
-        return self.table.setdefault(hops, len(self.table)) if hops.links else NO_PATH
+        links = padded([subflow.links for subflow in subflows])
+        share = np.array([subflow.weight for subflow in subflows])
+        return int(self._enter(union(links, np.zeros(len(links), np.int64), share, 1), limit)[0])
 
     def subflows(self, source: int, target: int, channel: int, kind: str) -> tuple[Subflow, ...]:
         """The paths of one connection; none from a server to itself."""
         if source == target:
             return ()
-        routes = self.fabric.route(source, target, kind)
-        if not routes:
-            ends = f"{self.fabric.nodes[source]!r} to {self.fabric.nodes[target]!r}"
-            raise ValueError(f"{self.fabric.name}.route: must connect all servers, got no path from {ends}")
-        if self.routing == "spray":
-            return tuple(Subflow(route, 1 / len(routes)) for route in routes)
-        if len(routes) == 1:
-            return (Subflow(routes[0]),)
-        return (Subflow(routes[choose(self.seed, source, target, channel, len(routes))]),)
-
-    def connection(self, source: int, target: int, channel: int, kind: str) -> int:
-        """The number of the path of one connection."""
-        connection = (source, target, channel, kind)
-        if connection not in self.taken:
-            self.taken[connection] = self.number(self.subflows(*connection))
-        return self.taken[connection]
+        connection = Connections(np.array([source]), np.array([target]), np.array([channel]))
+        rows, split = _subflows(self.fabric, self.rule, connection, kind, self.seed)
+        paths = (tuple(row[row != NO_LINK].tolist()) for row in rows)
+        return tuple(Subflow(path, weight) for path, weight in zip(paths, split.share.tolist(), strict=True))
 
     def connections(self, source: Offsets, target: Offsets, channel: Offsets, kind: str) -> Ints:
         """[F] the path of each connection (``source``, ``target``, ``channel`` [F])."""
         servers = self.fabric.servers
         key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
-        ends = (key // servers % servers).tolist(), (key % servers).tolist()
-        distinct = zip(*ends, (key // servers**2).tolist(), strict=True)
-        paths = np.array([self.connection(*each, kind) for each in distinct], np.int32)
+        taken, keys = self.taken.setdefault(kind, {}), key.tolist()
+        new = np.array([each for each in keys if each not in taken], np.int64)
+        if len(new):
+            taken.update(zip(new.tolist(), self._connect(new, kind).tolist(), strict=True))
+        paths = np.fromiter(map(taken.__getitem__, keys), np.int32, len(keys))
         connected: Ints = paths[inverse.reshape(-1)]
         return connected
+
+    def _connect(self, key: Offsets, kind: str) -> Ints:
+        """The paths of connections that have none yet."""
+        servers = self.fabric.servers
+        source, target = key // servers % servers, key % servers
+        apart = source != target
+        connections = Connections(source[apart], target[apart], key[apart] // servers**2)
+        paths = np.full(len(key), NO_PATH, np.int32)
+        paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), math.inf)
+        return paths
+
+    def _enter(self, hops: Hops, limit: float) -> Ints:
+        """[P] the places of these paths in the table, where they are entered if they are new; none without links."""
+        links, weights = hops.links.astype(np.int32).tobytes(), hops.weights.tobytes()
+        places = np.full(len(hops.offsets) - 1, NO_PATH, np.int32)
+        new: list[int] = []
+        for path, (first, end) in enumerate(pairwise(hops.offsets.tolist())):
+            if first < end:
+                key = links[4 * first : 4 * end], weights[8 * first : 8 * end], limit
+                places[path] = place = self.numbers.setdefault(key, len(self.numbers))
+                if place == self.entered + len(new):
+                    new.append(path)
+        if new:
+            self.entered += len(new)
+            self.parts.append(self._table(hops, limit).taken(np.array(new)))
+        return places
+
+    def _table(self, hops: Hops, limit: float) -> PathTable:
+        paths = len(hops.offsets) - 1
+        waited = self.fabric.latency[hops.links] * hops.weights
+        latency = np.bincount(np.repeat(np.arange(paths), np.diff(hops.offsets)), waited, paths).astype(np.float64)
+        return PathTable(*hops, np.full(paths, limit), latency)
 
     def transfer(self, traffic: Traffic, task: int) -> int:
         """The path of one transfer that has subflows of its own, or a limit."""
@@ -173,10 +222,10 @@ class Paths:
             raise ValueError(f"{where}: must cross a link at most once, got {list(path)}")
 
     def arrays(self) -> PathTable:
-        """The table so far; only what is new since the last call is worked out."""
-        if len(self.table) > self.known.paths:
-            self.known = self.known.extended(list(islice(self.table, self.known.paths, None)), self.fabric.latency)
-        return self.known
+        """The table so far; only what is new since the last call is joined to it."""
+        if len(self.parts) > 1:
+            self.parts = [_joined(self.parts)]
+        return self.parts[0]
 
     def csr(self) -> tuple[Offsets, Ints]:
         """Offsets [P+1] and links [H] of the table."""

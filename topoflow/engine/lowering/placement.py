@@ -23,7 +23,8 @@ from topoflow.engine.base import World
 from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
-from topoflow.engine.lowering.paths import NO_PATH, ROUTINGS, Paths
+from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 
@@ -44,7 +45,7 @@ class Lowering:
 
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
-        for field, value, allowed in (("routing", self.routing, ROUTINGS), ("rings", self.rings, RINGS)):
+        for field, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, RINGS)):
             if value not in allowed:
                 raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")
 

@@ -46,7 +46,7 @@ class Contention(StrategyModel):
     """The model that orders strategies as ``fluid`` does."""
 
     algorithms = ("hierarchical",)
-    most: int  # nodes of a tree
+    largest_tree: int  # nodes
     coflows: int  # that the change of one layer changes, at most
 
     def read(self, strategies: StrategyArrays, fabric: Fabric) -> StrategyArrays:
@@ -55,7 +55,7 @@ class Contention(StrategyModel):
         busy = arrays["ring_share"] * slowness[arrays["ring_link"]]
         unit = unit_for(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
         trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], fabric.servers)
-        self.most = int(np.diff(trees["tree"]).max())
+        self.largest_tree = int(np.diff(trees["tree"]).max())
         latency = arrays["latency"]
         consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
         self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())
@@ -63,7 +63,7 @@ class Contention(StrategyModel):
             "tree_latency": np.concatenate([latency, latency.reshape(fabric.servers, -1).T.ravel()]),
             "link_seconds": slowness / unit,
             "ring_latency": _largest(arrays["line_seconds"], arrays["line_offsets"]),
-            "ring_slowness": arrays["before"] + arrays["behind"] + _largest(busy, arrays["ring_offsets"]),
+            "ring_slowness": arrays["local_before"] + arrays["local_after"] + _largest(busy, arrays["ring_offsets"]),
             "ring_busy": busy,
         }
         return replace(strategies, unit=unit, arrays=arrays | trees | found)
@@ -74,7 +74,7 @@ class Contention(StrategyModel):
         return {"load": self.where.zeros(loads, dtype="int64")}
 
     def steps(self, arrays: dict[str, Any], **numbers: Any) -> Steps:
-        return _C.contention(arrays, most=self.most, coflows=self.coflows, **numbers)
+        return _C.contention(arrays, largest_tree=self.largest_tree, coflows=self.coflows, **numbers)
 
 
 def _largest(values: Floats, offsets: Offsets) -> Floats:

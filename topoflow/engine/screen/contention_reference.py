@@ -7,15 +7,17 @@ from collections import Counter, defaultdict
 from topoflow.engine.lowering.paths import Paths
 from topoflow.fabric.base import Fabric
 from topoflow.operations import bus_factor
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
-from topoflow.workload.base import Layer, Workload
+from topoflow.workload.base import Layer, LayerGraph
 
 Pair = tuple[int, int]  # a server and another
 
 
-def makespan(workload: Workload, fabric: Fabric, strategy: Strategy, *, routing: str = "ecmp", seed: int = 0) -> float:
+def makespan(
+    workload: LayerGraph, fabric: Fabric, strategy: Placement, *, routing: str = "ecmp", seed: int = 0
+) -> float:
     """s of an iteration."""
     iteration = _Iteration(workload, fabric, strategy, Paths(fabric, seed, routing))
     for layer in workload.layers:
@@ -28,7 +30,7 @@ def makespan(workload: Workload, fabric: Fabric, strategy: Strategy, *, routing:
 class _Iteration:
     """The clocks of servers and links."""
 
-    def __init__(self, workload: Workload, fabric: Fabric, strategy: Strategy, paths: Paths) -> None:
+    def __init__(self, workload: LayerGraph, fabric: Fabric, strategy: Placement, paths: Paths) -> None:
         self.workload = workload
         self.fabric = fabric
         self.paths = paths

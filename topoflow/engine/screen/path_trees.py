@@ -23,7 +23,7 @@ NONE = -1  # no link
 
 
 def path_trees(path: Ints, offsets: Offsets, links: Ints, servers: int) -> dict[str, Array]:
-    """The arrays of ``Ways`` in ``csrc/screen/coflows.h`` that are about trees.
+    """The arrays of ``PathTrees`` in ``csrc/screen/coflows.h`` that are about trees.
 
     ``path`` [N * N] is the path from one server to another, ``offsets`` [P+1] and ``links`` [H] are the hops of paths;
     from a server to itself there is none, whatever ``path`` says.

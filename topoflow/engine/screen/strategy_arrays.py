@@ -20,10 +20,10 @@ from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.blocks import Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.fabric.base import Fabric
-from topoflow.strategy.base import Strategy, places
+from topoflow.strategy.placement import Placement, places
 from topoflow.traffic.base import Collective
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 Array = NDArray[Any]
 LARGEST = 61  # bits of a load: what all layers at once put on a link fits in an int64 twice
@@ -43,7 +43,7 @@ class StrategyArrays:
 
     @property
     def choices(self) -> int:
-        return len(self.arrays["before"])
+        return len(self.arrays["local_before"])
 
     @property
     def edges(self) -> int:
@@ -55,7 +55,13 @@ class StrategyArrays:
 
 
 def strategy_arrays(
-    workload: Workload, fabric: Fabric, choices: Sequence[tuple[int, ...]], *, all_reduce: str, routing: str, seed: int
+    workload: LayerGraph,
+    fabric: Fabric,
+    choices: Sequence[tuple[int, ...]],
+    *,
+    all_reduce: str,
+    routing: str,
+    seed: int,
 ) -> StrategyArrays:
     """Raises ``ValueError`` for a choice that is no ascending set of servers, for one that is there twice, and for
     servers without a path."""
@@ -74,7 +80,7 @@ def strategy_arrays(
     return StrategyArrays(arrays, fabric.servers, unit)
 
 
-def _all_reduce(workload: Workload, holders: tuple[int, ...]) -> Collective:
+def _all_reduce(workload: LayerGraph, holders: tuple[int, ...]) -> Collective:
     return Collective("all_reduce", 1.0, holders, local=workload.gpus_per_server)
 
 
@@ -88,7 +94,7 @@ def _pairs(paths: Paths) -> Ints:
 def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Array]:
     if len(set(choices)) < len(choices):  # layers with the same holders reduce their gradients together
         raise ValueError(f"choices: must be {len(choices)} different sets, got {len(set(choices))}")
-    Strategy("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
+    Placement("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
     offsets = np.cumsum([0, *(len(holders) for holders in choices)])
     holder = np.concatenate([np.array(holders, np.int32) for holders in choices])
     place = np.array([places(servers, holders) for holders in choices])
@@ -112,7 +118,7 @@ def _sets(rows: Array, servers: Array, count: int, most: int) -> Array:
     return np.packbits(bits, axis=1, bitorder="little").view("<i8").ravel()
 
 
-def _seconds(workload: Workload, choices: Sequence[tuple[int, ...]], samples: Ints) -> dict[str, Array]:
+def _seconds(workload: LayerGraph, choices: Sequence[tuple[int, ...]], samples: Ints) -> dict[str, Array]:
     """Layers that take the same time everywhere are of one kind."""
     replicated = np.repeat([len(holders) > 1 for holders in choices], [len(holders) for holders in choices])  # [R]
     cases, case = np.unique(np.column_stack([samples, replicated]), axis=0, return_inverse=True)
@@ -123,7 +129,7 @@ def _seconds(workload: Workload, choices: Sequence[tuple[int, ...]], samples: In
     return {"kind": kind.reshape(-1).astype(np.int32), "forward": forward, "backward": backward, "update": update}
 
 
-def _times(workload: Workload, layer: Any, servers: int, replicated: int) -> tuple[float, float, float]:
+def _times(workload: LayerGraph, layer: Any, servers: int, replicated: int) -> tuple[float, float, float]:
     """s of one that computes a layer for the samples of so many servers."""
     samples = servers * workload.batch_per_server
     return (
@@ -133,7 +139,7 @@ def _times(workload: Workload, layer: Any, servers: int, replicated: int) -> tup
     )
 
 
-def _layers(workload: Workload) -> dict[str, Array]:
+def _layers(workload: LayerGraph) -> dict[str, Array]:
     number = {layer.name: index for index, layer in enumerate(workload.layers)}
     inputs = [sorted(number[earlier] for earlier in layer.after) for layer in workload.layers]
     source = np.array([earlier for row in inputs for earlier in row], np.int32)
@@ -211,8 +217,8 @@ def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> d
         lines.append(_longest(waits, share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth))
         rings.append(_on_links(table, path, share, waits))
     return {
-        "before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
-        "behind": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
+        "local_before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
+        "local_after": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
         "line_offsets": np.cumsum([0, *(len(slope) for _, slope in lines)]).astype(np.int64),
         "line_seconds": np.concatenate([seconds for seconds, _ in lines]),
         "line_slope": np.concatenate([slope for _, slope in lines]),

@@ -37,7 +37,7 @@ class StrategyBound(StrategyModel):
         words = -(-strategies.edges // 64)
         sets = chains * strategies.servers * words
         return {
-            **{name: where.zeros(times) for name in ("forth", "back")},
+            **{name: where.zeros(times) for name in ("activation_seconds", "gradient_seconds")},
             **{name: where.zeros(sets, dtype="int64") for name in ("outgoing", "incoming")},
             "crossing": where.zeros(chains * words, dtype="int64"),
             "load": where.zeros(chains * strategies.links, dtype="int64"),

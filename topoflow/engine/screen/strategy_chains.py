@@ -21,9 +21,9 @@ from topoflow.engine.device import Device
 from topoflow.engine.launch import MEMORY, count_threads
 from topoflow.engine.screen.strategy_arrays import StrategyArrays, strategy_arrays
 from topoflow.fabric.base import Fabric
-from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.units import check_positive
-from topoflow.workload.base import Workload
+from topoflow.workload.base import LayerGraph
 
 AT_ONCE = 64  # strategies that ``makespans`` keeps at a time
 
@@ -46,15 +46,15 @@ class StrategyModel(ABC):
 
     def __init__(
         self,
-        workload: Workload,
+        workload: LayerGraph,
         fabric: Fabric,
         choices: Sequence[tuple[int, ...]],
         *,
         all_reduce: str = "hierarchical",
         routing: str = "ecmp",
         seed: int = 0,
-        bucket_bytes: int = Strategy.bucket_bytes,
-        first_bucket_bytes: int = Strategy.first_bucket_bytes,
+        bucket_bytes: int = Placement.bucket_bytes,
+        first_bucket_bytes: int = Placement.first_bucket_bytes,
         threads: int | None = None,
         device: str = "cpu",
         beside: StrategyModel | None = None,

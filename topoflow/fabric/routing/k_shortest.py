@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topoflow.fabric.base import Path
+from topoflow.fabric.routing.base import ListedRoutes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
 
-class KShortestPaths(ShortestPaths):
+class KShortestPaths(ListedRoutes):
     """The ``limit`` shortest loopless paths from node to node, as a ``Fabric.route``: all of h hops, then of h + 1, ...
 
     A search by depth that leaves a node only for one from which the goal is still in reach finds the paths of each
@@ -22,10 +26,25 @@ class KShortestPaths(ShortestPaths):
         a -> c -> d, b -> c
     """
 
+    def __init__(self, nodes: Sequence[str], source: NDArray[np.int32], target: NDArray[np.int32], limit: int) -> None:
+        self.limit = limit
+        self.shortest = ShortestPaths(nodes, source, target, limit)
+        self.outgoing, self.target = self.shortest.outgoing, self.shortest.target
+        self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
+
+    def is_minimal(self, kind: str) -> bool:
+        return False
+
+    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+        pair = (source, target)
+        if pair not in self._paths:
+            self._paths[pair] = self._find(source, target)
+        return self._paths[pair]
+
     def _find(self, source: int, target: int) -> tuple[Path, ...]:
         """Up to ``limit`` paths, shortest first; raises ValueError naming both nodes where there is none."""
-        found = list(super()._find(source, target))
-        hops = self.distances(target)
+        found = list(self.shortest(source, target, ""))
+        hops = self.shortest.distances(target)
         for length in range(hops[source] + 1, len(hops)):
             if len(found) >= self.limit:
                 break

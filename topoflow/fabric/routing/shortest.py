@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Path
+from topoflow.fabric.routing.base import Index, Links, Routes, padded
 
 # Large graphs have more shortest paths between far nodes than anyone installs. A choice of this model, not a law: a
 # flow takes one path, and among 64 that are spread evenly no link is preferred.
 ECMP_PATHS = 64
 
 
-class ShortestPaths:
+class ShortestPaths(Routes):
     """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
 
     Where a pair has more than ``limit`` of them, ``limit`` are taken at equal distances from the list of all, from
@@ -51,6 +52,14 @@ class ShortestPaths:
         if pair not in self._paths:
             self._paths[pair] = self._find(source, target)
         return self._paths[pair]
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        counts = [len(self.numbers(*pair)) for pair in zip(source.tolist(), target.tolist(), strict=True)]
+        return np.array(counts, np.int64).reshape(-1, 1)
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        asked = zip(source.tolist(), target.tolist(), number.tolist(), strict=True)
+        return padded([self.path(i, j, self.numbers(i, j)[taken]) for i, j, taken in asked])
 
     def distances(self, target: int) -> list[int]:
         """[N] links on the way from every node to ``target``, -1: unreachable."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.fabric.base import Fabric, Item, Path, Route
+from topoflow.fabric.base import Fabric, Item, Path
+from topoflow.fabric.routing.base import ListedRoutes, Routes
 from topoflow.fabric.routing.k_shortest import KShortestPaths
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt.coin_change import coin_change
@@ -85,7 +86,7 @@ class TopoOpt:
             target=ends[:, 1],
             bandwidth=self.bandwidth * np.array(list(circuits.values()), dtype=np.float64),
             latency=np.full(len(circuits), float(self.latency)),
-            route=Routes(links, {} if topology.tree_strides else topology.strides, mp),
+            route=JobRoutes(links, {} if topology.tree_strides else topology.strides, mp),
             degree=self.degree,
             interface_bandwidth=float(self.bandwidth),
             bill=self._bill(servers * self.degree),
@@ -113,36 +114,39 @@ class TopoOpt:
         )
 
 
-class Routes:
+class JobRoutes(ListedRoutes):
     """TopoOpt 4.2, Algorithm 1, lines 19-20."""
 
     def __init__(
         self,
-        links: Mapping[tuple[int, int], int],
+        circuits: Mapping[tuple[int, int], int],
         strides: Mapping[Group, tuple[int, ...]],
-        mp: Route,
+        mp: Routes,
     ) -> None:
-        self.links = links
+        self.circuits = circuits
         self.mp = mp
         self.position = {group: {server: at for at, server in enumerate(group)} for group in strides}
-        self.ways = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
+        self.strides = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
+
+    def is_minimal(self, kind: str) -> bool:
+        return kind != "all_reduce" and self.mp.is_minimal(kind)  # hops of rings may go a long way round
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         if kind == "all_reduce":
-            if (source, target) in self.links:
-                return ((self.links[source, target],),)
-            for group, ways in self.ways.items():
+            if (source, target) in self.circuits:
+                return ((self.circuits[source, target],),)
+            for group, strides in self.strides.items():
                 if source in self.position[group] and target in self.position[group]:
-                    return (self._pay(group, ways, source, target),)
+                    return (self._pay(group, strides, source, target),)
         return self.mp(source, target, kind)
 
-    def _pay(self, group: Group, ways: tuple[tuple[int, ...], ...], source: int, target: int) -> Path:
+    def _pay(self, group: Group, strides: tuple[tuple[int, ...], ...], source: int, target: int) -> Path:
         """The links of the coin-change route from ``source`` to ``target`` in ``group``."""
         start = self.position[group][source]
         distance = (self.position[group][target] - start) % len(group)
         path = []
-        for coin in ways[distance]:
+        for coin in strides[distance]:
             end = (start + coin) % len(group)
-            path.append(self.links[group[start], group[end]])
+            path.append(self.circuits[group[start], group[end]])
             start = end
         return tuple(path)

@@ -10,7 +10,7 @@ from topoflow.engine.device import NAMES as DEVICES
 from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
-from topoflow.engine.lowering.paths import ROUTINGS
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import RINGS as LOST_RINGS
 
@@ -66,7 +66,7 @@ def check_job(config: Mapping[str, Any]) -> None:
                 f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
             )
     check_among("all_reduce", config["all_reduce"], names("all_reduce"))
-    check_among("routing", config["routing"], ROUTINGS)
+    check_among("routing", config["routing"], routings())
     check_run(config)
 
 

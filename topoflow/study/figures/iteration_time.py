@@ -14,7 +14,6 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.search.problem import Settings
-from topoflow.strategy.memory import bytes_per_gpu
 from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
 from topoflow.study.figures.simulate import Simulation, wire_bytes
 
@@ -57,7 +56,7 @@ class IterationTime:
         run = Simulation(setup, self.search)
         simulated = run.timeline.world
         assert simulated.fabric is not None  # it was placed on one
-        needed = float(bytes_per_gpu(setup.workload, run.job.strategy).max())
+        needed = run.job.strategy.memory_per_gpu(setup.workload)
         return [
             {
                 "iteration_time": run.timeline.makespan,

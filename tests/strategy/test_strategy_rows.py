@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from topoflow.report.strategy_rows import Row, strategy_rows
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.placement import Placement
+from topoflow.strategy.words import Row
 
 SERVERS = 8
 EVERYONE = tuple(range(SERVERS))
 
 
 def rows_of(**placement: tuple[int, ...]) -> list[Row]:
-    return strategy_rows(Strategy("hybrid", SERVERS, placement))
+    return Placement("hybrid", SERVERS, placement).rows()
 
 
 def test_layers_that_are_held_alike_share_a_row() -> None:
@@ -24,7 +24,7 @@ def test_layers_that_are_held_alike_share_a_row() -> None:
     ]
 
 
-def test_many_kinds_of_placement_are_told_by_how_many_servers_hold_a_layer() -> None:
+def test_many_kinds_of_placement_are_named_by_how_many_servers_hold_a_layer() -> None:
     pairs = {f"layer{i}{j}": (i, j) for i in range(SERVERS) for j in range(i + 1, SERVERS)}
     assert rows_of(**pairs, top=EVERYONE) == [
         ("layer01, ..., layer67 (28 layers)", "each on 2 servers; 7 on every server"),
@@ -32,10 +32,9 @@ def test_many_kinds_of_placement_are_told_by_how_many_servers_hold_a_layer() -> 
     ]
 
 
-def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
+def test_a_grid_is_described_by_its_degrees_and_its_stages() -> None:
     grid = Grid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
-    placement = {"block0": (0, 1, 2, 3), "block1": (4, 5, 6, 7), "head": (4, 5, 6, 7)}
-    assert strategy_rows(Strategy("parallel", SERVERS, placement, grid=grid)) == [
+    assert grid.rows() == [
         ("all layers", "tensor 2, context 1, expert 1, data 2, pipeline 2; 4 microbatches"),
         ("block0", "on servers 0-3"),
         ("block1, head", "on servers 4-7"),
@@ -45,8 +44,7 @@ def test_a_grid_is_told_by_its_degrees_and_its_stages() -> None:
 def test_of_a_long_pipeline_the_rows_that_are_left_out_are_counted() -> None:
     stages = tuple((f"block{number}",) for number in range(16))
     grid = Grid(1, 1, 1, 1, 16, microbatches=1, gpus_per_server=1, stages=stages)
-    placement = {stage[0]: (number,) for number, stage in enumerate(stages)}
-    head, *rows = strategy_rows(Strategy("parallel", 16, placement, grid=grid))
+    head, *rows = grid.rows()
     assert head[1].endswith("pipeline 16; 1 microbatch")
     assert rows[:11] == [(f"block{number}", f"on server {number}") for number in range(11)]
     assert rows[11:] == [("\N{HORIZONTAL ELLIPSIS}", "4 more stages"), ("block15", "on server 15")]

@@ -1,0 +1,44 @@
+// The part of topoflow._C that simulates flows.
+#include "arrays.hpp"
+#include "fluid/batch.h"
+
+namespace topoflow {
+namespace {
+
+int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double merge, int32_t threads) {
+  Arrays arrays(named);
+  Batch batch{};
+  arrays.take(batch.graphs, kGraphFields);
+  arrays.take(batch, kBatchFields);
+  if (batch.until && !batch.left) throw py::value_error("left: must be there with `until`, got none");
+  batch.budget = budget;
+  batch.device = arrays.first().device_id;
+  batch.stream = stream;
+  batch.merge = merge;
+  batch.threads = threads;
+
+  [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
+  const py::gil_scoped_release release;
+#ifdef TOPOFLOW_CUDA
+  if (!on_cpu) return cuda::simulate(batch);
+#endif
+  return cpu::simulate(batch);
+}
+
+}  // namespace
+
+void bind_fluid(py::module_& module, py::dict& fields) {
+  module.attr("DONE") = static_cast<int>(kDone);
+  module.attr("STARVED") = static_cast<int>(kStarved);
+  module.attr("DEADLOCK") = static_cast<int>(kDeadlock);
+  module.attr("NOT_CONVERGED") = static_cast<int>(kNotConverged);
+  module.attr("PAUSED") = static_cast<int>(kPaused);
+  module.attr("CANCELLED") = static_cast<int>(kCancelled);
+  module.def("simulate", &simulate, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("merge"),
+             py::arg("threads"),
+             "Run every world of a batch; writes start, finish and status. Returns the bytes of state that one team "
+             "needs.");
+  fields["simulate"] = documented(kGraphFields, kBatchFields);
+}
+
+}  // namespace topoflow

@@ -1,0 +1,68 @@
+"""Routings: how a connection uses the paths that a network offers. A new one is a module of this folder.
+
+Its name is a value of ``routing=`` wherever that is a key. It has one function,
+
+    def split(choices: Index, connections: Connections, seed: int) -> Split
+
+which says which paths each connection takes, and with which share of its bytes. ``choices`` [F, B] are the alternatives
+at every branch of a connection's paths; their product is the number of paths, and the number of a path is written in
+these digits, the first branch first (``fabric.routing.base.Routes``). The answer for a connection must not depend on
+others in the arrays, as connections come in any portions.
+
+Shapes: F connections, B branches, S paths taken.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
+
+
+class Connections(NamedTuple):
+    """What sends from a server to another; several between the same two are told apart by their channel."""
+
+    source: Index  # [F] server
+    target: Index  # [F] server
+    channel: Index  # [F]
+
+
+class Split(NamedTuple):
+    """Paths that are taken, connection by connection; the shares of a connection sum to 1."""
+
+    connection: Index  # [S] ascending
+    number: Index  # [S] of the path among those of the connection
+    share: NDArray[np.float64]  # [S]
+
+
+class Routing(Protocol):
+    """What a module of this folder is."""
+
+    def split(self, choices: Index, connections: Connections, seed: int) -> Split: ...
+
+
+def one_path(number: Index) -> Split:
+    """Every connection keeps one path, that with its ``number`` [F]."""
+    return Split(np.arange(len(number)), number, np.ones(len(number)))
+
+
+def routings() -> tuple[str, ...]:
+    """The names of all routings, found by looking into this folder."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def check_routing(name: object) -> None:
+    """Raise ``ValueError`` unless ``name`` is that of a routing."""
+    if name not in routings():
+        raise ValueError(f"routing: must be one of {', '.join(routings())}, got {name!r}")
+
+
+def routing_named(name: str) -> Routing:
+    """Raises ``ValueError`` where there is no such routing."""
+    check_routing(name)
+    return cast(Routing, import_module(f"{__name__}.{name}"))

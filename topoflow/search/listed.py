@@ -1,0 +1,49 @@
+"""Listed: a search among strategies that can all be listed, as the degrees of a transformer's parallelism.
+
+The list (``Strategy.alternatives``) has some hundred entries, each with a least time that needs no lowering
+(``topoflow.traffic.least_seconds``). The ``degrees`` entries for which it is shortest are lowered and bounded on the
+present network; from there on they are candidates as placements are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topoflow.engine.bound import Bound
+from topoflow.fabric.base import Fabric
+from topoflow.search.problem import Problem, Settings
+from topoflow.search.tempering import Tell, Walk
+from topoflow.strategy.base import Strategy
+from topoflow.traffic.least_seconds import least_seconds
+from topoflow.traffic.lower import lower
+
+
+@dataclass(frozen=True)
+class Listed:
+    """All strategies of one kind that fit in memory: ``options``, at least one."""
+
+    problem: Problem
+    settings: Settings
+    options: tuple[Strategy, ...] = field(repr=False)
+
+    def start(self) -> Strategy:
+        """The problem's start where it fits, otherwise the nearest option."""
+        given = self.problem.start
+        nearest = min(self.options, key=given.distance)
+        return given if given.distance(nearest) == 0 else nearest
+
+    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+        sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
+        others = [option for option in self.options if option.distance(present) > 0]
+        promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]
+        placer = self.problem.placer(fabric)
+        worlds = [placer.place(lower(self.problem.workload, option), option.name) for option in promising]
+        times = [timeline.makespan for timeline in Bound().simulate(worlds)]
+        fastest = sorted(range(len(worlds)), key=lambda number: times[number])
+        return [promising[number] for number in fastest[: self.settings.decide]]
+
+    def _least(self, option: Strategy, sends: float) -> float:
+        """s, if every server sends at most ``sends`` B/s."""
+        return least_seconds(self.problem.workload, option, sends)

@@ -1,0 +1,30 @@
+"""FSDP: fully sharded data parallel, and ZeRO stages 1 and 2 (``shards.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoflow.strategy.placement import servers_to_place
+from topoflow.strategy.shards import Shards, units_of
+from topoflow.units import check_positive, mib
+from topoflow.workload.base import Workload
+
+
+@dataclass(frozen=True)
+class Fsdp:
+    """Every server computes every layer for its own samples; what each keeps in between is divided.
+
+    ``group``: how many consecutive servers divide one copy of the model among their GPUs; None: all of them.
+    """
+
+    stage: int = 3
+    group: int | None = None
+    prefetch: int = 1
+    unit_bytes: int = mib(25)
+
+    def place(self, workload: Workload, servers: int | None) -> Shards:
+        job, servers = servers_to_place(workload, servers)
+        check_positive("fsdp.unit_bytes", self.unit_bytes)
+        units, root = units_of(job, self.unit_bytes)
+        group = servers if self.group is None else self.group
+        return Shards(servers, self.stage, group, units, root, self.prefetch)

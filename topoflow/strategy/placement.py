@@ -1,0 +1,90 @@
+"""Placement: every layer whole, on one server, some, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.strategy.base import BUCKET_BYTES, FIRST_BUCKET_BYTES, Strategy
+from topoflow.strategy.memory import layer_bytes_per_gpu
+from topoflow.strategy.words import Row, placement_rows
+from topoflow.units import check_positive
+from topoflow.workload.base import LayerGraph, Workload, layer_graph
+
+
+@dataclass(frozen=True)
+class Placement(Strategy):
+    """Which servers hold which layer. ``placement[layer]`` are the servers that hold it.
+
+    A layer that all servers hold is replicated (data parallel); one that some hold is model parallel for the others.
+    The samples of server s are computed, for layer L, on ``host(L, s)``: s itself where it holds L, otherwise the
+    holders take the remaining servers in turn. Gradients of a layer with several holders are all-reduced among them.
+    """
+
+    name: str
+    servers: int
+    placement: Mapping[str, tuple[int, ...]]  # layer -> holders, ascending
+    bucket_bytes: int = BUCKET_BYTES
+    first_bucket_bytes: int = FIRST_BUCKET_BYTES
+
+    def __post_init__(self) -> None:
+        check_positive("servers", self.servers)
+        check_positive("strategy.bucket_bytes", self.bucket_bytes)
+        check_positive("strategy.first_bucket_bytes", self.first_bucket_bytes)
+        for layer, holders in self.placement.items():
+            if not holders or list(holders) != sorted(set(holders)):
+                raise ValueError(f"strategy.placement.{layer}: must be ascending servers, got {list(holders)}")
+            if holders[0] < 0 or holders[-1] >= self.servers:
+                raise ValueError(
+                    f"strategy.placement.{layer}: must be within 0..{self.servers - 1}, got {list(holders)}"
+                )
+
+    def host(self, layer: str, server: int) -> int:
+        """The server that computes ``layer`` for the samples of ``server``."""
+        holders = self.placement[layer]
+        return holders[int(places(self.servers, holders)[server])]
+
+    def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
+        """Bytes [servers] on each GPU of a server: the sum over the layers that it holds."""
+        job = layer_graph(workload)
+        needed = np.zeros(self.servers)
+        for layer in job.layers:
+            holders = self.placement[layer.name]
+            needed[list(holders)] += layer_bytes_per_gpu(job, layer, len(holders), self.servers)
+        return needed
+
+    def rows(self) -> list[Row]:
+        return placement_rows(self.placement, self.servers)
+
+    def difference(self, given: Strategy) -> str:
+        assert isinstance(given, Placement)
+        moved = sum(self.placement[layer] != holders for layer, holders in given.placement.items())
+        count = len(given.placement)
+        return f"{moved} of its {count:,} layer{'' if count == 1 else 's'} on other servers"
+
+    def to_json(self) -> dict[str, Any]:
+        return self._plan_fields(
+            placement=self.placement, bucket_bytes=self.bucket_bytes, first_bucket_bytes=self.first_bucket_bytes
+        )
+
+
+def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
+    """[servers] the index in ``holders`` of the server that computes each server's samples: itself, or in turn."""
+    holds = np.zeros(servers, np.bool_)
+    holds[list(holders)] = True
+    return np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
+
+
+def servers_to_place(workload: Workload, servers: int | None) -> tuple[LayerGraph, int]:
+    """The layers, and on how many servers. Raises ``ValueError`` where either is not known."""
+    if not isinstance(workload, LayerGraph):
+        raise ValueError("strategy: must be as_captured for a captured job, whose layers are not known")
+    if servers is None:
+        raise ValueError("servers: must be given, only a captured job brings its own")
+    if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:
+        raise ValueError(f"servers: must be a positive integer, got {servers!r}")
+    return workload, servers

@@ -1,0 +1,192 @@
+"""Lowering of shards (``strategy.shards``): data parallelism whose replicas divide the state of the model.
+
+    gather     the parameters of a unit, once the passes before it in the program are done (``of_shards``)
+    forward    every server computes a segment, a run of layers of one unit, for its own samples
+    backward   the same in reverse
+    scatter    the gradients of a unit are reduce-scattered; between replicas of what is divided, all-reduced
+    update     of the part that a rank has, after all of these
+
+Gathers and reduce-scatters among the same GPUs run one after another in the order of the program, as on one NCCL
+communicator; all-reduces between replicas have another one.
+
+Bytes that each of n ranks sends, of P bytes of parameters: 2 (n-1)/n P with stages 1 and 2, as data parallelism does,
+and 3 (n-1)/n P with stage 3 (2 of the root, which is gathered once).
+
+Sources: Rajbhandari et al., "ZeRO", SC 2020, section 7; Zhao et al., "PyTorch FSDP", VLDB 2023, sections 3.2.2 (hybrid
+sharding) and 3.3 (prefetching, at most two units at a time).
+
+Shapes: N servers, G groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from topoflow.arrays import Offsets
+from topoflow.operations import bus_factor
+from topoflow.strategy.shards import Shards
+from topoflow.traffic.base import Label, Operation, Traffic
+from topoflow.traffic.columns import Columns
+from topoflow.traffic.least_seconds import at_least
+from topoflow.traffic.lower import Lowerer, lowering
+from topoflow.traffic.program import BACKWARD, FORWARD, UPDATE, Instruction, Program
+from topoflow.traffic.roofline import backward_seconds, forward_seconds, step_seconds
+from topoflow.traffic.tasks import NONE
+from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
+
+GATHER, SCATTER = "gather", "scatter"  # the parameters of a unit, and its gradients
+
+
+@lowering.register
+def lower_shards(strategy: Shards, lowerer: Lowerer) -> Traffic:
+    """The traffic of one iteration."""
+    workload = layer_graph(lowerer.workload)
+    unit_of = {name: number for number, unit in enumerate(strategy.gathered) for name in unit}
+    segments = [(unit, list(layers)) for unit, layers in groupby(workload.layers, lambda layer: unit_of[layer.name])]
+    iteration = _Iteration(workload, strategy, segments)
+    for instruction in of_shards(strategy, [unit for unit, _ in segments]):
+        getattr(iteration, instruction.name)(instruction.of)
+    name = f"{workload.name} {strategy.name}"
+    return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
+
+
+@at_least.register
+def least_seconds_of_shards(strategy: Shards, workload: Workload, bandwidth: float) -> float:
+    """All compute of a server, or all that it sends."""
+    job = layer_graph(workload)
+    passes = sum(forward_seconds(job, layer, job.batch_per_server) for layer in job.layers) * 3
+    update = step_seconds(job, job.parameters / strategy.ranks(job))
+    bytes = job.parameters * job.element_bytes
+    copies = strategy.servers // strategy.group
+    if strategy.stage == 0:
+        sent = bus_factor("all_reduce", strategy.servers)
+    else:
+        sent = 2 * bus_factor("all_gather", strategy.group) + bus_factor("all_reduce", copies) / strategy.group
+    return max(passes + update, sent * bytes / bandwidth)
+
+
+class _Iteration:
+    """The tasks so far. Servers work alike: what each of them waits for is an array [N] of tasks."""
+
+    def __init__(self, workload: LayerGraph, shards: Shards, segments: list[tuple[int, list[Layer]]]) -> None:
+        self.workload, self.shards, self.segments = workload, shards, segments
+        self.tasks = Columns()
+        self.servers = np.arange(shards.servers)
+        self.divided = self.servers.reshape(-1, shards.group)  # [G, servers of a group]
+        self.ranks = shards.ranks(workload)
+        elements = {layer.name: layer.parameters for layer in workload.layers}
+        self.elements = [sum(elements[name] for name in unit) for unit in shards.gathered]
+        nothing = np.full(shards.servers, NONE, np.int64)
+        self.computed = nothing  # [N] the latest pass of each server
+        self.issued = nothing  # [N] the latest gather or reduce-scatter
+        self.reduced = nothing  # [N] the latest all-reduce between replicas
+        self.gathered: dict[int, Offsets] = {}  # unit -> [N] its latest gather
+
+    def gather(self, unit: int) -> None:
+        if self.ranks > 1 and self.elements[unit]:
+            self.issued = self._collective("all_gather", unit, self.divided, self.issued, self.computed)
+            self.gathered[unit] = self.issued
+
+    def forward(self, segment: int) -> None:
+        unit, layers = self.segments[segment]
+        samples = self.workload.batch_per_server
+        seconds = sum(forward_seconds(self.workload, layer, samples) for layer in layers)
+        self._compute(Label(f"forward {_name([layer.name for layer in layers])}", True), seconds, unit)
+
+    def backward(self, segment: int) -> None:
+        unit, layers = self.segments[segment]
+        samples = self.workload.batch_per_server
+        seconds = sum(backward_seconds(self.workload, layer, samples) for layer in layers)
+        self._compute(Label(f"backward {_name([layer.name for layer in layers])}", True), seconds, unit)
+
+    def scatter(self, unit: int) -> None:
+        if not self.elements[unit]:
+            return
+        done = self.computed
+        if self.shards.stage == 0:
+            if self.shards.servers * self.workload.gpus_per_server > 1:
+                self.reduced = self._collective("all_reduce", unit, self.servers[None], self.reduced, done)
+            return
+        if self.ranks > 1:
+            done = self.issued = self._collective("reduce_scatter", unit, self.divided, self.issued, done)
+        if len(self.divided) > 1:
+            self.reduced = self._collective("all_reduce", unit, self.divided.T, self.reduced, done)
+
+    def update(self, _: int) -> None:
+        seconds = step_seconds(self.workload, sum(self.elements) / self.ranks)
+        before = self.computed
+        self.computed = self.tasks.compute(Label("optimizer", True), self.servers, seconds)
+        for earlier in (before, self.issued, self.reduced):
+            self.tasks.wait(self.computed, earlier)
+
+    def _compute(self, label: Label, seconds: float, unit: int) -> None:
+        before = self.computed
+        self.computed = self.tasks.compute(label, self.servers, seconds)
+        self.tasks.wait(self.computed, before)
+        if unit in self.gathered:
+            self.tasks.wait(self.computed, self.gathered[unit])
+
+    def _collective(self, op: str, unit: int, groups: Offsets, *awaited: Offsets) -> Offsets:
+        """One in each of ``groups`` [G, n]; returns [N] that of each server.
+
+        Between replicas of what is divided, GPUs in the same place reduce their part: they are side by side.
+        """
+        bytes = float(self.elements[unit]) * self.workload.element_bytes
+        local, algorithm = self.workload.gpus_per_server, None
+        if op == "all_reduce" and self.shards.stage:
+            bytes, local = bytes / self.shards.group, 1
+        elif op != "all_reduce" and local > 1:
+            algorithm = "hierarchical"
+        operations = [Operation(op, tuple(group), local, algorithm=algorithm) for group in groups.tolist()]
+        rows = np.array([self.tasks.row(each) for each in operations])
+        tasks = self.tasks.collective(Label(f"{op} {_name(self.shards.gathered[unit])}"), rows, bytes)
+        own = np.zeros(len(self.servers), np.int64)
+        own[groups] = tasks[:, None]
+        for earlier in awaited:
+            self.tasks.wait(own, earlier)
+        return own
+
+
+def of_shards(shards: Shards, units: Sequence[int]) -> Program:
+    """Segments forward and backward; ``units`` are those of the segments.
+
+    Of units 1 and 2 and a root 0 around them, with stage 3 and one unit gathered ahead:
+
+        GATHER 0, GATHER 1, FORWARD 0, GATHER 2, FORWARD 1, FORWARD 2, FORWARD 3, GATHER 2, BACKWARD 3, GATHER 1,
+        BACKWARD 2, SCATTER 2, BACKWARD 1, SCATTER 1, BACKWARD 0, SCATTER 0, UPDATE
+
+    A gather comes as early as ``shards.prefetch`` allows, but after the last segment that frees the unit. With stages 1
+    and 2 all units are gathered at the end instead.
+    """
+    passes = [Instruction(FORWARD, segment) for segment in range(len(units))]
+    passes += [Instruction(BACKWARD, segment) for segment in reversed(range(len(units)))]
+    waiting = _gathers(shards, [units[each.of] for each in passes])
+    program: list[Instruction] = []
+    for position, one in enumerate(passes):
+        while waiting and waiting[0][0] <= position:
+            program.append(Instruction(GATHER, waiting.pop(0)[1]))
+        program.append(one)
+        if one.name == BACKWARD and units.index(units[one.of]) == one.of:
+            program.append(Instruction(SCATTER, units[one.of]))
+    updated = range(len(shards.gathered) if shards.stage in (1, 2) else 0)
+    return [*program, Instruction(UPDATE), *(Instruction(GATHER, unit) for unit in updated)]
+
+
+def _gathers(shards: Shards, units: Sequence[int]) -> list[tuple[int, int]]:
+    """Of stage 3: before which pass each gather comes, in order, and its unit; ``units`` are those of all passes."""
+    found: list[tuple[int, int]] = []
+    latest: dict[int, int] = {}
+    for position, unit in enumerate(units):
+        kept = shards.root and unit == 0 and unit in latest
+        if shards.stage == 3 and not kept:
+            earliest = max(position - shards.prefetch, latest.get(unit, -1) + 1)
+            found.append((max(earliest, found[-1][0] if found else 0), unit))
+        latest[unit] = position
+    return found
+
+
+def _name(layers: Sequence[str]) -> str:
+    return layers[0] if len(layers) == 1 else f"{layers[0]}..{layers[-1]}"
