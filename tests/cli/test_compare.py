@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -304,3 +305,15 @@ def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: P
 def test_what_cannot_fail_is_one_line(given: str, law: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "fabric=topoopt", given, *SMALL]) == 2
     assert law in capsys.readouterr().err
+
+
+def test_without_pyarrow_all_but_the_parquet_tables_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+    out = tmp_path / "out"
+    assert main(["compare", "fabric=ring,ideal_switch", "servers=4", "workload.tables=2", f"out={out}"]) == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        name for name in FILES if not name.endswith(".parquet")
+    )
+    assert "pip install 'topoflow[parquet]'" in capsys.readouterr().out

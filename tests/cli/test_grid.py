@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hydra import initialize_config_module
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
@@ -15,7 +17,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.study.configure.grid import Point, build, check_fields, expand, grid, unique_names
 
-DEFAULT = ["ideal_switch", "fat_tree", "leaf_spine", "torus", "expander", "topoopt"]
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())
+FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
+DEFAULT = COMPARE["hydra"]["sweeper"]["params"]["fabric"].split(",")
 
 
 @pytest.fixture
@@ -89,7 +94,7 @@ def test_equal_points_have_different_names() -> None:
         (["workload.tables.x=1"], "workload.tables.x: no such key"),
         (
             ["fabric=rings"],
-            "fabric: must be one of expander, fat_tree, ",
+            f"fabric: must be one of {', '.join(FABRICS)}, got 'rings'",
         ),
         (["workload=nope"], "workload: must be one of bert, candle, "),
         (["prices.usd={laser: 1}"], "prices.usd: no such key in it like those given; ++prices.usd=... adds keys"),

@@ -14,12 +14,16 @@ import pytest
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.base import NO_LINK, as_routes, mean_lengths
+from topoflow.fabric.routing.shortest import ShortestPaths
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
 PRICES = sorted(path.stem for path in (CONFIGS / "prices").glob("*.yaml"))
 NAMES_AND_SIZES = [(name, servers) for name in FABRICS for servers in (8, 16)]
+VARIANTS = [(name, servers, ()) for name, servers in NAMES_AND_SIZES] + [("topoopt", 16, ("fabric.routes=k_shortest",))]
 KINDS = ("all_reduce", "mp")
+WIRED = ("ring", "torus", "topoopt")  # that promise rings along their wires
 Build = Callable[..., Fabric]
 
 
@@ -60,12 +64,12 @@ def built(build: Build) -> Build:
     return cache(build)
 
 
-@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
+@pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_route_leads_from_source_to_target_and_visits_nothing_twice(
-    built: Build, name: str, servers: int, kind: str
+    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
 ) -> None:
-    fabric = built(name, servers)
+    fabric = built(name, servers, *overrides)
     for source, target in itertools.permutations(range(servers), 2):
         paths = fabric.route(source, target, kind)
         assert paths
@@ -77,11 +81,35 @@ def test_every_route_leads_from_source_to_target_and_visits_nothing_twice(
             assert len(set(nodes)) == len(nodes)
 
 
-@pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
-def test_all_paths_of_a_pair_are_equally_long(built: Build, name: str, servers: int) -> None:
-    fabric = built(name, servers)
+@pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_routes_that_say_they_are_minimal_are_shortest_paths(
+    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
+) -> None:
+    fabric = built(name, servers, *overrides)
+    shortest = ShortestPaths(fabric.nodes, fabric.source, fabric.target)
+    minimal = as_routes(fabric.route).is_minimal(kind)
     for source, target in itertools.permutations(range(servers), 2):
-        assert len({len(path) for path in fabric.route(source, target, "mp")}) == 1
+        hops, least = {len(path) for path in fabric.route(source, target, kind)}, shortest.hops(source, target)
+        assert hops == {least} if minimal else min(hops) >= least
+
+
+@pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_routes_of_arrays_are_those_of_each_pair(
+    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
+) -> None:
+    fabric = built(name, servers, *overrides)
+    routes = as_routes(fabric.route)
+    source, target = (ends.ravel() for ends in np.indices((servers, servers)))
+    count = routes.choices(source, target, kind).prod(axis=1)
+    pair = np.repeat(np.arange(len(count)), count)
+    number = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
+    rows = routes.links(source[pair], target[pair], number, kind)
+    found = [tuple(row[row != NO_LINK].tolist()) for row in rows]
+    assert found == [path for ends in zip(source, target, strict=True) for path in fabric.route(*map(int, ends), kind)]
+    lengths = mean_lengths(routes, source, target, kind)
+    np.testing.assert_allclose(lengths * count, np.bincount(pair, list(map(len, found))), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
@@ -94,12 +122,22 @@ def test_no_server_sends_or_receives_more_than_its_interfaces_carry(built: Build
 
 
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
-def test_ring_orders_name_every_member_once_and_each_hop_is_direct(built: Build, name: str, servers: int) -> None:
-    fabric = built(name, servers)
-    links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
-    for group, orders in fabric.rings.items():
+def test_ring_orders_name_every_member_once(built: Build, name: str, servers: int) -> None:
+    """Neighbours may be joined by a circuit or through switches."""
+    for group, orders in built(name, servers).rings.items():
         for order in orders:
             assert sorted(order) == sorted(group)
+
+
+@pytest.mark.parametrize(("name", "servers"), [(name, servers) for name, servers in NAMES_AND_SIZES if name in WIRED])
+def test_the_rings_of_servers_that_are_wired_to_each_other_go_over_these_wires(
+    built: Build, name: str, servers: int
+) -> None:
+    fabric = built(name, servers)
+    links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+    assert fabric.rings
+    for orders in fabric.rings.values():
+        for order in orders:
             for hop in zip(order, order[1:] + order[:1], strict=True):
                 assert hop in links
                 assert [len(path) for path in fabric.route(*hop, "all_reduce")] == [1]

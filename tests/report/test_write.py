@@ -15,7 +15,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import page
-from topoflow.report.tables import FAILURES, LINKS, TASKS
+from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
 
 

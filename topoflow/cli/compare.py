@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
         out = output(points, "compare")
         report = compare(points, run_of(points, terminal), shlex.join(["topoflow", "compare", *arguments.overrides]))
         if out is not None:
-            from topoflow.report.write import STEPS, write  # pictures and tables: a second to import
+            from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
             terminal.stage("drawing")
             write(report, out, lambda done: terminal.advance(done, STEPS))
@@ -36,3 +36,5 @@ def run(arguments: argparse.Namespace) -> None:
         console.print(
             f"Open {out / 'report.html'}; numbers for programs are in result.json beside it.", highlight=False
         )
+        if not can_write_parquet():
+            console.print(NO_PARQUET, highlight=False, markup=False)

@@ -101,9 +101,9 @@ class Fabric:
         return len(self.source)
 
     @property
-    def is_direct(self) -> bool:
-        """Whether servers are wired to each other, without switches."""
-        return len(self.nodes) == self.servers
+    def has_switches(self) -> bool:
+        """Whether there are nodes that are no servers; servers may forward all the same."""
+        return len(self.nodes) > self.servers
 
 
 class FabricDesign(Protocol):

@@ -1,4 +1,4 @@
-"""What a program reads: ``result.json`` with one row per world, and Parquet tables of links and tasks."""
+"""``result.json``: what a program reads of a comparison, one row per world."""
 
 from __future__ import annotations
 
@@ -6,53 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
-from numpy.typing import NDArray
-
 from topoflow import __version__
-from topoflow.case.base import Result
 from topoflow.report.base import Report
-
-LINKS = pa.schema(
-    [
-        ("world", pa.string()),
-        ("link", pa.int32()),
-        ("src", pa.string()),
-        ("dst", pa.string()),
-        ("bandwidth", pa.float64()),  # B/s
-        ("latency", pa.float64()),  # s
-        ("bytes", pa.float64()),  # B carried in the step
-        ("utilization", pa.float64()),  # bytes / (bandwidth * iteration time)
-    ]
-)
-TASKS = pa.schema(
-    [
-        ("world", pa.string()),
-        ("task", pa.int32()),  # position in the traffic
-        ("name", pa.string()),
-        ("kind", pa.string()),  # compute, transfer, all_reduce, ...
-        ("server", pa.int32()),  # of a computation
-        ("source", pa.int32()),  # of a transfer
-        ("target", pa.int32()),
-        ("group", pa.list_(pa.int32())),  # of a collective
-        ("bytes", pa.float64()),  # B; of a collective: one member's full buffer
-        ("start", pa.float64()),  # s
-        ("finish", pa.float64()),  # s
-    ]
-)
-FAILURES = pa.schema(
-    [
-        ("world", pa.string()),
-        ("what", pa.string()),  # fiber, server
-        ("number", pa.int32()),  # of the link in links.parquet, or of the server
-        ("name", pa.string()),
-        ("count", pa.int32()),  # fibers of the link, which are alike
-        ("iteration_time", pa.float64()),  # s, after the failure; null: the job cannot continue
-        ("slowdown", pa.float64()),  # times as long as when nothing has failed
-    ]
-)
 
 
 def result(report: Report) -> dict[str, object]:
@@ -82,64 +37,3 @@ def failures(report: Report) -> list[dict[str, object]]:
 def write_result(report: Report, path: Path) -> None:
     """Write ``result.json``."""
     path.write_text(json.dumps(result(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def write_links(report: Report, path: Path) -> None:
-    """One record per world and link."""
-    with parquet.ParquetWriter(path, LINKS) as writer:
-        for outcome in report.outcomes:
-            writer.write_table(_links(outcome))
-
-
-def write_tasks(report: Report, path: Path) -> None:
-    """One record per world and task of its traffic."""
-    with parquet.ParquetWriter(path, TASKS) as writer:
-        for outcome in report.outcomes:
-            writer.write_table(_tasks(outcome))
-
-
-def write_failures(report: Report, path: Path) -> None:
-    """One record per world and failure that differs."""
-    parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
-
-
-def _links(outcome: Result) -> pa.Table:
-    fabric = outcome.fabric
-    return pa.table(
-        {
-            "world": [outcome.settings.world] * fabric.links,
-            "link": range(fabric.links),
-            "src": [fabric.nodes[node] for node in fabric.source],
-            "dst": [fabric.nodes[node] for node in fabric.target],
-            "bandwidth": fabric.bandwidth,
-            "latency": fabric.latency,
-            "bytes": outcome.timeline.link_bytes,
-            "utilization": outcome.utilization,
-        },
-        schema=LINKS,
-    )
-
-
-def _tasks(outcome: Result) -> pa.Table:
-    traffic = outcome.traffic
-    groups = [list(operation.group) for operation in traffic.operations]
-    return pa.table(
-        {
-            "world": [outcome.settings.world] * len(traffic),
-            "task": range(len(traffic)),
-            "name": traffic.names(),
-            "kind": traffic.kinds(),
-            "server": _or_null(traffic.server),
-            "source": _or_null(traffic.source),
-            "target": _or_null(traffic.target),
-            "group": [groups[row] if row >= 0 else None for row in traffic.operation.tolist()],
-            "bytes": traffic.bytes,
-            "start": outcome.timeline.task_start,
-            "finish": outcome.timeline.task_finish,
-        },
-        schema=TASKS,
-    )
-
-
-def _or_null(servers: NDArray[np.int32]) -> pa.Array:
-    return pa.array(servers, mask=servers < 0)

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, draw_all
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import page
-from topoflow.report.tables import write_failures, write_links, write_result, write_tasks
+from topoflow.report.tables import write_result
 
 STEPS = len(PICTURES) + 1
+NO_PARQUET = "The Parquet tables of links and tasks were left out: they need pyarrow (pip install 'topoflow[parquet]')."
+
+
+def can_write_parquet() -> bool:
+    """Whether pyarrow is installed."""
+    return find_spec("pyarrow") is not None
 
 
 def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
     """Write ``result.json``, Parquet, pictures and ``report.html`` into the folder ``out``: all of them or none.
 
-    ``progress`` is called with how many of ``STEPS`` are done.
+    Without pyarrow there are no Parquet tables (``NO_PARQUET`` says so to the user). ``progress`` is called with how
+    many of ``STEPS`` are done.
     """
     images = draw_all(PICTURES, report, progress)
     with whole_folder(out) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")
-        write_links(report, folder / "links.parquet")
-        write_tasks(report, folder / "tasks.parquet")
-        if report.failures:
-            write_failures(report, folder / "failures.parquet")
+        if can_write_parquet():
+            from topoflow.report.parquet_tables import write_tables
+
+            write_tables(report, folder)
         (folder / "report.html").write_text(page(report, images), encoding="utf-8")
     progress(STEPS)

@@ -103,7 +103,7 @@ class _Search:
     def _round(self, present: Candidate) -> Candidate:
         """Both planes once; the fastest then."""
         at = self.at
-        ideal = self.settings.ideal and present.fabric.is_direct
+        ideal = self.settings.ideal and not present.fabric.has_switches
         fabric = ideal_for(present.fabric) if ideal and at.round % 2 else present.fabric
         strategies = self.space.explore(fabric, present.strategy, at.round, at.walk, self._step(present))
         self._inform("simulating", present, self.at.walk)

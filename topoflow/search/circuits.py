@@ -27,7 +27,7 @@ def circuits(fabric: Fabric) -> list[tuple[int, int]]:
 
     Raises ``ValueError`` where a link is no whole number of interfaces.
     """
-    if not fabric.is_direct:
+    if fabric.has_switches:
         return []
     count = fabric.bandwidth / fabric.interface_bandwidth
     parallel = np.rint(count).astype(int)

@@ -40,7 +40,7 @@ def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
 
     Where there are several, they are equal: ``routing`` says how they share the traffic.
     """
-    if not fabric.is_direct:
+    if fabric.has_switches:
         return {}
     target = fabric.target.tolist()
     servers = range(fabric.servers)

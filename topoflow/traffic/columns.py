@@ -28,25 +28,33 @@ class Columns:
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
         """``seconds`` on each ``server`` [n], NONE: a delay that occupies nobody. Returns the tasks [n]."""
-        return self._add(len(server), kind=COMPUTE, label=self._label(label), server=server, seconds=seconds)
+        return self.run(label, len(server), kind=COMPUTE, server=server, seconds=seconds)
 
     def transfer(self, label: Label, source: Offsets, target: Offsets, bytes: float | Floats) -> Offsets:
         """``bytes`` from each ``source`` [n] to its ``target`` [n]. Returns the tasks [n]."""
-        row = self._label(label)
-        return self._add(len(source), kind=TRANSFER, label=row, source=source, target=target, bytes=bytes)
+        return self.run(label, len(source), kind=TRANSFER, source=source, target=target, bytes=bytes)
 
     def collective(self, label: Label, operation: Ints | Offsets, bytes: float | Floats) -> Offsets:
         """Collectives of ``bytes``, whose ``operation`` [n] are rows (``row``). Returns the tasks [n]."""
-        row = self._label(label)
-        return self._add(len(operation), kind=COLLECTIVE, label=row, operation=operation, bytes=bytes)
+        return self.run(label, len(operation), kind=COLLECTIVE, operation=operation, bytes=bytes)
+
+    def run(self, label: Label, number: int, **columns: ArrayLike) -> Offsets:
+        """Tasks of several kinds, by the columns of ``Traffic`` [n]; what is left out is as in a delay of no time."""
+        first, self.tasks = self.tasks, self.tasks + number
+        columns["label"] = self._labels.setdefault(label, len(self._labels))
+        for name, values in columns.items():
+            self._runs.setdefault(name, []).append((first, first + number, values))
+        return np.arange(first, self.tasks)
 
     def row(self, operation: Operation) -> int:
         """The number of ``operation``, which is entered at its first use."""
         return self._operations.setdefault(operation, len(self._operations))
 
     def wait(self, tasks: Offsets, earlier: Offsets) -> None:
-        """Each of ``tasks`` [n] waits for the one of ``earlier`` [n] in its place; NONE: for none."""
-        self._waits.append((tasks, earlier))
+        """Each of ``tasks`` waits for the one of ``earlier`` in its place, NONE: for none. Shapes broadcast."""
+        if tasks.shape != earlier.shape:
+            tasks, earlier = np.broadcast_arrays(tasks, earlier)
+        self._waits.append((tasks.ravel(), earlier.ravel()))
 
     def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
         """All of them. A task waits for others in ascending order, each once."""
@@ -69,15 +77,6 @@ class Columns:
             labels=tuple(self._labels),
             local_bandwidth=local_bandwidth,
         )
-
-    def _add(self, number: int, **columns: ArrayLike) -> Offsets:
-        first, self.tasks = self.tasks, self.tasks + number
-        for name, values in columns.items():
-            self._runs.setdefault(name, []).append((first, first + number, values))
-        return np.arange(first, self.tasks)
-
-    def _label(self, label: Label) -> int:
-        return self._labels.setdefault(label, len(self._labels))
 
     def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:
         column: NDArray[Any] = np.full(self.tasks, default, dtype)

@@ -21,7 +21,7 @@ from math import inf
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
 from topoflow.traffic.lower import find_lowering
-from topoflow.traffic.pipelined import parcels
+from topoflow.traffic.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
@@ -44,12 +44,11 @@ def at_least(strategy: Strategy, workload: Workload, bandwidth: float) -> float:
 def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
     workload = layer_graph(workload)
     least = _Least(workload, grid, bandwidth)
-    layers = {layer.name: layer for layer in workload.layers}
-    stages = [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
+    stages = held_by_stage(workload, grid)
     works = [(forward_work(workload, grid, stage), backward_work(workload, grid, stage)) for stage in stages]
     forward = [least.of_pass(ahead) for ahead, _ in works]
     backward = [least.of_pass(back) for _, back in works]
-    handovers = [bytes / bandwidth for bytes in parcels(workload, grid)]
+    handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
     behind = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
     updates = [step_seconds(workload, sum(size for _, size in stage)) for stage in stages]

@@ -1,53 +1,73 @@
 """Lowering of a strategy with a grid: stages, microbatches, and the collectives of tensor, context and expert ranks.
 
-    pass        per microbatch, stage and direction, in 1F1B order: every server of the stage computes its layers, then
-                come the collectives that the layers need, and the activations (or their gradients) go to the server in
-                the same place of the next stage
-    gradients   the backward pass of the last microbatch is cut where it completes a bucket, which is then all-reduced
-                among the replicas, beside the rest; a tied head and its embedding add up theirs at the end
-    optimizer   one update per server, behind its last all-reduce
+    forward    per microbatch and stage, in the order of the program (``program.of_grid``): every server of the stage
+    backward   computes its layers, then come the collectives that the layers need
+    send       the activations, or their gradients, go to the server in the same place of the next stage
+    reduce     the backward pass that completes the gradients is cut where it completes a bucket, which is then
+               all-reduced among the replicas, at the same time as the rest
+    tie        a tied head and its embedding, in two stages, add up their gradients
+    update     once per server, after its last all-reduce
 
 What is aggregated: the GPUs of a server work alike, so a pass is one task per server; the collectives of one kind in a
-pass are one task with the bytes of all its layers, behind its compute, where a real job has two per block in between.
+pass are one task with the bytes of all its layers, after its compute, where a real job has two per block in between.
 Bytes and seconds are those of all of them; of the latency of the network there is that of one. A GPU begins its next
-pass when these collectives are done; what it sends to the next stage goes beside that.
+pass when these collectives are done, and what it sends to the next stage goes at the same time as that.
 
 Left out, as it is small: the all-reduces of norms' gradients among tensor ranks, and of the loss.
+
+Shapes: N servers, n of a stage; Ends [N, w] as in ``side_by_side.py``.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from topoflow.strategy.grid import GRADIENTS, Grid, Group
-from topoflow.traffic.base import Compute, Traffic, Transfer
-from topoflow.traffic.buckets import Bucket, fill
+import numpy as np
+
+from topoflow.arrays import Offsets
+from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.traffic.base import Label, Traffic
+from topoflow.traffic.buckets import fill
+from topoflow.traffic.columns import Columns
 from topoflow.traffic.one_f_one_b import Pass, one_f_one_b
+from topoflow.traffic.program import Instruction, Part, of_grid
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.side_by_side import Ends, Tasks, ascending
+from topoflow.traffic.side_by_side import Exchange, Groups
 from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 Held = Sequence[tuple[Layer, float]]  # layers, and the parameters that a GPU holds of each
 
 
-def lower_pipelined(workload: LayerGraph, grid: Grid) -> Traffic:
-    """The traffic of one iteration."""
+class StageBucket(NamedTuple):
+    """Gradients of one stage that are reduced at once."""
+
+    stage: int
+    kind: str  # of ``GRADIENTS``: among which replicas
+    bytes: float
+    layer: str  # that completes it
+
+
+class Tie(NamedTuple):
+    """A matrix that two stages hold."""
+
+    stages: tuple[int, int]
+    bytes: float
+    layer: str
+
+
+def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | None = None) -> Traffic:
+    """The traffic of one iteration; ``passes`` in an order of their own, None: 1F1B."""
     iteration = _Iteration(workload, grid)
-    for one in one_f_one_b(grid.pipeline, grid.microbatches):
-        if one.forward:
-            iteration.forward(one)
-        else:
-            iteration.backward(one)
-    iteration.tied()
-    iteration.update()
-    return Traffic.from_tasks(
-        name=f"{workload.name} {grid.name}",
-        servers=grid.servers,
-        tasks=iteration.tasks.listed,
-        local_bandwidth=workload.gpu.local_bandwidth,
-    )
+    if passes is None:
+        passes = one_f_one_b(grid.pipeline, grid.microbatches)
+    parts = [iteration.parts(stage) for stage in range(grid.pipeline)]
+    for instruction in of_grid(passes, parts, len(iteration.ties)):
+        getattr(iteration, instruction.name)(instruction)
+    name = f"{workload.name} {grid.name}"
+    return iteration.tasks.traffic(name, grid.servers, workload.gpu.local_bandwidth)
 
 
 class _Iteration:
@@ -55,82 +75,93 @@ class _Iteration:
 
     def __init__(self, workload: LayerGraph, grid: Grid) -> None:
         self.workload, self.grid = workload, grid
-        self.tasks = Tasks(workload.gpu.local_bandwidth)
-        layers = {layer.name: layer for layer in workload.layers}
-        self.held: list[Held] = [
-            [(layers[name], elements) for name, elements in stage.items()] for stage in grid.rank_parameters(workload)
-        ]
-        self.busy: Ends = dict.fromkeys(range(grid.servers), ())  # what ended a server's latest pass
-        self.arrived: dict[Pass, Ends] = {}  # what brings a pass its input
-        self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
-        self.parcels = parcels(workload, grid)
+        self.tasks = Columns()
+        self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.local_bandwidth)
+        self.held = held_by_stage(workload, grid)
+        self.servers = [np.array(grid.stage_servers(stage)) for stage in range(grid.pipeline)]
+        self.busy = self.exchange.none(2)  # what ended a server's latest pass
+        self.arrived: dict[Pass, Offsets] = {}  # [n] what brings each server of a stage the input of a pass
+        self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest all-reduces, those of a kind together
+        self.handover = handover_bytes(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
-            (stage, kind): grid.groups(stage, along)
+            (stage, kind): Groups.of(grid.groups(stage, along))
             for stage in range(grid.pipeline)
             for kind, along in (AMONG | GRADIENTS).items()
             if grid.members(along) > 1
         }
+        self.buckets = [bucket for stage in range(grid.pipeline) for bucket in self._buckets_of(stage)]
+        self.ties = ties_of(workload, grid)
 
-    def forward(self, one: Pass) -> None:
-        self._work(one, self.works[one.stage][0], f"forward {one.stage}.{one.microbatch}")
-        if one.stage + 1 < self.grid.pipeline:
-            self._send(one, one.stage + 1, "activations")
+    def parts(self, stage: int) -> list[Part]:
+        """The last backward pass of a stage, cut after each layer that completes a bucket."""
+        layers = [layer.name for layer, _ in reversed(self.held[stage])]
+        completes = {bucket.layer: number for number, bucket in enumerate(self.buckets) if bucket.stage == stage}
+        ends = [number + 1 for number, name in enumerate(layers) if name in completes or name == layers[-1]]
+        return [
+            Part(slice(first, end), completes.get(layers[end - 1]))
+            for first, end in zip([0, *ends], ends, strict=False)
+        ]
 
-    def backward(self, one: Pass) -> None:
-        name = f"backward {one.stage}.{one.microbatch}"
-        if one.microbatch == self.grid.microbatches - 1:
-            self._last_backward(one, name)
-        else:
-            self._work(one, self.works[one.stage][1], name)
-        if one.stage > 0:
-            self._send(one, one.stage - 1, "gradients")
+    def forward(self, one: Instruction) -> None:
+        self._work(one, True, self.works[one.of][0], f"forward {one.of}.{one.microbatch}")
 
-    def _work(self, one: Pass, work: Work, name: str) -> None:
+    def backward(self, one: Instruction) -> None:
+        name, work = f"backward {one.of}.{one.microbatch}", self.works[one.of][1]
+        if one.part is not None:
+            part = self.held[one.of][::-1][one.part]
+            name, work = f"{name} {part[-1][0].name}", backward_work(self.workload, self.grid, part)
+        self._work(one, False, work, name)
+
+    def _work(self, one: Instruction, forward: bool, work: Work, name: str) -> None:
         """Compute and collectives on every server of the stage."""
-        arrived = self.arrived.pop(one, {})
-        ends: Ends = {}
-        for server in self.grid.stage_servers(one.stage):
-            awaited = ascending((*self.busy[server], *arrived.get(server, ())))
-            ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
+        servers = self.servers[one.of]
+        own = self.tasks.compute(Label(name, True), servers, work.seconds)
+        self.tasks.wait(own[:, None], self.busy[servers])
+        arrived = self.arrived.pop(Pass(one.of, one.microbatch, forward), None)
+        if arrived is not None:
+            self.tasks.wait(own, arrived)
+        ends = self.exchange.none(2)
+        ends[servers, 0] = own
         for op, bytes in work.sent.items():
-            groups = self.groups.get((one.stage, op))
-            if groups and bytes:
-                ends = self.tasks.collective(op, bytes, groups, ends, f"{op} {name}")
-        self.busy |= ends
+            groups = self.groups.get((one.of, op))
+            if groups is not None and bytes:
+                ends = self.exchange.collective(op, bytes, groups, ends, Label(f"{op} {name}"))
+        self.busy[servers] = ends[servers]
 
-    def _send(self, one: Pass, stage: int, what: str) -> None:
-        """From every server of the stage to the one in the same place of ``stage``."""
-        bytes = self.parcels[min(one.stage, stage)]
-        arrived: Ends = {}
-        for source, target in zip(self.grid.stage_servers(one.stage), self.grid.stage_servers(stage), strict=True):
-            name = f"{what} {one.stage}.{one.microbatch} {source}>{target}"
-            arrived[target] = (self.tasks.add(Transfer(bytes, source, target, self.busy[source], name)),)
-        self.arrived[Pass(stage, one.microbatch, one.forward)] = arrived
+    def send(self, one: Instruction) -> None:
+        """From every server of the stage to the one in the same place of the other."""
+        forward, source = one.to > one.of, self.servers[one.of]
+        label = Label(f"{'activations' if forward else 'gradients'} {one.of}.{one.microbatch}", True)
+        own = self.tasks.transfer(label, source, self.servers[one.to], self.handover[min(one.of, one.to)])
+        self.tasks.wait(own[:, None], self.busy[source])
+        self.arrived[Pass(one.to, one.microbatch, forward)] = own
 
-    def _last_backward(self, one: Pass, name: str) -> None:
-        """The pass that completes the gradients: cut behind each layer that completes a bucket."""
-        closing = self._buckets(one.stage)
-        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.stage_servers(one.stage), ()))
-        piece: list[tuple[Layer, float]] = []
-        for position, held in enumerate(reversed(self.held[one.stage])):
-            piece.append(held)
-            closed = closing.get(held[0].name, [])
-            if closed or position == len(self.held[one.stage]) - 1:
-                self._work(one, backward_work(self.workload, self.grid, piece), f"{name} {held[0].name}")
-                piece = []
-            for kind, bucket in closed:
-                after = {server: (*self.busy[server], *waits) for server, waits in latest[kind].items()}
-                groups = self.groups[one.stage, kind]
-                latest[kind] = self.tasks.collective(
-                    "all_reduce", bucket.bytes, groups, after, f"bucket {held[0].name}"
-                )
-        for ends in latest.values():
-            self.reduced |= {server: (*self.reduced[server], *waits) for server, waits in ends.items()}
+    def reduce(self, one: Instruction) -> None:
+        stage, kind, bytes, layer = self.buckets[one.of]
+        servers, place = self.servers[stage], 2 * list(GRADIENTS).index(kind)
+        own = slice(place, place + 2)
+        after = np.concatenate([self.busy, self.reduced[:, own]], axis=1)
+        ends = self.exchange.collective("all_reduce", bytes, self.groups[stage, kind], after, Label(f"bucket {layer}"))
+        self.reduced[servers, own] = ends[servers]
 
-    def _buckets(self, stage: int) -> Mapping[str, list[tuple[str, Bucket]]]:
-        """Layer -> (kind, bucket) that its backward pass completes."""
-        closing: dict[str, list[tuple[str, Bucket]]] = defaultdict(list)
+    def tie(self, one: Instruction) -> None:
+        """Gradients of a matrix that two stages hold are added up, between GPUs in the same place."""
+        stages, bytes, layer = self.ties[one.of]
+        pairs = np.stack([self.servers[stage] for stage in stages], axis=1)
+        after = np.concatenate([self.busy, self.reduced], axis=1)
+        ends = self.exchange.collective("all_reduce", bytes, Groups(pairs, 1, 1), after, Label(f"tied {layer}"))
+        self.reduced[pairs] = NONE
+        self.reduced[pairs, :2] = ends[pairs]
+
+    def update(self, one: Instruction) -> None:
+        servers = self.servers[one.of]
+        seconds = step_seconds(self.workload, sum(elements for _, elements in self.held[one.of]))
+        own = self.tasks.compute(Label("optimizer", True), servers, seconds)
+        self.tasks.wait(own[:, None], np.concatenate([self.busy, self.reduced], axis=1)[servers])
+
+    def _buckets_of(self, stage: int) -> list[StageBucket]:
+        buckets = []
         for kind in GRADIENTS:
             sizes = [
                 (layer.name, elements * self.workload.element_bytes)
@@ -138,35 +169,31 @@ class _Iteration:
                 if elements and self.grid.gradients(layer) == kind
             ]
             if (stage, kind) in self.groups:
-                for bucket in fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes):
-                    closing[bucket.layers[-1]].append((kind, bucket))
-        return closing
-
-    def tied(self) -> None:
-        """Gradients of a matrix that two stages hold are added up, between GPUs in the same place."""
-        stage_of = {name: stage for stage, names in enumerate(self.grid.stages) for name in names}
-        for stage, held in enumerate(self.held):
-            for layer, elements in held:
-                shares = layer.sharding.shares if layer.sharding is not None else None
-                if shares is None or stage_of[shares] == stage:
-                    continue
-                bytes = elements * self.workload.element_bytes * self.grid.gpus_per_server
-                self._add_up(stage_of[shares], stage, bytes, f"tied {layer.name}")
-
-    def _add_up(self, first: int, second: int, bytes: float, name: str) -> None:
-        for pair in zip(self.grid.stage_servers(first), self.grid.stage_servers(second), strict=True):
-            after = {server: (*self.busy[server], *self.reduced[server]) for server in pair}
-            self.reduced |= self.tasks.collective("all_reduce", bytes, [Group(pair, 1, 1)], after, name)
-
-    def update(self) -> None:
-        for stage, held in enumerate(self.held):
-            seconds = step_seconds(self.workload, sum(elements for _, elements in held))
-            for server in self.grid.stage_servers(stage):
-                awaited = ascending((*self.busy[server], *self.reduced[server]))
-                self.tasks.add(Compute(seconds, server, awaited, f"optimizer @{server}"))
+                filled = fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes)
+                buckets += [StageBucket(stage, kind, bucket.bytes, bucket.layers[-1]) for bucket in filled]
+        return buckets
 
 
-def parcels(workload: LayerGraph, grid: Grid) -> list[float]:
+def held_by_stage(workload: LayerGraph, grid: Grid) -> list[Held]:
+    """What a GPU of each stage holds."""
+    layers = {layer.name: layer for layer in workload.layers}
+    return [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
+
+
+def ties_of(workload: LayerGraph, grid: Grid) -> list[Tie]:
+    """The matrices that two stages hold, with the bytes of all GPUs of a server."""
+    stage_of = {name: stage for stage, names in enumerate(grid.stages) for name in names}
+    ties = []
+    for stage, held in enumerate(held_by_stage(workload, grid)):
+        for layer, elements in held:
+            shares = layer.sharding.shares if layer.sharding is not None else None
+            if shares is not None and stage_of[shares] != stage:
+                bytes = elements * workload.element_bytes * grid.gpus_per_server
+                ties.append(Tie((stage_of[shares], stage), bytes, layer.name))
+    return ties
+
+
+def handover_bytes(workload: LayerGraph, grid: Grid) -> list[float]:
     """Bytes of a microbatch that a server sends from stage i to i + 1: each tensor and context rank sends its part.
 
     What a later stage than the next one reads is passed on. Source: Narayanan et al., SC 2021, section 4.1

@@ -117,7 +117,7 @@ class _Iteration:
         row = self.tasks.row(Operation("all_reduce", bucket.group, self.workload.gpus_per_server))
         task = self.tasks.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
         awaited = np.append(self.computed[list(bucket.group)], self.reduced.get(bucket.group, NONE))
-        self.tasks.wait(np.repeat(task, len(awaited)), awaited)
+        self.tasks.wait(task, awaited)
         self.reduced[bucket.group] = int(task[0])
 
     def update(self, _: int) -> None:
@@ -127,7 +127,7 @@ class _Iteration:
         update[servers] = self.tasks.compute(Label("optimizer", True), servers, seconds)
         self.tasks.wait(update[servers], self.computed[servers])
         for group, task in self.reduced.items():
-            self.tasks.wait(update[list(group)], np.full(len(group), task))
+            self.tasks.wait(update[list(group)], np.array([task]))
 
     def exchange(self) -> None:
         """What the passes wait for: each other, and messages, or what would be in them where they stay."""

@@ -14,74 +14,133 @@ use the same links (TopoOpt 5.1; NCCL's rings).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+
+from topoflow.arrays import Offsets
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.strategy.grid import Group
-from topoflow.traffic.base import Collective, Compute, Task
+from topoflow.traffic.columns import Columns
+from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, Label, Operation
 
-Ends = dict[int, tuple[int, ...]]  # server -> the tasks that its next one waits for
+# [N, w] for each server the tasks that its next one waits for; NONE: fewer than w.
+Ends = Offsets
 
 
-@dataclass
-class Tasks:
-    """The tasks so far; a task is its position."""
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """G groups that are alike: ``local`` members on each of their m servers, and ``side_by_side`` groups there.
 
-    local_bandwidth: float  # B/s of one GPU to the others of its server
-    listed: list[Task] = field(default_factory=list)
+    No server is in two of them.
+    """
 
-    def add(self, task: Task) -> int:
-        self.listed.append(task)
-        return len(self.listed) - 1
+    servers: Offsets  # [G, m]
+    local: int
+    side_by_side: int
 
-    def collective(
-        self, op: str, bytes: float, groups: Sequence[Group], after: Mapping[int, Sequence[int]], name: str
-    ) -> Ends:
-        """``op`` of ``bytes`` in every group, behind ``after`` of its servers; what ends it on each server."""
-        ends: Ends = {}
-        for group in groups:
-            waits = {server: ascending(after[server]) for server in group.servers}
-            if op == "all_to_all":
-                ends |= self._all_to_all(bytes, group, waits, name)
-            elif len(group.servers) == 1 or group.local == 1 or group.side_by_side == 1:
-                ends |= self._one(op, bytes, group, waits, name)
-            else:
-                ends |= self._phases(op, bytes, group, waits, name)
+    @staticmethod
+    def of(groups: Sequence[Group]) -> Groups:
+        """All groups of a grid along the same axes, which are alike by its laws."""
+        ((local, side_by_side),) = {(group.local, group.side_by_side) for group in groups}
+        return Groups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
+
+    @cached_property
+    def in_servers(self) -> Groups:
+        """The part inside each server of one of the groups, as G m groups."""
+        return Groups(self.servers.reshape(-1, 1), self.local, 1)
+
+
+class Exchange:
+    """Writes collectives of ``Groups`` to ``tasks``; ``local_bandwidth`` is that of one GPU to others of its server."""
+
+    def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
+        self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
+        self._known: dict[tuple[str, Groups, int, str | None], Offsets] = {}
+
+    def none(self, width: int = 1) -> Ends:
+        """Nothing to wait for."""
+        return np.full((self.servers, width), NONE, np.int64)
+
+    def collective(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+        """``op`` of ``bytes`` in every group, after the tasks of its servers; what ends it on each server [N, 2]."""
+        if op == "all_to_all":
+            return self._all_to_all(bytes, groups, after, label)
+        if groups.servers.shape[1] == 1 or groups.local == 1 or groups.side_by_side == 1:
+            return self._one(op, bytes, groups, after, label)
+        return self._phases(op, bytes, groups, after, label)
+
+    def _one(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+        inside = groups.servers.shape[1] == 1
+        algorithm = "hierarchical" if inside or (groups.local > 1 and op != "all_reduce") else None
+        size = bytes if inside else bytes * groups.side_by_side
+        own = self.tasks.collective(label, self._rows(op, groups, groups.local, algorithm), size)
+        self.tasks.wait(own[:, None, None], after[groups.servers])
+        return self._ends(groups, own[:, None])
+
+    def _phases(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+        """Inside each server, between them, and inside again, as far as ``op`` has these parts; group by group."""
+        parts = [
+            self._inside(INSIDE_BEFORE, op, groups.in_servers),
+            self._rows(op, groups, 1, None),
+            self._inside(INSIDE_AFTER, op, groups.in_servers),
+        ]
+        rows = np.concatenate([part.reshape(len(groups.servers), -1) for part in parts], axis=1)
+        size = np.full(rows.shape, bytes)
+        between = parts[0].size // len(groups.servers)
+        size[:, between] *= groups.side_by_side
+        own = self.tasks.collective(label, rows.ravel(), size.ravel()).reshape(rows.shape)
+        if between:
+            self.tasks.wait(own[:, :between, None], after[groups.servers])
+            self.tasks.wait(own[:, between, None], own[:, :between])
+        else:
+            self.tasks.wait(own[:, between, None, None], after[groups.servers])
+        self.tasks.wait(own[:, between + 1 :], own[:, between, None])
+        return self._ends(groups, own[:, between + 1 :] if parts[2].size else own[:, between, None])
+
+    def _inside(self, phases: dict[str, str], op: str, alone: Groups) -> Offsets:
+        """The operations inside each server, none where ``op`` has no such part."""
+        if op not in phases:
+            return np.zeros(0, np.int64)
+        return self._rows(phases[op], alone, alone.local, "hierarchical")
+
+    def _all_to_all(self, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+        """A delay inside each server and at the same time one task between them, group by group."""
+        (number, count), local = groups.servers.shape, groups.local
+        inside, between = count if local > 1 else 0, int(count > 1)
+        shape = number, inside + between
+        kind, rows = np.full(shape, COLLECTIVE), np.full(shape, NONE)
+        size, seconds = np.zeros(shape), np.zeros(shape)
+        kind[:, :inside] = COMPUTE
+        seconds[:, :inside] = inside_seconds("all_to_all", bytes / count, local, self.local_bandwidth)
+        if between:
+            rows[:, inside] = self._rows("all_to_all", groups, 1, None)
+            size[:, inside] = bytes * local * groups.side_by_side
+        columns = {"kind": kind, "operation": rows, "bytes": size, "seconds": seconds}
+        own = self.tasks.run(label, kind.size, **{name: each.ravel() for name, each in columns.items()}).reshape(shape)
+        ends = self.none(2)
+        if inside:
+            self.tasks.wait(own[:, :inside, None], after[groups.servers])
+            ends[groups.servers, 0] = own[:, :inside]
+        if between:
+            self.tasks.wait(own[:, inside, None, None], after[groups.servers])
+            ends[groups.servers, 1] = own[:, inside, None]
         return ends
 
-    def _one(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        inside = len(group.servers) == 1
-        algorithm = "hierarchical" if inside or (group.local > 1 and op != "all_reduce") else None
-        size = bytes if inside else bytes * group.side_by_side
-        task = Collective(op, size, group.servers, together(waits), name, local=group.local, algorithm=algorithm)
-        return dict.fromkeys(group.servers, (self.add(task),))
+    def _rows(self, op: str, groups: Groups, local: int, algorithm: str | None) -> Offsets:
+        """[G] the operations of the groups."""
+        key = op, groups, local, algorithm
+        if key not in self._known:
+            operations = (Operation(op, tuple(each), local, algorithm=algorithm) for each in groups.servers.tolist())
+            self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
+        return self._known[key]
 
-    def _phases(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        waits = self._inside(INSIDE_BEFORE.get(op), bytes, group, waits, name)
-        between = self.add(Collective(op, bytes * group.side_by_side, group.servers, together(waits), name))
-        return self._inside(INSIDE_AFTER.get(op), bytes, group, dict.fromkeys(group.servers, (between,)), name)
-
-    def _inside(self, op: str | None, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        if op is None:
-            return waits
-        return {
-            server: (
-                self.add(Collective(op, bytes, (server,), after, name, local=group.local, algorithm="hierarchical")),
-            )
-            for server, after in waits.items()
-        }
-
-    def _all_to_all(self, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        count, local = len(group.servers), group.local
-        ends: Ends = dict.fromkeys(group.servers, ())
-        if local > 1:
-            seconds = inside_seconds("all_to_all", bytes / count, local, self.local_bandwidth)
-            ends = {server: (self.add(Compute(seconds, None, after, name)),) for server, after in waits.items()}
-        if count > 1:
-            size = bytes * local * group.side_by_side
-            between = self.add(Collective("all_to_all", size, group.servers, together(waits), name))
-            ends = {server: (*own, between) for server, own in ends.items()}
+    def _ends(self, groups: Groups, tasks: Offsets) -> Ends:
+        """Of ``tasks`` [G, 1 or m], those that end the collective."""
+        ends = self.none(2)
+        ends[groups.servers, 0] = tasks
         return ends
 
 
@@ -98,7 +157,7 @@ def outside_seconds(op: str, bytes: float, group: Group, bandwidth: float) -> fl
 
 
 def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
-    """Of the task or tasks that ``Tasks.collective`` makes, on any network whose servers send ``bandwidth`` (B/s)."""
+    """Of what ``Exchange.collective`` writes, on any network whose servers send ``bandwidth`` (B/s)."""
     outside, inside = (
         outside_seconds(op, bytes, group, bandwidth),
         inside_seconds(op, bytes, group.local, local_bandwidth),
@@ -110,12 +169,3 @@ def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float
     if op == "all_reduce" and group.side_by_side == 1:
         return outside  # whether its inside is a phase of its own is up to the simulation's algorithm
     return inside + outside
-
-
-def ascending(tasks: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(tasks)))
-
-
-def together(waits: Ends) -> tuple[int, ...]:
-    """All that any of the servers waits for."""
-    return ascending(task for tasks in waits.values() for task in tasks)

@@ -35,7 +35,7 @@ class Kind:
 
 def kinds(fabric: Fabric) -> list[Kind]:
     """Every link is of one kind: where several rings share it, of the ring that comes first."""
-    return _circuits(fabric) if fabric.is_direct else _cables(fabric)
+    return _cables(fabric) if fabric.has_switches else _circuits(fabric)
 
 
 def order_name(what: str, group: Group, order: Group, number: int, servers: int) -> str:

@@ -71,7 +71,7 @@ def draw_networks(title: str, networks: Sequence[Drawn]) -> Figure:
 def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
     """Every link once: coloured by what it is, as wide as what it carries is large."""
     fabric = network.fabric
-    direct = fabric.is_direct
+    direct = not fabric.has_switches
     place = on_circle(fabric.servers) if direct else in_tiers(fabric)
     curves = _curves(place, fabric, direct)
     widest = float(np.clip(3 * inches / max(1, fabric.links) ** 0.5, 0.7, 4.0))

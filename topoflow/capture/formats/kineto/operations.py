@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from topoflow.capture.base import POINT_TO_POINT
@@ -22,6 +22,7 @@ from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 
 Groups = Mapping[str, tuple[int, ...]]
+GLOO = "gloo:"  # begins the annotations of gloo's threads
 
 
 def has_metadata(rows: Sequence[Row]) -> bool:
@@ -108,17 +109,43 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)
     annotations: dict[str, Row] = {}
+    elsewhere: list[Row] = []
     for row in rows:
-        if row.category == "user_annotation" and (outer := within.find(row.lane, row.start)) is not None:
-            annotations.setdefault(outer.place, row)
+        if row.category == "user_annotation":
+            outer = within.find(row.lane, row.start)
+            if outer is not None:
+                annotations.setdefault(outer.place, row)
+            else:
+                elsewhere.append(row)
         elif row.name == PARAM_COMMS and within.find(row.lane, row.start) is None:
             counts[NO_COLLECTIVES["wait"]] += 1
         elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
             counts[f"{row.name} rows are no collectives known here and are left out"] += 1
+    annotations |= _by_gloo_threads([row for row in issued if row.place not in annotations], elsewhere)
     if len(groups) > 1 and issued:
         raise ValueError(f"{issued[0].place}: {issued[0].name} must name its process group, got one of {len(groups)}")
     group_name, group = next(iter(groups.items()), ("", None))
     return [(row, _shaped(row, annotations.get(row.place), group_name, group)) for row in issued]
+
+
+def _by_gloo_threads(issued: Sequence[Row], annotations: Sequence[Row]) -> dict[str, Row]:
+    """Annotations by the place of their operator, where gloo's threads wrote them: each takes up one issued before.
+
+    Of the operators with the same name and size, annotations are in the order of issue.
+    """
+    waiting: dict[tuple[str, int | None], deque[Row]] = {}
+    for row in sorted(annotations, key=lambda row: row.start):
+        if row.name.startswith(GLOO):
+            waiting.setdefault((row.name.removeprefix(GLOO), tensor_elements(row, 0)), deque()).append(row)
+    found = {}
+    for row in sorted(issued, key=lambda row: row.start):
+        signature = SIGNATURES[row.name]
+        candidates = waiting.get((signature.op, tensor_elements(row, signature.input)))
+        while candidates and candidates[0].start < row.start:
+            candidates.popleft()  # of an operator issued before the profile began
+        if candidates:
+            found[row.place] = candidates.popleft()
+    return found
 
 
 def _shaped(row: Row, annotation: Row | None, group_name: str, group: tuple[int, ...] | None) -> Operation:

@@ -1,0 +1,179 @@
+"""Groups of switches that are cabled to all others of their group, and groups that are cabled to all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+
+
+@dataclass(frozen=True)
+class Dragonfly:
+    """A dragonfly (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008).
+
+             group 0           group 1           group 2
+          r0 -- r1 -- r2    r0 -- r1 -- r2    r0 -- r1 -- r2      each router of a group to each other (r0 -- r2 is
+          |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |    not drawn), ``nodes`` servers at each router, and
+          0  1  2  3  4  5  6  7  8  9 10 11 ..                   ``global_links`` cables between every two groups
+
+    The global cables of a group are spread over its routers in turn, in the palm-tree arrangement (Camarero, Vallejo
+    and Beivide, "Topological characterization of Hamming and dragonfly networks and its implications on routing", ACM
+    TACO 11(4), 2014): number j of a group leads j + 1 groups back, counted modulo the groups, and comes in there as
+    number groups - 2 - j. With several cables between two groups that is repeated.
+
+    Routes are minimal in the dragonfly's sense: at most one global cable, so at most one cable inside the group of
+    the source and one inside that of the target. A flow is hashed over the global cables between both groups, whether
+    that needs a cable inside a group or not. Every cable carries degree * bandwidth. Servers fill the routers in order;
+    a router that they do not fill is bought whole.
+
+    Where sizes are not given, it is the smallest balanced one that holds the servers (as many nodes and global cables
+    at a router, twice as many routers in a group), less the groups that are not needed.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server, bundled to one link
+    latency: float  # s per link
+    nodes: int | None = None  # per router
+    routers: int | None = None  # per group
+    groups: int | None = None
+    global_links: int | None = None  # between every two groups
+
+    def __post_init__(self) -> None:
+        check_interfaces("dragonfly", self.bandwidth, self.degree, self.latency)
+        for field in ("nodes", "routers", "groups", "global_links"):
+            if getattr(self, field) is not None:
+                check_count(f"dragonfly.{field}", getattr(self, field))
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("dragonfly.servers", servers)
+        plan = self.plan(servers)
+        bandwidth = self.degree * self.bandwidth
+        cables = plan.cables()
+        return cabled(
+            "dragonfly",
+            servers=servers,
+            switches=plan.switches(),
+            cables=cables,
+            bandwidth=bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=plan,
+            bill=switched_bill(servers, plan.ports, len(cables), bandwidth),
+        )
+
+    def plan(self, servers: int) -> DragonflyRoutes:
+        """The sizes for so many servers. Raises ``ValueError`` where they do not hold them."""
+        nodes = self.nodes or _balanced(servers)
+        routers = self.routers or 2 * nodes
+        groups = self.groups or -(-servers // (nodes * routers))
+        if nodes * routers * groups < servers:
+            law = f"must hold {servers} servers"
+            raise ValueError(f"dragonfly.groups: {law}, got {groups} of {routers} routers with {nodes} nodes each")
+        cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
+        return DragonflyRoutes(servers, nodes, routers, groups, cables)
+
+
+def _balanced(servers: int) -> int:
+    """The least p for which p nodes at each of 2 p routers in each of 2 p^2 + 1 groups are enough."""
+    nodes = 1
+    while nodes * 2 * nodes * (2 * nodes * nodes + 1) < servers:
+        nodes += 1
+    return nodes
+
+
+@dataclass(frozen=True)
+class DragonflyRoutes(Routes):
+    """Where everything is in a dragonfly, by number, and the paths through it.
+
+    Nodes: servers, then routers group by group. Cables: of servers; inside groups, by group and pair of routers (the
+    lower first); between groups, by pair of groups (the lower first) and turn.
+    """
+
+    servers: int
+    nodes: int
+    routers: int
+    groups: int
+    global_links: int
+
+    @property
+    def global_ports(self) -> int:
+        """Of a router."""
+        return -(-self.global_links * (self.groups - 1) // self.routers)
+
+    @property
+    def ports(self) -> int:
+        """Of all routers."""
+        return self.groups * self.routers * (self.nodes + self.routers - 1 + self.global_ports)
+
+    def switches(self) -> list[str]:
+        """Names: group.router."""
+        return [f"router {group}.{router}" for group in range(self.groups) for router in range(self.routers)]
+
+    def cables(self) -> Index:
+        """[C, 2] nodes."""
+        server = np.arange(self.servers)
+        lower, upper = np.triu_indices(self.routers, 1)
+        first = self.servers + self.routers * np.arange(self.groups)[:, None]  # router of each group
+        one, other = (np.repeat(ends, self.global_links) for ends in np.triu_indices(self.groups, 1))
+        turn = np.tile(np.arange(self.global_links), self.groups * (self.groups - 1) // 2)
+        return np.concatenate(
+            [
+                np.stack([server, self.servers + server // self.nodes], axis=1),
+                np.stack([(first + lower).ravel(), (first + upper).ravel()], axis=1),
+                self.servers + np.stack([self.gate(one, other, turn), self.gate(other, one, turn)], axis=1),
+            ]
+        )
+
+    def gate(self, group: Index, other: Index, turn: Index) -> Index:
+        """The routers of ``group``, counted through all groups, that have the cables to ``other`` groups."""
+        port = turn * (self.groups - 1) + (group - other) % self.groups - 1
+        gate: Index = group * self.routers + port // max(self.global_ports, 1)
+        return gate
+
+    def is_minimal(self, kind: str) -> bool:
+        return False  # two global cables may join what a minimal route takes a global and two local ones for
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        """[F, 1] the global cables between both groups."""
+        size = self.nodes * self.routers
+        return np.where(source // size == target // size, 1, self.global_links)[:, None]
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        """Up, to the router with the global cable, over it, to the router of the target, down."""
+        here, there = source // self.nodes, target // self.nodes  # routers
+        group, far = here // self.routers, there // self.routers
+        inside = group == far
+        way_out = np.where(inside, there, self.gate(group, far, number))
+        way_in = np.where(inside, there, self.gate(far, group, number))
+        pair = _pair(np.minimum(group, far), np.maximum(group, far), self.groups)
+        cable = self.servers + self.groups * _pairs(self.routers) + pair * self.global_links + number
+        hops = [
+            forth(source),
+            self._local(here, way_out),
+            np.where(inside, NO_LINK, np.where(group < far, forth(cable), back(cable))),
+            self._local(way_in, there),
+            back(target),
+        ]
+        return np.where((source == target)[:, None], NO_LINK, np.stack(hops, axis=1)).astype(np.int32)
+
+    def _local(self, router: Index, other: Index) -> Index:
+        """[F] the link inside a group; none from a router to itself."""
+        group, places = router // self.routers, (router % self.routers, other % self.routers)
+        pair = _pair(np.minimum(*places), np.maximum(*places), self.routers)
+        cable = self.servers + group * _pairs(self.routers) + pair
+        return np.where(router == other, NO_LINK, np.where(router < other, forth(cable), back(cable)))
+
+
+def _pairs(count: int) -> int:
+    return count * (count - 1) // 2
+
+
+def _pair(lower: Index, upper: Index, count: int) -> Index:
+    """The place of a pair among all of ``count``, as ``np.triu_indices`` lists them."""
+    return lower * count - lower * (lower + 1) // 2 + upper - lower - 1

@@ -1,0 +1,122 @@
+"""Parquet tables of links, tasks and failures. They need pyarrow, which is 170 MB: an extra of the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+
+from topoflow.case.base import Result
+from topoflow.report.base import Report
+from topoflow.report.tables import failures
+
+LINKS = pa.schema(
+    [
+        ("world", pa.string()),
+        ("link", pa.int32()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("bandwidth", pa.float64()),  # B/s
+        ("latency", pa.float64()),  # s
+        ("bytes", pa.float64()),  # B carried in the step
+        ("utilization", pa.float64()),  # bytes / (bandwidth * iteration time)
+    ]
+)
+TASKS = pa.schema(
+    [
+        ("world", pa.string()),
+        ("task", pa.int32()),  # position in the traffic
+        ("name", pa.string()),
+        ("kind", pa.string()),  # compute, transfer, all_reduce, ...
+        ("server", pa.int32()),  # of a computation
+        ("source", pa.int32()),  # of a transfer
+        ("target", pa.int32()),
+        ("group", pa.list_(pa.int32())),  # of a collective
+        ("bytes", pa.float64()),  # B; of a collective: one member's full buffer
+        ("start", pa.float64()),  # s
+        ("finish", pa.float64()),  # s
+    ]
+)
+FAILURES = pa.schema(
+    [
+        ("world", pa.string()),
+        ("what", pa.string()),  # fiber, server
+        ("number", pa.int32()),  # of the link in links.parquet, or of the server
+        ("name", pa.string()),
+        ("count", pa.int32()),  # fibers of the link, which are alike
+        ("iteration_time", pa.float64()),  # s, after the failure; null: the job cannot continue
+        ("slowdown", pa.float64()),  # times as long as when nothing has failed
+    ]
+)
+
+
+def write_tables(report: Report, folder: Path) -> None:
+    """Write ``links.parquet`` and ``tasks.parquet``, and ``failures.parquet`` where failures were simulated."""
+    write_links(report, folder / "links.parquet")
+    write_tasks(report, folder / "tasks.parquet")
+    if report.failures:
+        write_failures(report, folder / "failures.parquet")
+
+
+def write_links(report: Report, path: Path) -> None:
+    """One record per world and link."""
+    with parquet.ParquetWriter(path, LINKS) as writer:
+        for outcome in report.outcomes:
+            writer.write_table(_links(outcome))
+
+
+def write_tasks(report: Report, path: Path) -> None:
+    """One record per world and task of its traffic."""
+    with parquet.ParquetWriter(path, TASKS) as writer:
+        for outcome in report.outcomes:
+            writer.write_table(_tasks(outcome))
+
+
+def write_failures(report: Report, path: Path) -> None:
+    """One record per world and failure that differs."""
+    parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
+
+
+def _links(outcome: Result) -> pa.Table:
+    fabric = outcome.fabric
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * fabric.links,
+            "link": range(fabric.links),
+            "src": [fabric.nodes[node] for node in fabric.source],
+            "dst": [fabric.nodes[node] for node in fabric.target],
+            "bandwidth": fabric.bandwidth,
+            "latency": fabric.latency,
+            "bytes": outcome.timeline.link_bytes,
+            "utilization": outcome.utilization,
+        },
+        schema=LINKS,
+    )
+
+
+def _tasks(outcome: Result) -> pa.Table:
+    traffic = outcome.traffic
+    groups = [list(operation.group) for operation in traffic.operations]
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * len(traffic),
+            "task": range(len(traffic)),
+            "name": traffic.names(),
+            "kind": traffic.kinds(),
+            "server": _or_null(traffic.server),
+            "source": _or_null(traffic.source),
+            "target": _or_null(traffic.target),
+            "group": [groups[row] if row >= 0 else None for row in traffic.operation.tolist()],
+            "bytes": traffic.bytes,
+            "start": outcome.timeline.task_start,
+            "finish": outcome.timeline.task_finish,
+        },
+        schema=TASKS,
+    )
+
+
+def _or_null(servers: NDArray[np.int32]) -> pa.Array:
+    return pa.array(servers, mask=servers < 0)
