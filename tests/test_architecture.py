@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
-STAGES = ("workload", "strategy", "fabric")  # config groups whose files are modules
+# Config groups whose files are modules, and the packages of these.
+STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
 DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
 
 
@@ -100,9 +101,25 @@ def test_simulating_needs_no_torch() -> None:
 def test_a_config_is_the_module_of_its_name(config: Path) -> None:
     """fabric/fat_tree.yaml is topoflow/fabric/fat_tree.py:FatTree; capitals are free (topoopt is TopoOpt)."""
     module, _, target = yaml.safe_load(config.read_text())["_target_"].rpartition(".")
-    assert module == f"topoflow.{config.parent.name}.{config.stem}"
+    assert module == f"topoflow.{STAGES[config.parent.name]}.{config.stem}"
     assert target.lower() == config.stem.replace("_", "")
     assert hasattr(importlib.import_module(module), target)
+
+
+def test_no_module_asks_for_a_particular_fidelity() -> None:
+    """What differs between fidelities is in their packages, so that another one is a package and a config."""
+    names = {path.stem for path in (ROOT / "configs" / "fidelity").glob("*.yaml")}
+    assert names
+    for path in modules():
+        if path.parent.parent == PACKAGE / "engine" and path.parent.name in names:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                compared = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                assert not compared & names, f"{path}:{node.lineno} compares with the name of a fidelity"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                classes = {part.id.lower() for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                assert not classes & names, f"{path}:{node.lineno} asks for the class of a fidelity"
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs" / "experiment").glob("*.yaml")), ids=lambda p: p.stem)

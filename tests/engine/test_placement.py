@@ -341,3 +341,28 @@ def test_servers_without_a_path_are_named() -> None:
     fabric = replace(switch(2), route=lambda source, target, kind: ())
     with pytest.raises(ValueError, match="must connect all servers, got no path from 'server 0' to 'server 1'"):
         run(fabric, Transfer(S, 0, 1))
+
+
+@pytest.mark.parametrize("rings", ["steps", "flows"])
+def test_endpoints_are_those_of_the_paths(rings: str) -> None:
+    group = (0, 3, 1)
+    tasks = (
+        Compute(1.0, 0),
+        Transfer(S, 2, 1, after=(0,)),
+        Transfer(S, 3, 3),
+        Collective("all_reduce", S, group, local=2, algorithm="ring"),
+        Collective("all_to_all", S, group, splits=((0.0, 0.0, 5.0), (1.0, 0.0, 0.0), (0.0, 2.0, 0.0))),
+    )
+    fabric = switch(4)
+    graph = place(Traffic.from_tasks("t", 4, tasks), fabric, name="world", rings=rings).graph
+    sends = graph.path >= 0
+    paths = graph.path[sends]
+    first, last = graph.path_links[graph.path_offsets[paths]], graph.path_links[graph.path_offsets[paths + 1] - 1]
+    np.testing.assert_array_equal(graph.source[sends], fabric.source[first])
+    np.testing.assert_array_equal(graph.target[sends], fabric.target[last])
+    assert np.all(graph.channel[sends] >= 0)
+    for end in (graph.source, graph.target, graph.channel):
+        assert np.all(end[~sends] == -1)
+    own = np.flatnonzero(graph.owner == 4)  # an uneven all-to-all
+    pairs = {(int(graph.source[task]), int(graph.target[task])) for task in own if sends[task]}
+    assert pairs == {(0, 1), (3, 0), (1, 3)}

@@ -80,6 +80,7 @@ class Settings:
     prices: str
     latency: float  # s, of one link
     fidelity: str
+    is_lower_bound: bool = False  # whether the times of that fidelity are the least that are possible
     swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
 

@@ -117,9 +117,6 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
 def flow_matrix(graph: Graph, fabric: Fabric) -> NDArray[np.float64]:
     """Bytes [servers, servers] that flow from one server to another in one step, end to end."""
     flows = (graph.path >= 0) & (graph.bytes > 0)
-    paths = graph.path[flows]
-    sources = fabric.source[graph.path_links[graph.path_offsets[paths]]]
-    targets = fabric.target[graph.path_links[graph.path_offsets[paths + 1] - 1]]
     matrix = np.zeros((fabric.servers, fabric.servers))
-    np.add.at(matrix, (sources, targets), graph.bytes[flows])
+    np.add.at(matrix, (graph.source[flows], graph.target[flows]), graph.bytes[flows])
     return matrix

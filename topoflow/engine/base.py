@@ -25,13 +25,13 @@ min-max fairness with applications", IEEE/ACM Transactions on Networking 15(5), 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.device import Device
+from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
@@ -64,10 +64,31 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
 
     @property
     def tasks(self) -> int:
         return len(self.delay)
+
+    @property
+    def source(self) -> Ints:
+        """[T] the server that sends; -1 where nothing is sent."""
+        return self._end(0)
+
+    @property
+    def target(self) -> Ints:
+        """[T] the server that receives; -1 where nothing is sent."""
+        return self._end(1)
+
+    @property
+    def channel(self) -> Ints:
+        """[T] which of the connections between them is used; -1 where nothing is sent."""
+        return self._end(2)
+
+    def _end(self, row: int) -> Ints:
+        assert self.ends is not None, "only a graph that was placed knows who sends"
+        end: Ints = self.ends[row]
+        return end
 
 
 @dataclass(frozen=True)
@@ -124,12 +145,14 @@ class Timeline:
 class Run:
     """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
 
-    No answer depends on it; those of a CPU and of a GPU agree to 1e-9.
+    No answer depends on it; those of a CPU and of a GPU agree to 1e-9. What is known of graphs stays on the device
+    between the launches of one run (``kept``).
     """
 
     device: Device = Device()
     threads: int | None = None
     observer: Observer = Silent()
+    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         count_threads(self.threads)
@@ -144,6 +167,11 @@ class Fidelity(Protocol):
     @property
     def name(self) -> str:
         """That of the package."""
+        ...
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether its times are the least that are possible, so that no other fidelity's are shorter."""
         ...
 
     def refuses(self, world: World) -> str | None:

@@ -5,9 +5,9 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ except ImportError as error:
     raise ImportError(f"topoflow._C: must be built, run `pip install .` ({error})") from error
 
 Array = NDArray[Any]
+T = TypeVar("T")
 NAMES = ("auto", "cpu", "cuda")
 
 
@@ -100,6 +101,25 @@ class Device:
         import torch
 
         return torch.zeros(1, dtype=torch.int32).pin_memory()
+
+
+class Kept:
+    """What stays on a device between launches: for each kind, that of the last objects it was made of."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[tuple[object, ...], Any]] = {}
+
+    def get(self, kind: str, device: Device, owners: Sequence[object], make: Callable[[], T]) -> T:
+        """What ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
+        if device.torch is None:
+            return make()
+        known, found = self._last.get(kind, ((), None))
+        if len(known) != len(owners) or any(one is not other for one, other in zip(known, owners, strict=True)):
+            self._last.pop(kind, None)  # freed before anything else needs the memory
+            found = make()
+            self._last[kind] = tuple(owners), found
+        kept: T = found
+        return kept
 
 
 def _missing_for_cuda() -> str | None:

@@ -33,7 +33,7 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     fastest, row = job[0], job[0].row
     best = row.iteration_time
     names = dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
-    how = ", by the lower bound" if row.fidelity == "bound" else ""
+    how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(job) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
     if len(job) == 1:

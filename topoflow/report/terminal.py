@@ -77,7 +77,7 @@ def setting(job: tuple[Result, ...]) -> str:
         degree = degrees.pop()
         interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
         parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
-    parts.append("lower bound" if rows[0].fidelity == "bound" else f"{rows[0].fidelity} simulation")
+    parts.append("lower bound" if job[0].settings.is_lower_bound else f"{rows[0].fidelity} simulation")
     return ", ".join(parts)
 
 

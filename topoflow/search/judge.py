@@ -90,6 +90,7 @@ class Judge:
             prices="",
             latency=float(fabric.latency.max(initial=0.0)),
             fidelity=problem.fidelity.name,
+            is_lower_bound=problem.fidelity.is_lower_bound,
         )
         return Case(settings, job, fabric, problem.lowering, world, problem.prices)
 

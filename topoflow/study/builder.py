@@ -14,7 +14,7 @@ from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.given import Given
-from topoflow.study.configure.grid import Point, at, build, unique_names
+from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import ways_on
@@ -130,6 +130,7 @@ def settings(point: Point, world: str) -> Settings:
         **{group: point.choices[group] for group in ("workload", "strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
+        is_lower_bound=fidelity_of(point).is_lower_bound,
         swept=point.swept,
         config=point.config,
     )

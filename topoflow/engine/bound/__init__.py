@@ -48,6 +48,7 @@ class Bound:
     """Every task as if it were alone; the ``makespan`` of a timeline is the least time that the world can take."""
 
     name: ClassVar[str] = "bound"
+    is_lower_bound: ClassVar[bool] = True
 
     def refuses(self, world: World) -> str | None:
         """Worlds whose circuits change: there is no closed form of when a flow has a link."""
@@ -69,7 +70,8 @@ class Bound:
             check_graph(alike[0].name, alike[0].graph)
             for world in alike:
                 check_links(world)
-            graph = _condensed(alike[0].name, alike[0].graph, collapse=False)
+            known = partial(_condensed, alike[0].name, alike[0].graph, collapse=False)
+            graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
             for first in range(0, len(alike), size):
                 found = _alone(alike[first : first + size], graph, run)
@@ -117,7 +119,8 @@ def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any]) -> None:
     """Fill in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
     device = run.device
     nothing = device.zeros(0)
-    arrays = device.put(graph.arrays) | {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
+    known = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
+    arrays = known | {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
     if len(arrays["makespan"]):
         kernel = partial(_C.bound, arrays, MEMORY, device.stream, count_threads(run.threads))
         launch(kernel, arrays["cancel"])

@@ -43,8 +43,7 @@ class Circuits:
         self.count[fabric.source, fabric.target] = np.rint(fabric.bandwidth / fabric.interface_bandwidth)
         self.link = np.full(self.count.shape, DARK, np.int32)  # [n, n]
         self.link[fabric.source, fabric.target] = np.arange(fabric.links)
-        self.begins = self.source[graph.path_links[graph.path_offsets[:-1]]]  # [P] server
-        self.ends = self.target[graph.path_links[graph.path_offsets[1:] - 1]]  # [P] server
+        self.begins, self.ends = _path_ends(graph)  # [P] servers
         self.pair = self.begins * fabric.servers + self.ends  # [P]
         self.channel = _rank(self.pair)  # [P]
         self.offsets = np.arange(len(self.pair) + 1)
@@ -111,3 +110,11 @@ def _rank(pair: Offsets) -> Offsets:
     rank = np.empty(len(pair), np.int64)
     rank[order] = np.arange(len(pair)) - np.searchsorted(pair[order], pair[order])
     return rank
+
+
+def _path_ends(graph: Graph) -> tuple[Offsets, Offsets]:
+    """[P] the servers at which each path begins and ends: those of the tasks that take it, as some task does."""
+    sends = graph.path >= 0
+    begins, ends = np.zeros((2, len(graph.path_offsets) - 1), np.int64)
+    begins[graph.path[sends]], ends[graph.path[sends]] = graph.source[sends], graph.target[sends]
+    return begins, ends

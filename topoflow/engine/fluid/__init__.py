@@ -23,7 +23,7 @@ from topoflow import _C
 from topoflow.engine.base import Graph, Pause, Run, Timeline, World
 from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
-from topoflow.engine.fluid.batch import Batch, pack, pieces
+from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, Batch, pack, pieces
 from topoflow.engine.launch import MEMORY, count_threads, launch
 from topoflow.engine.observer import Part
 from topoflow.engine.timelines import link_bytes, timeline
@@ -40,6 +40,7 @@ class Fluid:
     merge: float = 0.0
 
     name: ClassVar[str] = "fluid"
+    is_lower_bound: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         merge: object = self.merge
@@ -138,9 +139,14 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
 
 
 def _run(batch: Batch, run: Run, merge: float) -> None:
-    """Copy to where it runs, run, copy the answers back; on a CPU nothing is copied."""
-    device = run.device
-    arrays = device.put(batch.arrays) | {"cancel": device.flag()}
+    """Copy to where it runs, run, copy the answers back; in numpy's memory nothing is copied."""
+    device, arrays = run.device, batch.arrays
+    if device.torch is not None:
+        graphs = {name: arrays[name] for name in GRAPHS}
+        worlds = {name: arrays[name] for name in arrays if name not in GRAPHS and name not in ANSWERS}
+        arrays = {name: device.zeros(len(arrays[name]), dtype=dtype) for name, dtype in ANSWERS.items()}
+        arrays |= run.kept.get("fluid", device, batch.graphs, partial(device.put, graphs)) | device.put(worlds)
+        arrays["cancel"] = device.flag()
 
     def poll() -> None:
         if not device.on_cuda:  # a GPU is not interrupted for that
@@ -149,7 +155,7 @@ def _run(batch: Batch, run: Run, merge: float) -> None:
     kernel = partial(_C.simulate, arrays, MEMORY, device.stream, merge, count_threads(run.threads))
     launch(kernel, arrays["cancel"], poll)
     if device.torch is not None:
-        for name in ("start", "finish", "status", "left"):
+        for name in ANSWERS:
             batch.arrays[name][:] = device.numpy(arrays[name])
     run.observer.advance(len(batch.worlds), len(batch.worlds))
 

@@ -53,6 +53,7 @@ class Assembly:
             links=links,
             path_weight=table.path_weight,
             path_limit=table.path_limit,
+            ends=self._ends(begin),
         )
 
     def _blocks(self, begin: Offsets) -> Iterator[tuple[Offsets, Floats, Block]]:
@@ -74,6 +75,16 @@ class Assembly:
             local = block.local_share * unit / self.traffic.local_bandwidth
             delay[own] = local + block.waits * latency[block.path]
         return path, bytes, delay
+
+    def _ends(self, begin: Offsets) -> Ints:
+        """[3, T] source, target and channel of what is sent, -1 where nothing is."""
+        ends = np.full((3, begin[-1]), -1, np.int32)
+        sends = self.path != NO_PATH
+        first = begin[:-1][sends]
+        ends[0, first], ends[1, first], ends[2, first] = self.traffic.source[sends], self.traffic.target[sends], 0
+        for own, _, block in self._blocks(begin):
+            ends[:, own] = block.ends[:, None, :]
+        return ends
 
     def _after(self, begin: Offsets) -> tuple[Offsets, Ints]:
         """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for."""

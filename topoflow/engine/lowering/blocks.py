@@ -35,6 +35,7 @@ class Block:
     share: Floats  # [B] bytes on the network per byte of the collective
     local_share: Floats  # [B] bytes inside a server per byte of the collective
     path: Ints  # [B]
+    ends: Ints  # [3, B] source, target and channel of what is sent; -1 where nothing is
     waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
@@ -47,7 +48,13 @@ class Block:
 RINGS = ("steps", "flows")
 # Nothing to send: the first join and the last.
 JOINS = Block(
-    np.zeros(2), np.zeros(2), np.full(2, NO_PATH, np.int32), np.zeros(2), np.array([0, 1]), np.zeros(1, np.int64)
+    share=np.zeros(2),
+    local_share=np.zeros(2),
+    path=np.full(2, NO_PATH, np.int32),
+    ends=np.full((3, 2), -1, np.int32),
+    waits=np.zeros(2),
+    after_count=np.array([0, 1]),
+    after=np.zeros(1, np.int64),
 )
 
 
@@ -99,7 +106,8 @@ class Blocks:
         """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
         server = np.repeat(np.array(task.group, np.int64), call.ranks // len(task.group))  # [n]
         kind = "all_reduce" if task.op == "all_reduce" else "mp"
-        path = self.paths.connections(server[sends.source], server[sends.target], sends.channel, kind)
+        ends = np.stack([server[sends.source], server[sends.target], sends.channel])
+        path = self.paths.connections(ends[0], ends[1], ends[2], kind)
         share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
         inside = path == NO_PATH
         if algorithm.at_once:  # what a rank sends to others on its server shares its local port
@@ -107,11 +115,13 @@ class Blocks:
         else:  # channels run at the same time
             local_share = share * (1 + sends.channel.max(initial=0))
         steps = sends.steps if isinstance(sends, Streams) else 1
+        sent = np.where(share > 0, path, NO_PATH).astype(np.int32)  # a split of no bytes is not
         block = _between_joins(
             sends,
             share=np.where(inside, 0.0, share),
             local_share=np.where(inside, local_share, 0.0),
-            path=np.where(share > 0, path, NO_PATH).astype(np.int32),  # a split of no bytes is not sent
+            path=sent,
+            ends=np.where(sent == NO_PATH, -1, ends).astype(np.int32),
             waits=np.where(inside, 0.0, steps - 1),
         )
         if algorithm.hierarchical:
@@ -140,7 +150,7 @@ def _ranks(group: tuple[int, ...], orders: Orders, local: int) -> Offsets:
 
 
 def _between_joins(
-    sends: Schedule | Streams, *, share: Floats, local_share: Floats, path: Ints, waits: Floats
+    sends: Schedule | Streams, *, share: Floats, local_share: Floats, path: Ints, ends: Ints, waits: Floats
 ) -> Block:
     """The first sends wait for the join before them; the join after them for the sends that no other waits for."""
     earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
@@ -153,6 +163,7 @@ def _between_joins(
         share=np.pad(share, 1),
         local_share=np.pad(local_share, 1),
         path=np.pad(path, 1, constant_values=NO_PATH),
+        ends=np.pad(ends, ((0, 0), (1, 1)), constant_values=-1),
         waits=np.pad(waits, 1),
         after_count=np.concatenate([[0], count, [max(len(last), 1)]]),
         after=np.concatenate([after, last + 1 if len(last) else [0]]),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import row_offsets
 from topoflow.engine.base import Ints, Offsets
 
 Array = NDArray[Any]
@@ -69,7 +70,7 @@ def _trees(servers: int, root: Offsets, sequence: Offsets) -> _Trees:
         nodes += len(first)
     of = np.concatenate(tree)
     order = np.argsort(of, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=servers))])
+    first = row_offsets(of, servers)
     place = np.empty(nodes, np.int64)
-    place[order] = np.arange(nodes) - offsets[of[order]]
-    return _Trees(offsets, place[np.concatenate(parent)[order]], np.concatenate(link)[order], place[at])
+    place[order] = np.arange(nodes) - first[of[order]]
+    return _Trees(first, place[np.concatenate(parent)[order]], np.concatenate(link)[order], place[at])

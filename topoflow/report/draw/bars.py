@@ -60,7 +60,7 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
     for group in groups:
         row = group[0].row
         title = f"{place(row)}, interfaces of {human(row.bandwidth * 8, 'b/s')}"
-        title += ", lower bound" if row.fidelity == "bound" else ""
+        title += ", lower bound" if group[0].settings.is_lower_bound else ""
         axes.text(0, position, title, va="center", ha="left", fontweight="bold", fontsize=9)
         for outcome, label in zip(group, report.labels(group), strict=True):
             position += 1

@@ -32,7 +32,7 @@ def lanes(outcome: Result) -> dict[str, list[Spans]]:
     ran = np.column_stack((timeline.task_start, timeline.task_finish))
     spans = {"compute": [merge(ran[mine]) for mine in computes]}
     flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
-    sender = outcome.fabric.source[graph.path_links[graph.path_offsets[graph.path[flows]]]]
+    sender = graph.source[flows]
     ran = np.column_stack((timeline.start, timeline.finish))
     names, kind = np.unique(traffic.kinds(), return_inverse=True)
     of_flow = kind[graph.owner[flows]]

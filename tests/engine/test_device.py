@@ -1,0 +1,128 @@
+"""Where batches run. A device of torch that is the CPU takes the way of a GPU, but for streams and pinned memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow import _C
+from topoflow.cli import main
+from topoflow.engine.base import Fidelity, Run, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+
+torch = pytest.importorskip("torch")
+HAS_GPU = _C.has_cuda and torch.cuda.is_available()
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
+VERBS = {
+    "compare": ("compare", "fabric=fat_tree,topoopt", *SMALL),
+    "search": ("search", "search.proposals=16", "search.rounds=1", "search.chains=4", *SMALL),
+    "experiment": ("experiment", "topoopt_fig12", "degree=2", "seed=0", "series=TopoOpt", *SMALL),
+    "simulate": ("simulate", f"world={ROOT / 'examples' / 'two_flows.json'}"),
+}
+FAKE = Device(torch.device("cpu"))
+
+
+@pytest.fixture
+def puts(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The names of the arrays of every copy to the device."""
+    seen: list[set[str]] = []
+    put = Device.put
+
+    def counted(device: Device, arrays: Any) -> dict[str, Any]:
+        if device.torch is not None:
+            seen.append(set(arrays))
+        return put(device, arrays)
+
+    monkeypatch.setattr(Device, "put", counted)
+    return seen
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Fluid(0.01), Bound()], ids=repr)
+def test_graphs_stay_on_the_device_between_the_launches_of_a_run(
+    fidelity: Fidelity, make_world: Callable[..., World], puts: list[set[str]]
+) -> None:
+    world = make_world([{"path": [0], "bytes": 10}, {"path": [0, 1], "bytes": 20, "after": [0]}], [3.0, 7.0])
+    batches = [[replace(world, capacity=world.capacity * k) for k in (one, one + 1)] for one in (1, 3, 5)]
+    expected = [fidelity.simulate(batch, Run()) for batch in batches]
+    run = Run(FAKE)
+    found = [fidelity.simulate(batch, run) for batch in batches]
+    assert sum("path_links" in names for names in puts) == 1
+    assert sum("capacity" in names for names in puts) == 3
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert ours.finish.tobytes() == theirs.finish.tobytes()
+        assert ours.makespan == theirs.makespan
+    other = make_world([{"path": [0], "bytes": 10}], [3.0])
+    assert fidelity.simulate([other], run)[0].finish.tolist() == fidelity.simulate([other], Run())[0].finish.tolist()
+    assert sum("path_links" in names for names in puts) == 2
+
+
+def test_a_world_that_stops_early_stops_there_on_any_device(make_world: Callable[..., World]) -> None:
+    world = make_world([{"path": [0], "bytes": 10}, {"path": [0], "bytes": 90}], [10.0])
+    early, whole = (
+        Fluid().simulate([replace(world, until=until), world], Run(device))
+        for until, device in ((5.0, Device()), (5.0, FAKE))
+    )
+    for stopped, full in (early, whole):
+        np.testing.assert_allclose(stopped.finish, [2, np.inf])
+        np.testing.assert_allclose(full.finish, [2, 10])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_runs_its_batches_on_the_device(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, puts: list[set[str]]
+) -> None:
+    monkeypatch.setattr(Device, "named", lambda name: FAKE if name == "cuda" else Device())
+    found = []
+    for device in ("cpu", "cuda"):
+        puts.clear()
+        assert main([*VERBS[verb], f"device={device}", "threads=1", f"out={tmp_path / device}"]) == 0
+        assert any("path_links" in names for names in puts) == (device == "cuda")
+        found.append(answers(tmp_path / device))
+    assert found[0] == found[1]
+
+
+def answers(out: Path) -> list[Any]:
+    """The numbers that a verb writes, without what was typed."""
+    if (out / "flows.csv").exists():
+        return [(out / "flows.csv").read_text()]
+    if (out / "plan.json").exists():
+        return [(out / "plan.json").read_text()]
+    rows: list[Any] = json.loads((out / "result.json").read_text())["rows"]
+    return [row["iteration_time"] for row in rows]
+
+
+@pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize("verb", VERBS)
+def test_without_a_gpu_cuda_is_one_line_that_says_what_is_missing(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*VERBS[verb], "device=cuda", f"out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    missing = "a GPU that torch sees, got none" if _C.has_cuda else "topoflow._C built with nvcc on the path"
+    assert error.startswith(f"topoflow {verb}: device: cuda needs {missing}")
+    assert error.count("\n") == 1
+
+
+def test_auto_is_the_gpu_if_there_is_one_else_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Device.named("auto").on_cuda == HAS_GPU
+    assert main([*VERBS["simulate"], "device=auto"]) == 0
+    assert "15 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_no_device_or_number_of_threads_is_one_line(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["out=none"] if verb == "experiment" else []
+    for key, law in (("device=tpu", "must be one of auto, cpu, cuda"), ("threads=0", "must be None or within 1..1024")):
+        assert main([*VERBS[verb], key, *out]) == 2
+        name = key.partition("=")[0]
+        assert capsys.readouterr().err.startswith(f"topoflow {verb}: {name}: {law}, got ")
