@@ -17,7 +17,7 @@ from topoflow.study.configure.given import Given
 from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost
 from topoflow.study.configure.os_errors import named, of_group
-from topoflow.study.failures import ways_on
+from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Workload
 
@@ -89,11 +89,11 @@ class Builder:
             return job, [fabric]
         check_lost(fail, fabric)
         lost = {key: fail[key] for key in (*LISTED, "rings")}
-        return self.job(point, len(set(fail["servers"]))), ways_on(fabric, **lost)
+        return self.job(point, len(set(fail["servers"]))), surviving_fabrics(fabric, **lost)
 
     def _check_each(self, point: Point, job: Job, fabric: Fabric) -> None:
         """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
-        if fabric.reconfiguration is not None:
+        if not fabric.is_static:
             raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
         if point.config["fail"]["each"] == "fiber" and fabric.links == 0:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
