@@ -24,7 +24,7 @@ def max_min(
     weights: Sequence[Sequence[float]] | None = None,
     limits: Sequence[float] | None = None,
 ) -> list[float]:
-    """Max-min fair rates (B/s) of flows on ``paths`` of links: fill all evenly, freeze the flows on a full link, repeat.
+    """Max-min fair rates (B/s) of flows on ``paths`` of links: fill all evenly, freeze flows on a full link, repeat.
 
     A flow puts ``weights[flow][hop]`` of its rate (default all of it) on the links of its path, and gets at most
     ``limits[flow]`` (default any rate).
