@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,11 @@ def offsets(counts: Iterable[int] | Offsets) -> Offsets:
     found = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=found[1:])
     return found
+
+
+def row_offsets(rows: NDArray[np.integer[Any]], count: int) -> Offsets:
+    """[N+1] where each of ``count`` rows begins, and the last ends, of items that are sorted by their row."""
+    return offsets(np.bincount(rows, minlength=count))
 
 
 def distinct(keys: Offsets) -> Offsets:

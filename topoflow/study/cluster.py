@@ -16,6 +16,7 @@ from math import ceil
 
 import numpy as np
 
+from topoflow.arrays import offsets
 from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
@@ -125,7 +126,7 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
         bytes=tiled(graph.bytes, 0.0),
         release=release,
         path=np.tile(np.append(graph.path, -1), times).astype(np.int32),
-        after_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        after_offsets=offsets(counts),
         after=after[after >= 0].astype(np.int32),
         owner=np.tile(np.append(graph.owner, graph.owners), times).astype(np.int32),
         owners=graph.owners + 1,
@@ -147,9 +148,8 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
             [np.where(part < 0, part, part + each) for part, each in zip(parts, by, strict=True)]
         ).astype(np.int32)
 
-    def offsets(field: str) -> Offsets:
-        counts = np.concatenate([np.diff(getattr(graph, field)) for graph in graphs])
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    def rows(field: str) -> Offsets:
+        return offsets(np.concatenate([np.diff(getattr(graph, field)) for graph in graphs]))
 
     weights = any(graph.path_weight is not None for graph in graphs)
     limits = any(graph.path_limit is not None for graph in graphs)
@@ -159,9 +159,9 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
         bytes=joined("bytes"),
         release=joined("release"),
         path=shifted("path", paths),
-        after_offsets=offsets("after_offsets"),
+        after_offsets=rows("after_offsets"),
         after=shifted("after", tasks),
-        path_offsets=offsets("path_offsets"),
+        path_offsets=rows("path_offsets"),
         path_links=joined("path_links").astype(np.int32),
         owner=shifted("owner", owners),
         owners=sum(graph.owners for graph in graphs),
@@ -174,7 +174,7 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
 
 def _before(counts: Sequence[int]) -> Offsets:
     """How many come before each."""
-    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+    return offsets(counts)[:-1]
 
 
 def _weights(graph: Graph) -> Floats:

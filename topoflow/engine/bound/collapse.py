@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow import _C
+from topoflow.arrays import row_offsets
 from topoflow.engine.base import Graph, Ints, Offsets
 
 Mask = NDArray[np.bool_]
@@ -38,8 +39,8 @@ class Edges:
     def levels(self, tasks: int) -> Ints:
         """[T] one more than the highest level of the awaited, 0 for a task that waits for none."""
         level = np.zeros(tasks, np.int32)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(self.waiter, minlength=tasks))]).astype(np.int64)
-        _C.levels({"after_offsets": offsets, "after": self.awaited.astype(np.int32), "level": level})
+        first = row_offsets(self.waiter, tasks)
+        _C.levels({"after_offsets": first, "after": self.awaited.astype(np.int32), "level": level})
         return level
 
 

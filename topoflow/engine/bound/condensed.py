@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import row_offsets
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
 from topoflow.engine.bound.collapse import Collapsed, Edges, collapse
 from topoflow.engine.timelines import link_bytes
@@ -73,9 +74,9 @@ def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
         "path_links": graph.path_links.astype(np.int32),
         "path_weight": np.zeros(0) if graph.path_weight is None else graph.path_weight.astype(np.float64),
         "path_limit": np.zeros(0) if graph.path_limit is None else graph.path_limit.astype(np.float64),
-        "level_offsets": _offsets(nodes.level, int(nodes.level.max(initial=-1)) + 1),
+        "level_offsets": row_offsets(nodes.level, int(nodes.level.max(initial=-1)) + 1),
         "release": graph.release[nodes.task],
-        "after_offsets": _offsets(nodes.edges.waiter, len(nodes.task)),
+        "after_offsets": row_offsets(nodes.edges.waiter, len(nodes.task)),
         "after": nodes.edges.awaited.astype(np.int32),
         "sink": np.flatnonzero(np.bincount(nodes.edges.awaited, minlength=len(nodes.task)) == 0).astype(np.int32),
         "link_bytes": link_bytes(graph),
@@ -147,7 +148,7 @@ def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
     node, used = node[sends], used[sends]
     order = np.argsort(arrays["cost_path"][used], kind="stable")
     return {
-        "user_offsets": _offsets(arrays["cost_path"][used], paths),
+        "user_offsets": row_offsets(arrays["cost_path"][used], paths),
         "user": node[order].astype(np.int32),
         "user_delay": arrays["cost_delay"][used][order],
     }
@@ -159,11 +160,6 @@ def _crossings(graph: Graph, user_offsets: Offsets) -> dict[str, Array]:
     used = np.diff(user_offsets)[path] > 0
     link, path = graph.path_links[used], path[used]
     return {
-        "crossing_offsets": _offsets(link, graph.links),
+        "crossing_offsets": row_offsets(link, graph.links),
         "crossing": path[np.argsort(link, kind="stable")].astype(np.int32),
     }
-
-
-def _offsets(rows: Array, count: int) -> Offsets:
-    """Where each of the ``count`` rows begins, and the last ends, when items are sorted by row."""
-    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topoflow.arrays import offsets
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
 from topoflow.engine.dynamic.stepwise import Routes, Sent
 
@@ -72,7 +73,7 @@ class CrossedLinks:
         return replace(
             graph,
             path=path,
-            path_offsets=np.concatenate([[0], np.cumsum(hops)]).astype(np.int64),
+            path_offsets=offsets(hops),
             path_links=link[order].astype(np.int32),
             path_weight=np.minimum((rows.bytes / graph.bytes[task])[order], 1.0),  # 1 + 1e-16 is 1
             path_limit=None,

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import row_offsets
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, Pause, World
 
 
@@ -56,5 +57,4 @@ def _after(graph: Graph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:
     follower = number[np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))]
     awaited = number[graph.after]
     stays = (follower >= 0) & (awaited >= 0)
-    counts = np.bincount(follower[stays], minlength=len(kept))
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), awaited[stays].astype(np.int32)
+    return row_offsets(follower[stays], len(kept)), awaited[stays].astype(np.int32)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow import _C
+from topoflow.arrays import row_offsets
 from topoflow.engine.base import SAME, Floats, Graph, Ints, Offsets
 from topoflow.engine.checks import check_graph
 
@@ -129,8 +130,7 @@ class Stepwise:
 def _followers(graph: Graph) -> dict[str, Offsets | Ints]:
     """The dependencies the other way round: offsets [T+1] and the followers of each task."""
     follower = np.repeat(np.arange(graph.tasks, dtype=np.int32), np.diff(graph.after_offsets))
-    count = np.bincount(graph.after, minlength=graph.tasks)
     return {
-        "follower_offsets": np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+        "follower_offsets": row_offsets(graph.after, graph.tasks),
         "followers": follower[np.argsort(graph.after, kind="stable")],
     }

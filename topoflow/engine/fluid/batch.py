@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import offsets
 from topoflow.engine.base import Graph, World
 from topoflow.engine.checks import MOST, check_counts, check_graph, check_links, counts
 
@@ -66,8 +67,8 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
     arrays |= {
         "graph": np.array(graph_of, dtype=np.int32),
         "order": np.argsort(-tasks, kind="stable").astype(np.int32),
-        "task_offsets": _offsets(tasks),
-        "link_offsets": _offsets([len(each) for each in links]),
+        "task_offsets": offsets(tasks),
+        "link_offsets": offsets([len(each) for each in links]),
         "capacity": _of_links([world.capacity for world in worlds], links),
         "latency": _of_links([world.latency for world in worlds], links),
         "start": np.empty(tasks.sum()),
@@ -147,10 +148,10 @@ def _digest(graph: Graph) -> bytes:
 
 
 def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
-    tasks = _offsets([graph.tasks for graph in graphs])
-    dependencies = _offsets([len(graph.after) for graph in graphs])
-    paths = _offsets([len(graph.path_offsets) - 1 for graph in graphs])
-    hops = _offsets([len(graph.path_links) for graph in graphs])
+    tasks = offsets([graph.tasks for graph in graphs])
+    dependencies = offsets([len(graph.after) for graph in graphs])
+    paths = offsets([len(graph.path_offsets) - 1 for graph in graphs])
+    hops = offsets([len(graph.path_links) for graph in graphs])
     totals = {"tasks": tasks, "dependencies": dependencies, "paths": paths, "hops": hops}
     check_counts("batch", {what: int(offsets[-1]) for what, offsets in totals.items()})
     shift = {"after": tasks, "after_offsets": dependencies, "path_offsets": hops}
@@ -195,7 +196,3 @@ def _optional(graphs: Sequence[Graph]) -> dict[str, Array]:
 def _filled(graph: Graph, name: str) -> Array:
     array: Array | None = getattr(graph, name)
     return np.full(_length(graph, name), OPTIONAL_ARRAYS[name]) if array is None else array
-
-
-def _offsets(counts: Sequence[int] | Array) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

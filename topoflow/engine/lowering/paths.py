@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topoflow.arrays import offsets
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.routing import Connections, Routing, Split, routing_named
 from topoflow.fabric.base import Fabric, Path
@@ -39,7 +40,7 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     is_hop = links != NO_LINK
     row, column = np.nonzero(is_hop)
     if len(links) == paths:  # one subflow each, as most have; it crosses a link at most once
-        return Hops(_offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)))
+        return Hops(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)))
     order = np.lexsort((-column, row))
     row, link = row[order], links[is_hop][order]
     rest = np.arange(len(row)) - np.searchsorted(row, row)  # hops after the link, in its subflow
@@ -51,7 +52,7 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     np.maximum.at(most, place, rest)
     order = np.lexsort((first, -most, path[row[first]]))
     count = np.bincount(path[row[first]], minlength=paths)
-    return Hops(_offsets(count), link[first[order]], np.minimum(weight[order], 1.0))  # 1 + 1e-16 is 1
+    return Hops(offsets(count), link[first[order]], np.minimum(weight[order], 1.0))  # 1 + 1e-16 is 1
 
 
 def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> Hops:
@@ -74,10 +75,6 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     split = routing.split(choices, connections, seed)
     taken = split.connection
     return routes.links(source[taken], target[taken], split.number, kind), split
-
-
-def _offsets(count: Offsets) -> Offsets:
-    return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -107,9 +104,9 @@ class PathTable:
     def taken(self, paths: Ints | Offsets) -> PathTable:
         """Those of ``paths``, in that order."""
         count = np.diff(self.offsets)[paths]
-        offsets = _offsets(count)
-        hop = np.arange(offsets[-1]) + np.repeat(self.offsets[paths] - offsets[:-1], count)
-        return PathTable(offsets, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths])
+        begins = offsets(count)
+        hop = np.arange(begins[-1]) + np.repeat(self.offsets[paths] - begins[:-1], count)
+        return PathTable(begins, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths])
 
 
 NO_PATHS = PathTable(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(0))
@@ -119,7 +116,7 @@ def _joined(tables: Sequence[PathTable]) -> PathTable:
     """One table after the other."""
     count = np.concatenate([np.diff(table.offsets) for table in tables])
     fields = ([getattr(table, name) for table in tables] for name in ("links", "weights", "limits", "latency"))
-    return PathTable(_offsets(count), *map(np.concatenate, fields))
+    return PathTable(offsets(count), *map(np.concatenate, fields))
 
 
 @dataclass

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import offsets
+
 Index = NDArray[np.int64]
 
 
@@ -59,8 +61,8 @@ class Streams:
 def on_channels(schedules: Sequence[Schedule]) -> Schedule:
     """``schedules`` of one channel, all with as many parts, at the same time: each has an equal piece of S."""
     parts = schedules[0].parts
-    sends = np.cumsum([0, *(each.sends for each in schedules)])
-    after = np.cumsum([0, *(len(each.after) for each in schedules)])
+    sends = offsets(each.sends for each in schedules)
+    after = offsets(len(each.after) for each in schedules)
     channels = list(enumerate(schedules))
     return Schedule(
         parts=parts * len(schedules),

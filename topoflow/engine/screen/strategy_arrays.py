@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import offsets, row_offsets
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.blocks import Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
@@ -95,13 +96,13 @@ def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Arra
     if len(set(choices)) < len(choices):  # layers with the same holders reduce their gradients together
         raise ValueError(f"choices: must be {len(choices)} different sets, got {len(set(choices))}")
     Placement("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
-    offsets = np.cumsum([0, *(len(holders) for holders in choices)])
+    first = offsets(len(holders) for holders in choices)
     holder = np.concatenate([np.array(holders, np.int32) for holders in choices])
     place = np.array([places(servers, holders) for holders in choices])
-    row = offsets[:-1, None] + place  # [K, N]
-    choice = np.repeat(np.arange(len(choices)), np.diff(offsets))
+    row = first[:-1, None] + place  # [K, N]
+    choice = np.repeat(np.arange(len(choices)), np.diff(first))
     return {
-        "row_offsets": offsets.astype(np.int64),
+        "row_offsets": first,
         "holder": holder,
         "member": _sets(choice, holder, len(choices), servers),
         "set": _sets(row, np.arange(servers), len(holder), servers),
@@ -130,7 +131,7 @@ def _seconds(workload: LayerGraph, choices: Sequence[tuple[int, ...]], samples: 
 
 
 def _times(workload: LayerGraph, layer: Any, servers: int, replicated: int) -> tuple[float, float, float]:
-    """s of one that computes a layer for the samples of so many servers."""
+    """s of one that computes a layer for the samples of this many ``servers``."""
     samples = servers * workload.batch_per_server
     return (
         forward_seconds(workload, layer, samples),
@@ -150,10 +151,10 @@ def _layers(workload: LayerGraph) -> dict[str, Array]:
     return {
         "gradient": parameters * workload.element_bytes,
         "inside": np.array(inside, np.int32),
-        "input_offsets": _offsets(consumer, len(inputs)),
+        "input_offsets": row_offsets(consumer, len(inputs)),
         "source": source,
         "consumer": consumer.astype(np.int32),
-        "output_offsets": _offsets(source, len(inputs)),
+        "output_offsets": row_offsets(source, len(inputs)),
         "output": np.argsort(source, kind="stable").astype(np.int32),
         "edge_bytes": outputs[source] * (workload.batch_per_server * workload.element_bytes),
     }
@@ -202,7 +203,7 @@ def _network(table: _Table, path: Ints, links: int) -> dict[str, Array]:
         "path_links": table.links,
         "path_weight": np.zeros(0) if table.weights is None else table.weights,
         "link_latency": latency,
-        "crossing_offsets": _offsets(table.links[hop], links),
+        "crossing_offsets": row_offsets(table.links[hop], links),
         "crossing_source": (pair // servers).astype(np.int32),
         "crossing_target": (pair % servers).astype(np.int32),
     }
@@ -219,10 +220,10 @@ def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> d
     return {
         "local_before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
         "local_after": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
-        "line_offsets": np.cumsum([0, *(len(slope) for _, slope in lines)]).astype(np.int64),
+        "line_offsets": offsets(len(slope) for _, slope in lines),
         "line_seconds": np.concatenate([seconds for seconds, _ in lines]),
         "line_slope": np.concatenate([slope for _, slope in lines]),
-        "ring_offsets": np.cumsum([0, *(len(link) for link, _, _ in rings)]).astype(np.int64),
+        "ring_offsets": offsets(len(link) for link, _, _ in rings),
         "ring_link": np.concatenate([link for link, _, _ in rings]).astype(np.int32),
         "ring_share": np.concatenate([share for _, share, _ in rings]),
         "ring_wait": np.concatenate([wait for _, _, wait in rings]),
@@ -256,8 +257,3 @@ def _most(arrays: Mapping[str, Array], servers: int) -> float:
 def unit_for(most: float) -> float:
     """The largest power of two with which no load of up to ``most`` B overflows."""
     return 2.0 ** (LARGEST - math.ceil(math.log2(max(most, 1.0))))
-
-
-def _offsets(rows: Array, count: int) -> Offsets:
-    """Where each of the ``count`` rows begins, and the last ends, when items are sorted by row."""
-    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)
