@@ -36,7 +36,7 @@ from topoflow.engine.dynamic.stepwise import Stepwise
 from topoflow.engine.launch import launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
-from topoflow.fabric.base import Reconfiguration
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, connect
 
 
@@ -60,7 +60,7 @@ def simulate(
 ) -> Reconfigured:
     """Simulate ``world``, placed on a fabric whose circuits change. It runs on the CPU.
 
-    ``observer`` gets the ``time`` (s) of each sample. ``iterations`` None: as many as the fabric's ``reconfiguration``
+    ``observer`` gets the ``time`` (s) of each sample. ``iterations`` None: as many as the fabric's ``control``
     says. ``merge`` is relative to the time since the last sample, not since the beginning. A sample costs what is sent
     until the next, not what is left of the job, and samples that must find the present circuits cost nothing.
 
@@ -68,26 +68,27 @@ def simulate(
     breaks a law of ``Graph``.
     """
     fabric = world.fabric
-    if fabric is None or fabric.reconfiguration is None:
-        raise ValueError(f"{world.name}.fabric.reconfiguration: must be given, got none")
-    how = fabric.reconfiguration
-    circuits = Circuits(fabric, world.graph, forwarding=how.forwarding, seed=world.seed, routing=world.routing)
+    if fabric is None or not isinstance(fabric.control, DemandDriven):
+        got = "no fabric" if fabric is None else type(fabric.control).__name__
+        raise ValueError(f"{world.name}.fabric.control: must be DemandDriven, got {got}")
+    control = fabric.control
+    circuits = Circuits(fabric, world.graph, forwarding=control.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
     job = _Job(world, circuits, merge, cancel)
-    launch(lambda: job.run(how, how.iterations if iterations is None else iterations, observer), cancel)
+    launch(lambda: job.run(control, control.iterations if iterations is None else iterations, observer), cancel)
     return job.result()
 
 
 ROUNDING = 1e-9  # relative: the next change is expected earlier by this
 
 
-def _other_circuits(demand: Matrix, present: Counts, degree: int, how: Reconfiguration) -> Counts | None:
+def _other_circuits(demand: Matrix, present: Counts, degree: int, control: DemandDriven) -> Counts | None:
     """None: there is no demand, or the ``present`` circuits are those for it."""
     if not demand.any():
         return None
     demand = _rounded(demand)
-    circuits = choose_circuits(demand, degree, how.discount)
-    circuits = connect(circuits, demand) if how.forwarding else circuits
+    circuits = choose_circuits(demand, degree, control.discount)
+    circuits = connect(circuits, demand) if control.forwarding else circuits
     return circuits if (circuits != present).any() else None
 
 
@@ -122,26 +123,26 @@ class _Job:
         self.tasks = Stepwise(self.world.name, self.world.graph, self.now, merge=self.merge, cancel=self.cancel)
         self.crossed = CrossedLinks(self.world.graph.path)
 
-    def run(self, how: Reconfiguration, iterations: int, observer: Observer) -> None:
-        sampled, until, wanted = 0.0, how.interval, None
+    def run(self, control: DemandDriven, iterations: int, observer: Observer) -> None:
+        sampled, until, wanted = 0.0, control.interval, None
         while len(self.times) < iterations:
             if not self.advance(until, paused=wanted is not None):
                 continue  # with the next iteration
             if wanted is not None:
                 self.rewire(wanted)
-                until, wanted = sampled + how.interval, None
+                until, wanted = sampled + control.interval, None
                 continue
             sampled = until
             observer.record(time=sampled)
             demand = self.demand()
-            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, how)
-            until = sampled + (how.interval if wanted is None else how.pause)
-            if wanted is None and not how.forwarding and _is_matching(demand):
+            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, control)
+            until = sampled + (control.interval if wanted is None else control.pause)
+            if wanted is None and not control.forwarding and _is_matching(demand):
                 next_change = self.next_change()
-                while until + how.interval < next_change and not self.cancel[0]:  # the sample at `until` finds the same
+                while until + control.interval < next_change and not self.cancel[0]:  # the next sample finds the same
                     sampled = until
                     observer.record(time=sampled)
-                    until = sampled + how.interval
+                    until = sampled + control.interval
 
     def advance(self, until: float, *, paused: bool) -> bool:
         """Simulate up to then, without flows if ``paused``; False: the iteration ended before that."""
