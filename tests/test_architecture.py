@@ -161,6 +161,14 @@ def test_kernels_know_no_torch_no_python_no_cuda() -> None:
         assert not words, f"{header.relative_to(ROOT)}: {words}"
 
 
+def test_one_function_launches_kernels_and_one_gives_shared_memory() -> None:
+    """So that device code can be run by something else than a GPU: it brings its own parallel/kernel.h."""
+    files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".hpp", ".cpp", ".cu"}]
+    for syntax in (r"<<<.+>>>\(", r"extern\s+__shared__"):
+        found = [path.name for path in files for _ in re.findall(syntax, path.read_text())]
+        assert found == ["kernel.h"], syntax
+
+
 def test_every_folder_of_modules_is_a_package() -> None:
     """setup.py finds packages by their ``__init__.py``: a folder without one would be missing from the wheel."""
     assert not {path.parent for path in modules() if not (path.parent / "__init__.py").exists()}
