@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.cli.grid import grid
-from topoflow.cli.search import CONFIG, _search, check
-from topoflow.cli.search_files import report
 from topoflow.fabric.double_binary_tree import tree_edges
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
+from topoflow.study.configure.grid import grid
+from topoflow.study.search_files import report
+from topoflow.study.searches import CONFIG, _search, check
 
 
 def reported(*arguments: str) -> SearchReport:
@@ -46,7 +46,7 @@ def test_all_reduces_go_over_the_rings_of_the_network_before_and_after() -> None
 def test_trees_send_along_their_edges_and_are_called_trees() -> None:
     found = reported("servers=6", "search.rounds=1", "strategy=data_parallel", "all_reduce=hierarchical_tree")
     assert found.sends == ("all-reduces over the trees of the network",) * 2
-    (orders,) = found.after.fabric.trees.values()
+    (orders,) = found.after.fabric.channels.trees.values()
     edges = {edge for order in orders for up in tree_edges(order, 1) for edge in (up, up[::-1])}
     assert set(zip(*map(np.ndarray.tolist, np.nonzero(found.after.demand)), strict=True)) == edges
     assert all("tree" in text and "ring" not in text for _, text in found.orders)

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, direct_bill, forth
@@ -29,7 +29,7 @@ class Torus:
     are one link of their summed bandwidth. Hosts forward, dimension by dimension from the last to the first,
     as in real tori (Dally & Towles, Principles and Practices of Interconnection Networks, 8.4.2); half way
     round both directions are as short and flows are hashed over them. All-reduce over all servers finds ring orders
-    that use as many cables as we know how (``hamiltonian``).
+    that use as many cables as a known construction does (``hamiltonian``).
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -84,7 +84,7 @@ def grid_fabric(
         interface_bandwidth=interfaces.bandwidth,
         route=grid,
         bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), interfaces.bandwidth),
-        rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
+        channels=Channels({group: orders for group in demand.all_reduce if len(group) == servers and orders}),
     )
 
 
