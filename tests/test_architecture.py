@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "apply": {"case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
     "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
-    "cli": {"study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 # Config groups whose files are modules, and the packages of these.
 STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}

@@ -52,9 +52,14 @@ class Problem:
     def servers(self) -> int:
         return self.start.servers
 
+    @property
+    def lowering(self) -> Lowering:
+        """Rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return Lowering(self.all_reduce, self.routing, "flows", self.seed)
+
     def placer(self, fabric: Fabric) -> Placer:
-        """Places traffic on ``fabric``; rings are flows, as a job on 128 servers is millions of tasks in steps."""
-        return Placer(fabric, Lowering(self.all_reduce, self.routing, "flows", self.seed))
+        """Places traffic on ``fabric``."""
+        return Placer(fabric, self.lowering)
 
 
 @dataclass(frozen=True)
