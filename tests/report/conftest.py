@@ -15,8 +15,7 @@ import pytest
 from topoflow.case.base import Case, Result, Settings
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.engine.fluid.reference import simulate
-from topoflow.engine.lowering.choices import Lowering
-from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.base import Report

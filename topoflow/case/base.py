@@ -23,7 +23,7 @@ from topoflow.case.failures import Failures
 from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
-from topoflow.engine.lowering.choices import Lowering
+from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy

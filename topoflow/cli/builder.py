@@ -12,7 +12,7 @@ from topoflow.cli.grid import Point, at, build, fidelity_of, unique_names
 from topoflow.cli.keys import LISTED, check_lost
 from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
-from topoflow.engine.lowering.choices import Lowering
+from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
