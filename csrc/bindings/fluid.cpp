@@ -1,6 +1,7 @@
 // The part of topoflow._C that simulates flows.
 #include "arrays.hpp"
 #include "fluid/batch.h"
+#include "fluid/progressive_filling.h"
 
 namespace topoflow {
 namespace {
@@ -25,6 +26,14 @@ int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double m
   return cpu::simulate(batch);
 }
 
+void progressive_filling(const py::dict& named) {
+  Arrays arrays(named);
+  ProgressiveFilling filling{};
+  arrays.take(filling, kProgressiveFillingFields);
+  const py::gil_scoped_release release;
+  filling();
+}
+
 }  // namespace
 
 void bind_fluid(py::module_& module, py::dict& fields) {
@@ -38,6 +47,9 @@ void bind_fluid(py::module_& module, py::dict& fields) {
              py::arg("threads"),
              "Run every world of a batch; writes start, finish and status. Returns the bytes of state that one team "
              "needs.");
+  module.def("progressive_filling", &progressive_filling, py::arg("arrays"),
+             "Max-min fair rates from nothing, on the CPU: the oracle of simulate's.");
+  fields["progressive_filling"] = documented(kProgressiveFillingFields);
   fields["simulate"] = documented(kGraphFields, kBatchFields);
 }
 

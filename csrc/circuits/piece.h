@@ -152,7 +152,7 @@ class Piece {
   double zero_;       // s, when the clock of the piece begins
   double horizon_;    // s, up to which events may have been merged into the last
   double slack_;      // s, by which they may come before their time
-  int64_t idle_ = 0;  // tasks behind those that moved: they wait for their release only
+  int64_t idle_ = 0;  // tasks after those that moved, which wait for their release only
 };
 
 Status advance(Job& job, double now, double until) { return Piece(job, now, until).run(); }

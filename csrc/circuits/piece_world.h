@@ -163,7 +163,7 @@ class PieceWorld {
     Arena arena(nullptr);
     PieceArrays(arena, n, numbers_.dependencies);
     const int64_t limits = job_.graph.path_limit ? n.paths : 0;
-    return arena.taken() + State::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits});
+    return arena.taken() + World::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits});
   }
 
   // What has begun is ready when its wait ends, but for the latency of its path, which it waits again.

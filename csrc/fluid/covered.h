@@ -1,4 +1,4 @@
-// Links that need not be looked at: all of their paths cross another link too, which has no more capacity.
+// Links that can be left out: all of their paths cross another link too, which has no more capacity.
 //   hosts 0 and 1 send over an up-link of 100 B/s each into one switch, which has a link of 100 B/s to host 2
 //     -> both up-links are covered: what fits through the last link fits through them
 // In a fat-tree with routes by destination that is every link down but the last.
@@ -11,20 +11,21 @@
 
 namespace topoflow::BACKEND {
 
-struct Covered : Rates {
+struct Covered {
+  const Rates& rates;
   int32_t* hops;  // out [H] links of every path that are not covered
   Row* rows;      // out [P]
 
-  // `share` and `members` list all paths of each link, flows or not. `touched` of covered links becomes 1.
+  // `info` and `members` list all paths of each link, flows or not. `touched` of covered links becomes 1.
   DEVICE void operator()(const Team auto& team, int32_t links) const {
-    team.for_each(links, [&](int32_t l) { share[l].touched = covered(l); });
-    team.for_each(path_count, [&](int32_t p) {
-      const auto first = static_cast<int32_t>(paths.offsets[p] - paths.offsets[0]);
+    team.for_each(links, [&](int32_t l) { rates.info[l].touched = covered(l); });
+    team.for_each(rates.path_count, [&](int32_t p) {
+      const auto first = static_cast<int32_t>(rates.paths.offsets[p] - rates.paths.offsets[0]);
       int32_t* const row = hops + first;
       int32_t n = 0;
-      paths.for_each_hop(p, [&](int32_t l, double) {
+      rates.paths.for_each_hop(p, [&](int32_t l, double) {
         row[n] = l;
-        n += !share[l].touched;
+        n += !rates.info[l].touched;
       });
       rows[p] = {first, n};
     });
@@ -32,19 +33,20 @@ struct Covered : Rates {
 
  private:
   DEVICE bool covered(int32_t l) const {
-    if (share[l].listed == 0) return false;
+    if (rates.info[l].listed == 0) return false;
     bool found = false;
-    paths.for_each_hop(members[share[l].first], [&](int32_t other, double) { found = found || covers(other, l); });
+    rates.paths.for_each_hop(rates.members[rates.info[l].first],
+                             [&](int32_t other, double) { found = found || covers(other, l); });
     return found;
   }
 
   // Of two links that cover each other the first covers.
   DEVICE bool covers(int32_t other, int32_t l) const {
-    const double least = bandwidth(other), most = bandwidth(l);
-    const int32_t more = share[other].listed - share[l].listed;
+    const double least = rates.bandwidth(other), most = rates.bandwidth(l);
+    const int32_t more = rates.info[other].listed - rates.info[l].listed;
     if (other == l || least > most || more < 0 || (more == 0 && least == most && other > l)) return false;
-    for (int32_t i = share[l].first; i < share[l].first + share[l].listed; ++i)
-      if (!paths.crosses(members[i], other)) return false;
+    for (int32_t i = rates.info[l].first; i < rates.info[l].first + rates.info[l].listed; ++i)
+      if (!rates.paths.crosses(rates.members[i], other)) return false;
     return true;
   }
 };

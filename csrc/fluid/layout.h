@@ -1,19 +1,20 @@
-// What a world's links and paths are before anything flows, and which links need not be looked at.
+// A world's links and paths before anything flows, without the links that can be left out.
 //
-// Source: what world.h, maxmin.h and covered.h ask for.
+// Source: what world.h, rates.h and covered.h ask for.
 #pragma once
 
+#include "covered.h"
 #include "state.h"
 
 namespace topoflow::BACKEND {
 
 struct Layout {
-  MaxMin& rates;
+  Rates& rates;
   const State& state;
 
   DEVICE void operator()(const Team auto& team) const {
     leave_out_neutral(team);
-    const int32_t links = rates.queue.n;
+    const int32_t links = rates.links();
     const double least =
         team.min(links, [&](int32_t l) { return rates.bandwidth(l) > 0 ? rates.bandwidth(l) : kInfinity; });
     const double most = -team.min(links, [&](int32_t l) { return -rates.bandwidth(l); });
@@ -22,18 +23,18 @@ struct Layout {
     rates.most = most;
     team.for_each(links, [&](int32_t l) {
       const Amount all = rates.capacity(l);
-      state.link[l] = {all, {}};
-      state.share[l] = {};
-      state.held[l] = {};
-      state.share[l].watch = Share::kAmple;
-      state.share[l].level = kInfinity;
-      state.share[l].slack = static_cast<float>(all.units() * kSame);
+      rates.link[l] = {all, {}};
+      rates.info[l] = {};
+      rates.limited[l] = {};
+      rates.info[l].watch = LinkInfo::kAmple;
+      rates.info[l].level = kInfinity;
+      rates.info[l].slack = static_cast<float>(all.units() * kSame);
     });
     team.for_each(rates.path_count, [&](int32_t p) {
       state.flows[p] = {0, -1, -1, 0};
-      state.rate[p] = MaxMin::kIdle;
-      state.counted[p] = 0;
-      state.left[p] = -1;
+      rates.rate[p] = Rates::kIdle;
+      rates.counted[p] = 0;
+      rates.left[p] = -1;
     });
     lay_out(team);
     if (!rates.paths.plain()) return;
@@ -43,7 +44,7 @@ struct Layout {
     Covered{rates, state.hops, state.rows}(team, links);
     rates.paths.links = state.hops;
     rates.paths.rows = state.rows;
-    team.for_each(links, [&](int32_t l) { state.share[l].touched = state.share[l].listed = 0; });
+    team.for_each(links, [&](int32_t l) { rates.info[l].touched = rates.info[l].listed = 0; });
     lay_out(team);
   }
 
@@ -63,14 +64,14 @@ struct Layout {
   // Gives every link its row of `members`.
   DEVICE void lay_out(const Team auto& team) const {
     team.for_each(rates.path_count, [&](int32_t p) {
-      rates.paths.for_each_hop(p, [&](int32_t l, double) { team.atomic_add(&state.share[l].listed, 1); });
+      rates.paths.for_each_hop(p, [&](int32_t l, double) { team.atomic_add(&rates.info[l].listed, 1); });
     });
     team.for_each(1, [&](int32_t) {
       int32_t first = 0;
-      for (int32_t l = 0; l < rates.queue.n; ++l) {
-        state.share[l].first = first;
-        first += state.share[l].listed;
-        state.share[l].listed = 0;
+      for (int32_t l = 0; l < rates.links(); ++l) {
+        rates.info[l].first = first;
+        first += rates.info[l].listed;
+        rates.info[l].listed = 0;
       }
     });
   }

@@ -1,4 +1,4 @@
-// What is known of a link while a world runs.
+// The state of a link while a world runs.
 //
 // Source: fixed-point sums are exact, so neither their order nor what was added and taken away again leaves a trace
 // (Demmel and Nguyen, Fast Reproducible Floating-Point Summation, ARITH 2013, sum into bins for the same reason).
@@ -8,11 +8,11 @@
 
 namespace topoflow::BACKEND {
 
-constexpr double kSame = 1e-12;      // two rates or two instants closer than this, relatively, are one
+constexpr double kSame = 1e-12;      // two rates or two instants closer than this, relatively, are the same
 constexpr int64_t kWhole = 1 << 30;  // units of weight of one flow
 
-// So many units in fixed point, high + low * 2^-30. Two words, because what flows want of a link before it has been
-// filled may be a million times what it has.
+// An amount of units in fixed point, high + low * 2^-30. Two words, because what flows want of a link before it has
+// been filled may be a million times what it has.
 struct Amount {
   int64_t high, low;
 
@@ -39,49 +39,50 @@ DEVICE int64_t atomic_add(const Team auto& team, Amount* to, const Amount& value
 //   links of 1 GB/s and 400 GB/s   -> 1e9 / 2^30 = 0.93 B/s
 //   links of 1 B/s and 1 EB/s      -> 1e18 / 2^55 = 28 B/s, and `low` still counts 2^-30 of that
 struct Unit {
+  static constexpr double kMost = 1e300;  // what a link has must stay a number
+
   double per_unit, unit;  // units in 1 B/s, B/s of a unit
 
   DEVICE static Unit of(double least, double most) {
     const double fine = (1 << 30) / least, coarse = static_cast<double>(int64_t{1} << 55) / most;
-    const double per_unit = fine < coarse ? fine : coarse;
+    const double most_units = fine < coarse ? fine : coarse;
+    const double per_unit = most_units > 0 ? (most_units < kMost ? most_units : kMost) : 1;  // 0: no link has any
     return {per_unit, 1 / per_unit};
   }
   DEVICE Amount amount(double rate) const { return Amount::of(rate * per_unit); }
 };
 
-// What a hop reads and writes.
-struct Link {
+// Hot: read and written on every hop.
+struct LinkState {
   Amount left;  // capacity less what all paths use that are not open
   Amount open;  // weight of the open paths, kWhole for each flow
 };
 
 // What else is known of it.
-struct Share {
-  int64_t watch;    // with less left, of `high`, the link is looked at
-  double level;     // B/s: the rate of the paths that it holds back; infinity: there are none
+struct LinkInfo {
+  int64_t watch;    // the link is checked when less than this is left, of `high`
+  double level;     // B/s: the rate of the paths that it limits; infinity: there are none
   Amount total;     // weight of all paths
   float slack;      // units by which rounding may overrun it, kSame of its capacity
-  int32_t touched;  // 1: it has to be looked at
+  int32_t touched;  // 1: it has to be checked
   int32_t first;    // where its row of `members` begins
   int32_t listed;   // paths there
   int32_t idle;     // of these, without flows
   int32_t cleaned;  // event at which idle ones were last taken out
-  int32_t from;     // where the paths that it holds back begin, in the order of filling; until it is filled, its place
+  int32_t from;     // where the paths that it limits begin, in the order of filling; until it is filled, its position
                     // among the keys
   int32_t awake;    // 1: it takes part in the filling
 
-  static constexpr int64_t kAlways = int64_t{1} << 62;  // it holds paths back
-  static constexpr int64_t kAmple = 1 << 24;            // so much left, and it is not over, whatever `low` says
+  static constexpr int64_t kAlways = int64_t{1} << 62;  // it limits paths
+  static constexpr int64_t kAmple = 1 << 24;            // with more left it is not overloaded, whatever `low` says
 
-  DEVICE bool holds() const { return watch == kAlways; }
+  DEVICE bool limits() const { return watch == kAlways; }
 };
 
-// Whom it holds back, and who has more.
-struct Held {
-  Amount held;       // weight of the paths that it holds back
-  Amount held_used;  // what they use
-  Amount above;      // the same of those that have more, held back elsewhere
-  Amount above_used;
+// Weight and use of the paths that this link limits, and of those that have more.
+struct Bottleneck {
+  Amount weight, used;              // of the paths that it limits
+  Amount above_weight, above_used;  // of those that have more, limited elsewhere
 };
 
 }  // namespace topoflow::BACKEND

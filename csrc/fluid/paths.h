@@ -1,4 +1,4 @@
-// The paths of a graph. What a path's limit says is said by a link of its own that only its flows cross.
+// The paths of a graph. A limit of a path's flows is a virtual link that only they cross.
 //
 // Source: topoflow/engine/base.py states the model.
 #pragma once
@@ -17,11 +17,11 @@ struct Paths {
   const double* weight;    // [H]   share of a flow's rate that the hop carries; null: all of it
   const double* limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
   int32_t world_links;     // L; the link of a path's limit is L + path
-  const Row* rows;         // [P]   where a path's hops are if some have been left out; null: where offsets say
+  const Row* rows;         // [P]   hops of a path without those that need not be considered; null: all
 
-  static constexpr double kOfOne = -1;  // the weight on that link: all of one flow, however many there are
+  static constexpr double kPerFlow = -1;  // weight of the virtual link: all of one flow, however many there are
 
-  // All hops carry all of a flow's rate, and no path has a limit, as nearly always.
+  // All hops carry all of a flow's rate, and no path has a limit, the usual case.
   DEVICE bool plain() const { return !weight && !limit; }
 
   DEVICE int64_t begin(int32_t path) const { return rows ? rows[path].first : offsets[path]; }
@@ -33,13 +33,13 @@ struct Paths {
   template <class F>
   DEVICE void for_each_hop(int32_t path, const F& f) const {
     const int64_t first = begin(path), end = this->end(path);
-    if (plain()) {  // on its own, f is small with this weight
+    if (plain()) {  // with a constant weight, f is small
       for (int64_t hop = first; hop < end; ++hop) f(links[hop], 1.0);
       return;
     }
     const int64_t all = end + (limit && limit[path] < kInfinity);
     for (int64_t hop = first; hop < all; ++hop)
-      f(hop < end ? links[hop] : world_links + path, hop == end ? kOfOne : weight ? weight[hop] : 1.0);
+      f(hop < end ? links[hop] : world_links + path, hop == end ? kPerFlow : weight ? weight[hop] : 1.0);
   }
 
   DEVICE bool crosses(int32_t path, int32_t link) const {
@@ -50,7 +50,7 @@ struct Paths {
 
   // A link that the path crosses.
   DEVICE double weight_on(int32_t path, int32_t link) const {
-    if (link >= world_links) return kOfOne;
+    if (link >= world_links) return kPerFlow;
     if (!weight) return 1.0;
     int64_t hop = begin(path);
     while (links[hop] != link) ++hop;

@@ -1,4 +1,4 @@
-// Max-min fair rates by progressive filling, taken up where it changes: all paths rise together, and whenever a link is
+// Max-min fair rates by progressive filling, resumed where it changes: all paths rise together, and whenever a link is
 // full the paths on it stay as they are.
 //   links of 10 and 90 B/s, path 0 on both, paths 1 and 2 on the second   -> 10 at level 10, then 40 40 at level 40
 //   then path 2 ends: it had 40, so what was filled below 40 stays        -> the second link again: 80
@@ -6,166 +6,187 @@
 // A path that ends with rate r has no part in what is filled below r, and one that begins has none before the first of
 // its links would be full with it. So the links are kept in the order in which they were filled, the paths in the order
 // in which they were frozen, and what comes at or after the lowest level that changes is done again. Links that were
-// far from full are asleep: nobody looks at their level. Should one end up with more than it has, it wakes, and the
-// filling is taken up again where it would have been full.
+// far from full are asleep: their level is not computed. Should one end up overloaded, it wakes, and the filling is
+// resumed where it would have been full.
 //
-// This is the way where most rates change with each event: it moves every path that it freezes once, in a
-// plain loop. maxmin.h has the other way, and says when which is taken.
+// This is for events that change most rates: it moves every path that it freezes once, in a plain loop. adjust.h is for
+// the others, and maxmin.h decides.
 //
 // Source: Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2 (progressive filling, and that rates are max-min fair
-// if each path crosses a full link on which nobody has more, whatever the links asleep may be).
+// if each path crosses a full link on which nobody has more, whatever links are asleep).
 #pragma once
 
-#include "tournament.h"
-#include "words.h"
+#include "link_store.h"
 
 namespace topoflow::BACKEND {
 
-struct Refill : Words {
-  List order;        // paths as they were frozen
-  int32_t* fills;    // [L] links as they were filled, their levels ascending
-  Tournament queue;  // links by B/s: no more than the level at which they will be full
-  // The same in all threads of the team:
-  int32_t filled = 0;   // links in `fills`
-  int32_t frozen = 0;   // paths in `order`
-  int32_t flowing = 0;  // paths that have flows
-  int32_t fresh = 0;    // paths in `order` that this event has left as they were
+class Refill {
+ public:
+  List order;  // paths as they were frozen
+
+  HD Refill(Arena& arena, const Sizes& n, Rates& rates)
+      : order(arena.list(n.paths)), rates_(rates), store_(rates), fills_(arena.take<int32_t>(n.links)) {}
+
+  // Paths that this event has frozen again.
+  DEVICE int32_t refrozen() const { return frozen_ - fresh_; }
+
+  // n paths of all that flow will change.
+  DEVICE void expect(int32_t n, int32_t flowing) { store_.expect(n, flowing); }
+
+  // The path has other flows.
+  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
+    store_.reopen(team, p, now, event);
+  }
 
   // Finds all rates anew from `level` on, which may be less than the lowest that changes. Returns false if there is a
-  // path that no link holds back.
+  // path that no link limits.
   template <class Settle>
-  DEVICE bool refill(const Team auto& team, double level, const Settle& settle, int64_t& changes) {
-    return light() ? refill<true>(team, level, settle, changes) : refill<false>(team, level, settle, changes);
+  DEVICE bool operator()(const Team auto& team, double level, int32_t flowing, const Settle& settle, int64_t& changes) {
+    return store_.packed() ? run<true>(team, level, flowing, settle, changes)
+                           : run<false>(team, level, flowing, settle, changes);
   }
 
   // The lowest rate of these paths, before they have other flows. What is filled below it stays.
   DEVICE double lowest_rate(const Team auto& team, const List& changed) const {
+    const Rates& r = rates_;
     return team.min(team.get(changed.size),
-                    [&](int32_t i) { return counted[changed[i]] > 0 ? rate[changed[i]] : kInfinity; });
+                    [&](int32_t i) { return r.counted[changed[i]] > 0 ? r.rate[changed[i]] : kInfinity; });
   }
 
   // The level below which none of their links is full, once they have other flows. Less than 0: all has to begin anew.
   DEVICE double lowest_full(const Team auto& team, const List& changed) const {
+    const Rates& r = rates_;
     return team.min(team.get(changed.size), [&](int32_t i) {
       double lowest = kInfinity;
-      if (counted[changed[i]] > 0)
-        paths.for_each_hop(changed[i], [&](int32_t l, double) {
-          const double level = share[l].total.high > room ? -1 : even(capacity(l), share[l].total);
+      if (r.counted[changed[i]] > 0)
+        r.paths.for_each_hop(changed[i], [&](int32_t l, double) {
+          const double level = r.info[l].total.high > store_.room() ? -1 : r.even(r.capacity(l), r.info[l].total);
           lowest = level < lowest ? level : lowest;
         });
       return lowest;
     });
   }
 
-  // Opens all paths and wakes all links, whatever the other way left behind.
+  // Opens all paths and wakes all links, whatever adjusting left.
   DEVICE void open_all(const Team auto& team) {
+    Rates& r = rates_;
     team.wait();  // a thread may still read what made this one come here
-    links = queue.n;
-    choose_words(team);
-    queue.clear(team);
-    team.for_each(path_count, [&](int32_t p) {
-      if (counted[p] == 0) return;
-      if (rate[p] == kOpen) rate[p] = before[p];
-      bottleneck[p] = kNoLink;
+    store_.choose(team);
+    r.queue.clear(team);
+    team.for_each(r.path_count, [&](int32_t p) {
+      if (r.counted[p] == 0) return;
+      if (r.rate[p] == Rates::kOpen) r.rate[p] = r.before[p];
+      r.bottleneck[p] = Rates::kNoLink;
     });
-    team.for_each(queue.n, [&](int32_t l) {
-      if (light())
-        reset<true>(l);
+    team.for_each(r.links(), [&](int32_t l) {
+      if (store_.packed())
+        wake<true>(l);
       else
-        reset<false>(l);
-      share[l].watch = (light() ? word(bandwidth(l)) : capacity(l).high) >> kNear;
-      share[l].touched = 0;
-      share[l].awake = 1;
+        wake<false>(l);
     });
-    team.set(touched.size, 0);
-    filled = frozen = copies = 0;
+    team.set(r.touched.size, 0);
+    filled_ = frozen_ = 0;
   }
 
-  // Leaves what the other way wants to know.
+  // Leaves what adjusting needs.
   DEVICE void hand_over(const Team auto& team) {
-    queue.clear(team);
-    team.for_each(queue.n, [&](int32_t l) {
-      link[l] = {capacity(l), {}};
-      held[l] = {};
-      share[l].watch = Share::kAmple;
-      share[l].awake = 0;
+    Rates& r = rates_;
+    r.queue.clear(team);
+    team.for_each(r.links(), [&](int32_t l) {
+      r.link[l] = {r.capacity(l), {}};
+      r.limited[l] = {};
+      r.info[l].watch = LinkInfo::kAmple;
+      r.info[l].awake = 0;
     });
-    team.for_each(filled, [&](int32_t i) { share[fills[i]].watch = Share::kAlways; });
-    team.for_each(queue.n, [&](int32_t l) {
-      if (!share[l].holds()) share[l].level = kInfinity;
+    team.for_each(filled_, [&](int32_t i) { r.info[fills_[i]].watch = LinkInfo::kAlways; });
+    team.for_each(r.links(), [&](int32_t l) {
+      if (!r.info[l].limits()) r.info[l].level = kInfinity;
     });
-    team.for_each(frozen, [&](int32_t i) {
-      const int32_t p = order[i], to = bottleneck[p];
-      paths.for_each_hop(p, [&](int32_t l, double weight) {
-        const Amount use = used(p, weight, rate[p]);
-        atomic_add(team, &link[l].left, Amount{} - use);
+    team.for_each(frozen_, [&](int32_t i) {
+      const int32_t p = order[i], to = r.bottleneck[p];
+      r.paths.for_each_hop(p, [&](int32_t l, double weight) {
+        const Amount use = r.used(p, weight, r.rate[p]);
+        atomic_add(team, &r.link[l].left, Amount{} - use);
         if (l != to) return;
-        atomic_add(team, &held[l].held, weigh(p, weight));
-        atomic_add(team, &held[l].held_used, use);
+        atomic_add(team, &r.limited[l].weight, r.weigh(p, weight));
+        atomic_add(team, &r.limited[l].used, use);
       });
     });
-    filled = frozen = 0;
+    filled_ = frozen_ = 0;
   }
 
  private:
   static constexpr int kNear = 6;  // a link sleeps with more left than 2^-6 of its capacity
 
-  template <bool kLight, class Settle>
-  DEVICE bool refill(const Team auto& team, double level, const Settle& settle, int64_t& changes) {
-    fresh = frozen;
+  template <bool kPacked>
+  DEVICE void wake(int32_t l) const {
+    store_.reset<kPacked>(l);
+    rates_.info[l].watch = store_.capacity<kPacked>(l) >> kNear;
+    rates_.info[l].touched = 0;
+    rates_.info[l].awake = 1;
+  }
+
+  template <bool kPacked, class Settle>
+  DEVICE bool run(const Team auto& team, double level, int32_t flowing, const Settle& settle, int64_t& changes) {
+    const Rates& r = rates_;
+    fresh_ = frozen_;
     while (level < kInfinity) {
-      restart<kLight>(team, level);
-      level = fill<kLight>(team) ? wake_overrun<kLight>(team) : wake_all<kLight>(team);
+      restart<kPacked>(team, level);
+      level = fill<kPacked>(team, flowing) ? wake_overloaded<kPacked>(team) : wake_open<kPacked>(team);
       if (level < 0) return false;
     }
-    changes = team.sum(frozen - fresh, [&](int32_t i) {
-      const int32_t p = order[fresh + i];
-      const double had = rate[p], gets = found(p);
+    changes = team.sum(frozen_ - fresh_, [&](int32_t i) {
+      const int32_t p = order[fresh_ + i];
+      const double had = r.rate[p], gets = found(p);
       if (had == gets) return int64_t{0};
-      rate[p] = gets;
+      r.rate[p] = gets;
       settle(p, had / gets);
       return int64_t{1};
     });
-    team.for_each(queue.n, [&](int32_t l) { share[l].awake = left_of<kLight>(l) <= share[l].watch; });
+    team.for_each(r.links(), [&](int32_t l) { r.info[l].awake = store_.left_of<kPacked>(l) <= r.info[l].watch; });
     return true;
   }
 
   // B/s, of a path that is frozen. `rate` is what it had before the event until all are.
-  DEVICE double found(int32_t p) const { return share[bottleneck[p]].level; }
+  DEVICE double found(int32_t p) const { return rates_.info[rates_.bottleneck[p]].level; }
 
   // Opens the paths that were frozen at `level` or later: either those are moved or the others, whichever are fewer.
-  template <bool kLight>
+  template <bool kPacked>
   DEVICE void restart(const Team auto& team, double level) {
+    const LinkInfo* const info = rates_.info;
+    int32_t* const bottleneck = rates_.bottleneck;
     const double least = level * (1 - kSame);
-    const int32_t kept = team.first(filled, [&](int32_t i) { return share[fills[i]].level >= least; });
-    const int32_t from = kept < filled ? share[fills[kept]].from : frozen;
-    while (copies > 0 && copied[copies - 1] > from) --copies;
-    const int32_t near = copies > 0 ? copied[copies - 1] : 0;
-    if (from - near < frozen - from) {
-      go_back<kLight>(team);
-      move_all<kLight>(team, from - near, order.items + near, -1);
+    const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills_[i]].level >= least; });
+    const int32_t from = kept < filled_ ? info[fills_[kept]].from : frozen_;
+    const int32_t near = store_.forget(from);
+    if (from - near < frozen_ - from) {
+      store_.restore<kPacked>(team);
+      store_.move_all<kPacked>(team, from - near, order.items + near, -1);
     } else {
-      move_all<kLight>(team, frozen - from, order.items + from, 1);
+      store_.move_all<kPacked>(team, frozen_ - from, order.items + from, 1);
     }
-    team.for_each(frozen - from, [&](int32_t i) {
+    team.for_each(frozen_ - from, [&](int32_t i) {
       const int32_t p = order[from + i];
       const int32_t l = bottleneck[p];
-      if (l == kNoLink || l == kNoFlows) return;  // it has other flows than before
-      bottleneck[p] = kNoLink;
+      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
+      bottleneck[p] = Rates::kNoLink;
     });
-    fresh = from < fresh ? from : fresh;
-    filled = kept;
-    frozen = from;
+    fresh_ = from < fresh_ ? from : fresh_;
+    filled_ = kept;
+    frozen_ = from;
   }
 
   // Fills the links that are awake, the lowest level first. Returns false if that leaves paths open.
-  template <bool kLight>
-  DEVICE bool fill(const Team auto& team) {
+  template <bool kPacked>
+  DEVICE bool fill(const Team auto& team, int32_t flowing) {
+    const Tournament& queue = rates_.queue;
+    const List& touched = rates_.touched;
+    LinkInfo* const info = rates_.info;
     double* const keys = queue.key;
     double* const winner = queue.winner;
     uint64_t mask = 0;
     while (mask + 1 < static_cast<uint64_t>(queue.n)) mask = 2 * mask + 1;
-    team.select(queue.n, touched, [&](int32_t l) { return (share[l].awake != 0) & has_open<kLight>(l); });
+    team.select(queue.n, touched, [&](int32_t l) { return (info[l].awake != 0) & store_.has_open<kPacked>(l); });
     const int32_t n = team.get(touched.size);
     int32_t log = 2;
     while (int64_t{1} << 2 * log < n || n >> log >= queue.blocks()) ++log;
@@ -173,24 +194,24 @@ struct Refill : Words {
     const auto size = [=](int32_t block) { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; };
     team.for_each(n, [&](int32_t i) {
       const int32_t l = touched[i];
-      share[l].from = i;
-      keys[i] = key(l, level_of<kLight>(l), mask);
+      info[l].from = i;
+      keys[i] = key(l, store_.level_of<kPacked>(l), mask);
     });
     team.for_each(blocks, [&](int32_t block) { winner[block] = lowest_of(size(block), keys + (block << log)); });
     team.set(touched.size, 0);
     double low = team.min(blocks, [=](int32_t i) { return winner[i]; });
-    const int32_t apart = this->apart<kLight>(flowing);
-    int32_t next = copies > 0 ? copied[copies - 1] + apart : frozen > 0 ? apart : 0;
-    while (frozen < flowing) {
-      if (frozen >= next && has_room<kLight>()) {
-        keep<kLight>(team, frozen);
-        next = frozen + apart;
+    const int32_t apart = store_.apart<kPacked>(flowing);
+    int32_t next = store_.has_snapshot() ? store_.last() + apart : frozen_ > 0 ? apart : 0;
+    while (frozen_ < flowing) {
+      if (frozen_ >= next && store_.has_room<kPacked>()) {
+        store_.save<kPacked>(team, frozen_);
+        next = frozen_ + apart;
       }
       if (low == kInfinity) return false;
       const auto l = static_cast<int32_t>(bits(low) & mask);
-      const int32_t place = share[l].from, block = place >> log;
-      const bool open = has_open<kLight>(l);
-      const double level = level_of<kLight>(l);
+      const int32_t place = info[l].from, block = place >> log;
+      const bool open = store_.has_open<kPacked>(l);
+      const double level = store_.level_of<kPacked>(l);
       const double later = open ? key(l, level, mask) : kInfinity;
       const double rest = team.min_above(size(block), keys + (block << log), low);
       const double others = team.min_above(blocks, winner, low);
@@ -200,7 +221,7 @@ struct Refill : Words {
           keys[place] = kInfinity;
           winner[block] = rest;
         });
-        freeze<kLight>(team, l, level);
+        freeze<kPacked>(team, l, level);
         continue;
       }
       team.for_each(1, [&](int32_t) {
@@ -225,42 +246,46 @@ struct Refill : Words {
   }
 
   // The open paths on this link get its level.
-  template <bool kLight>
+  template <bool kPacked>
   DEVICE void freeze(const Team auto& team, int32_t l, double level) {
-    Share& k = share[l];
-    if (same(level, k.level)) level = k.level;
-    const List group{order.items + frozen, order.size};
-    team.filter(k.listed, members + k.first, group, [&](int32_t p) { return bottleneck[p] < 0; });
+    LinkInfo& k = rates_.info[l];
+    const int32_t* const bottleneck = rates_.bottleneck;
+    if (Rates::same(level, k.level)) level = k.level;
+    const List group{order.items + frozen_, order.size};
+    team.filter(k.listed, rates_.members + k.first, group, [&](int32_t p) { return bottleneck[p] < 0; });
     const int32_t n = team.get(group.size);
-    hold<kLight>(team, n, group.items, l, level);
+    store_.freeze<kPacked>(team, n, group.items, l, level);
     team.for_each(1, [&](int32_t) {
       k.level = level;
-      k.from = frozen;
-      fills[filled] = l;
+      k.from = frozen_;
+      fills_[filled_] = l;
     });
-    ++filled;
-    frozen += n;
+    ++filled_;
+    frozen_ += n;
   }
 
-  // Wakes the links that ended up with more than they have. Returns the lowest level at which one of them is full.
-  template <bool kLight>
-  DEVICE double wake_overrun(const Team auto& team) const {
-    constexpr int64_t most = kLight ? 0 : Share::kAmple;
-    if (!team.any(queue.n, [&](int32_t l) { return (left_of<kLight>(l) < most) & !share[l].awake; })) return kInfinity;
-    return team.min(queue.n, [&](int32_t l) {
-      if (share[l].awake || !overrun<kLight>(l)) return kInfinity;
-      share[l].awake = 1;
+  // Wakes the links that ended up overloaded. Returns the lowest level at which one of them is full.
+  template <bool kPacked>
+  DEVICE double wake_overloaded(const Team auto& team) const {
+    constexpr int64_t most = kPacked ? 0 : LinkInfo::kAmple;
+    LinkInfo* const info = rates_.info;
+    if (!team.any(rates_.links(), [&](int32_t l) { return (store_.left_of<kPacked>(l) < most) & !info[l].awake; }))
+      return kInfinity;
+    return team.min(rates_.links(), [&](int32_t l) {
+      if (info[l].awake || !store_.overloaded<kPacked>(l)) return kInfinity;
+      info[l].awake = 1;
       return full_at(l);
     });
   }
 
   // Wakes the links that open paths cross. Returns a level below which none of them is full, -1 if there are none.
-  template <bool kLight>
-  DEVICE double wake_all(const Team auto& team) const {
-    const double level = team.min(queue.n, [&](int32_t l) {
-      if (share[l].awake || !has_open<kLight>(l)) return kInfinity;
-      share[l].awake = 1;
-      return even(capacity(l), share[l].total);
+  template <bool kPacked>
+  DEVICE double wake_open(const Team auto& team) const {
+    LinkInfo* const info = rates_.info;
+    const double level = team.min(rates_.links(), [&](int32_t l) {
+      if (info[l].awake || !store_.has_open<kPacked>(l)) return kInfinity;
+      info[l].awake = 1;
+      return rates_.even(rates_.capacity(l), info[l].total);
     });
     return level < kInfinity ? level : -1;
   }
@@ -268,23 +293,32 @@ struct Refill : Words {
   // Where the link is full if each of its paths rises to the rate that it has: Newton's method on a sum that bends
   // where a path stops rising, from below. Each step is a lower bound, and few get close.
   DEVICE double full_at(int32_t l) const {
-    const Share& k = share[l];
-    const Amount all = capacity(l);
-    double level = even(all, k.total);
+    const Rates& r = rates_;
+    const LinkInfo& k = r.info[l];
+    const Amount all = r.capacity(l);
+    double level = r.even(all, k.total);
     for (int32_t step = 0; step < 4; ++step) {
       Amount left = all, rising = k.total;
       for (int32_t i = k.first; i < k.first + k.listed; ++i) {
-        const int32_t p = members[i];
-        if (counted[p] == 0 || found(p) > level) continue;
-        const double weight = paths.weight_on(p, l);
-        left = left - used(p, weight, found(p));
-        rising = rising - weigh(p, weight);
+        const int32_t p = r.members[i];
+        if (r.counted[p] == 0 || found(p) > level) continue;
+        const double weight = r.paths.weight_on(p, l);
+        left = left - r.used(p, weight, found(p));
+        rising = rising - r.weigh(p, weight);
       }
       if (rising == Amount{}) return level;
-      level = even(left, rising);
+      level = r.even(left, rising);
     }
     return level;
   }
+
+  Rates& rates_;
+  LinkStore store_;
+  int32_t* fills_;  // [L] links as they were filled, their levels ascending
+  // The same in all threads of the team:
+  int32_t filled_ = 0;  // links in `fills_`
+  int32_t frozen_ = 0;  // paths in `order`
+  int32_t fresh_ = 0;   // paths in `order` that this event has left as they were
 };
 
 }  // namespace topoflow::BACKEND

@@ -40,7 +40,7 @@ class Followers {
 
 struct StateBytes {
   Batch batch;
-  HD int64_t operator()(int32_t world) const { return State::bytes(World::sizes(batch, world)); }
+  HD int64_t operator()(int32_t world) const { return World::bytes(World::sizes(batch, world)); }
 };
 
 struct RunWorld {

@@ -45,7 +45,7 @@ struct Tournament {
     if (value < key[item]) set(team, item, value);
   }
 
-  // Keys have been written beside set(): all blocks play again.
+  // Keys have been written without set(): all blocks play again.
   DEVICE void replay(const Team auto& team) const {
     team.for_each(blocks(), [&](int32_t block) {
       stale[block] = 1;

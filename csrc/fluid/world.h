@@ -1,10 +1,10 @@
-// One world, event by event: tasks wait, then flow, then are over; between two events the rates are max-min fair.
+// One world, event by event: tasks wait, then flow, then have finished; between two events the rates are max-min fair.
 //   a compute task of 1 s, then 100 B on a link of 100 B/s and 0.5 s   -> 0..1, 1..2.5
 //   two flows of 100 B and 300 B on a link of 100 B/s                  -> 2 s (100 B each at 50 B/s), 4 s
 //
 // An event is everything that ends at one instant, up to kSame or the batch's `merge`: flows that end, then waits, also
-// those that only begin and end with what else is over. A task keeps its own end, not the event's, so errors do not add
-// up along a chain. Each event ends a wait or a flow, so there are at most two events per task.
+// those that only begin and end with other tasks that finish. A task keeps its own end, not the event's, so errors do
+// not add up along a chain. Each event ends a wait or a flow, so there are at most two events per task.
 //
 // Source: the flow-level model of SimGrid without its correction factors (Velho, Schnorr, Casanova, Legrand, On the
 // Validity of Flow-level TCP Network Models for Grid and Cloud Simulations, ACM TOMACS 23(4), 2013): latency first,
@@ -13,6 +13,7 @@
 
 #include "batch.h"
 #include "layout.h"
+#include "maxmin.h"
 #include "state.h"
 
 namespace topoflow::BACKEND {
@@ -31,8 +32,20 @@ class World {
         finish_(batch.finish + batch.task_offsets[world]),
         left_(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
         paths_(paths(batch, world)),
-        state_(arena, sizes_),
-        rates_{rates(batch, world, sizes_, state_)} {}
+        max_min_(arena, sizes_),
+        rates_(max_min_.rates),
+        state_(arena, sizes_) {
+    rates_.paths = paths_;
+    rates_.capacities = batch.capacity + batch.link_offsets[world];
+  }
+
+  // B of memory that it needs.
+  HD static int64_t bytes(const Sizes& sizes) {
+    Arena arena(nullptr);
+    const MaxMin max_min(arena, sizes);
+    const State state(arena, sizes);
+    return arena.taken();
+  }
 
   HD static Sizes sizes(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
@@ -50,12 +63,12 @@ class World {
     int32_t done = 0, event = 0;
     double now = 0, horizon = 0;
     while (event % kPoll != 0 || !team.poll(cancel_)) {
-      done += pass_on(team, horizon);
-      if (!rates_(
+      done += proceed(team, horizon);
+      if (!max_min_(
               team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
               [&](int32_t p, double longer) { settle(team, p, longer, now); }))
         return kNotConverged;
-      if (rates_.refilling) state_.ends.replay(team);
+      if (max_min_.refilling()) state_.ends.replay(team);
       begin_flows(team, now);
       const double flow_end = state_.ends.lowest(team), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
@@ -85,35 +98,10 @@ class World {
             nullptr};
   }
 
-  DEVICE static MaxMin rates(const Batch& batch, int32_t world, const Sizes& sizes, const State& state) {
-    MaxMin rates{};
-    rates.paths = paths(batch, world);
-    rates.capacities = batch.capacity + batch.link_offsets[world];
-    rates.path_count = static_cast<int32_t>(sizes.paths);
-    rates.rate = state.rate;
-    rates.before = state.before;
-    rates.bottleneck = state.bottleneck;
-    rates.counted = state.counted;
-    rates.left = state.left;
-    rates.link = state.link;
-    rates.share = state.share;
-    rates.held = state.held;
-    rates.members = state.members;
-    rates.touched = state.touched;
-    rates.order = rates.candidates = state.candidates;
-    rates.fills = state.fills;
-    rates.queue = state.queue;
-    rates.others = state.others;
-    rates.spare = reinterpret_cast<std::byte*>(state.held);
-    rates.spare_bytes = reinterpret_cast<std::byte*>(state.before + sizes.paths) - rates.spare;
-    return rates;
-  }
-
   DEVICE void begin(const Team auto& team) {
-    for (const List* list :
-         {&state_.touched, &state_.candidates, &state_.others, &state_.changed, &state_.due, &state_.over})
-      team.set(list->size, 0);
-    for (const Tournament* each : {&state_.queue, &state_.ends, &state_.waits}) each->clear(team);
+    max_min_.clear(team);
+    for (const List* list : {&state_.changed, &state_.due, &state_.finished}) team.set(list->size, 0);
+    for (const Tournament* each : {&state_.ends, &state_.waits}) each->clear(team);
     Layout{rates_, state_}(team);
     team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + base_ + task;
@@ -159,11 +147,11 @@ class World {
       const int32_t task = x.root;
       const Flow& flow = state_.flow[task];
       finish_[task] = end > start_[task] ? end : start_[task];
-      state_.over.append(team, task);
+      state_.finished.append(team, task);
       --x.count;
       x.root = merged(state_.flow, flow.left, flow.right);
       if (x.root < 0) break;
-      end += (state_.flow[x.root].target - flow.target) / state_.rate[p];
+      end += (state_.flow[x.root].target - flow.target) / rates_.rate[p];
       if (end > horizon) {
         state_.ends.set(team, p, end);
         break;
@@ -172,14 +160,14 @@ class World {
     mark(team, p);
   }
 
-  // What is over makes others ready, what has waited flows or is over; returns how many tasks are over.
-  DEVICE int32_t pass_on(const Team auto& team, double horizon) {
+  // Tasks that have finished make others ready, those that have waited flow or finish; returns how many have finished.
+  DEVICE int32_t proceed(const Team auto& team, double horizon) {
     int32_t done = 0;
     while (true) {
-      const int32_t over = team.get(state_.over.size);
-      team.for_each(over, [&](int32_t i) { release_followers(team, state_.over[i], horizon); });
-      team.set(state_.over.size, 0);
-      done += over;
+      const int32_t finished = team.get(state_.finished.size);
+      team.for_each(finished, [&](int32_t i) { release_followers(team, state_.finished[i], horizon); });
+      team.set(state_.finished.size, 0);
+      done += finished;
       const int32_t due = team.get(state_.due.size);
       if (due == 0) return done;
       team.for_each(due, [&](int32_t i) { end_wait(team, state_.due[i]); });
@@ -188,8 +176,8 @@ class World {
   }
 
   // A follower becomes ready with the last of the tasks that it waits for.
-  DEVICE void release_followers(const Team auto& team, int32_t over, double horizon) {
-    const int64_t task = base_ + over;
+  DEVICE void release_followers(const Team auto& team, int32_t finished, double horizon) {
+    const int64_t task = base_ + finished;
     for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
       const int32_t follower = static_cast<int32_t>(graph_.followers[j] - base_);
       if (team.atomic_add(&state_.pending[follower], -1) == 1) make_ready(team, follower, horizon);
@@ -198,21 +186,22 @@ class World {
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
     const int32_t p = graph_.path[base_ + task];
-    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p)) return state_.over.append(team, task);
+    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p))
+      return state_.finished.append(team, task);
     Flows& x = state_.flows[p];
     team.atomic_add(&x.count, 1);
     state_.flow[task].left = team.atomic_exchange(&x.arrived, task);
     mark(team, p);
   }
 
-  // What is over, and what is left of the rest at `until`: all that has not begun to flow has all its bytes left.
+  // What is left of every task at `until`: one that has not begun to flow has all its bytes left.
   DEVICE Status pause(const Team auto& team) const {
     team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
       const bool waits = state_.waits.key[task] < kInfinity;
-      const bool over = finish_[task] < kInfinity && !waits;
-      const bool flows = start_[task] < kInfinity && !waits && !over;
+      const bool finished = finish_[task] < kInfinity && !waits;
+      const bool flows = start_[task] < kInfinity && !waits && !finished;
       if (waits) finish_[task] = kInfinity;
-      left_[task] = over ? 0 : flows ? left(task) : graph_.bytes[base_ + task];
+      left_[task] = finished ? 0 : flows ? left(task) : graph_.bytes[base_ + task];
     });
     return kPaused;
   }
@@ -222,16 +211,16 @@ class World {
     const int32_t p = graph_.path[base_ + task];
     const double end = state_.ends.key[p], bytes = graph_.bytes[base_ + task];
     const double served =
-        end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - until_) * state_.rate[p] : 0;
+        end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - until_) * rates_.rate[p] : 0;
     const double left = state_.flow[task].target - served;
     return left > bytes ? bytes : left > 0 ? left : 0;
   }
 
-  // From now on what is left of the path's first flow takes so many times as long.
+  // What is left of the path's first flow takes `longer` times as long.
   DEVICE void settle(const Team auto& team, int32_t p, double longer, double now) const {
     const double end = state_.ends.key[p];
     if (end == kInfinity) return;
-    if (rates_.refilling)
+    if (max_min_.refilling())
       state_.ends.key[p] = now + (end - now) * longer;
     else
       state_.ends.set(team, p, now + (end - now) * longer);
@@ -243,7 +232,7 @@ class World {
       Flows& x = state_.flows[p];
       x.changed = 0;
       if (x.arrived < 0) return;
-      const double rate = state_.rate[p], end = state_.ends.key[p];
+      const double rate = rates_.rate[p], end = state_.ends.key[p];
       const double served = end < kInfinity ? state_.flow[x.root].target - (end - now) * rate : 0;
       for (int32_t task = x.arrived, next; task >= 0; task = next) {
         next = state_.flow[task].left;
@@ -265,11 +254,12 @@ class World {
   double until_;           // s
   const int32_t* cancel_;  // [1]
   double* start_;          // [T] s
-  double* finish_;         // [T] s; until a task is over, when it will have waited
+  double* finish_;         // [T] s; until a task has finished, when it will have waited
   double* left_;           // [T] B
-  Paths paths_;            // with links that are covered
+  Paths paths_;            // with links that are left out
+  MaxMin max_min_;
+  Rates& rates_;
   State state_;
-  MaxMin rates_;
 };
 
 }  // namespace topoflow::BACKEND

@@ -86,7 +86,7 @@ class ThreadsFor {
 
 #endif
 
-// n numbers on the device, which nobody has written yet.
+// n numbers on the device, uninitialized.
 template <class T>
 class Array {
  public:

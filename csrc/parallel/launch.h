@@ -92,8 +92,8 @@ void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& 
 
 #endif
 
-// Teams for these jobs, each with so many bytes of memory, all together with no more than `budget`; of a CPU as many as
-// `threads`, 0: all it has.
+// Teams for these jobs, each with `bytes` of memory, all together with no more than `budget`; on a CPU `threads` of
+// them, 0: one per core.
 template <class Job>
 Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads) {
   Launch how = most_teams<Job>(bytes, threads);

@@ -1,6 +1,6 @@
 // What the coflows of every layer put on links, so that the change of one layer is little work.
 //   A -> B, A on server 0, B on servers 0 and 1, 100 B for each sample, links of 100 B/s
-//     forth of B: 100 B on the links of 0 -> 1        back of B: 100 B on those of 1 -> 0
+//     activations of B: 100 B on the links of 0 -> 1     gradients of B: 100 B on those of 1 -> 0
 //
 // Loads are integers, so that what is added and taken away again leaves no trace.
 //
@@ -18,8 +18,10 @@ class CoflowLoads : public Placement {
       : Placement(batch, chain),
         load_(batch.load + int64_t{chain} * batch.strategies.layers * 2 * batch.strategies.links) {}
 
-  // [L] of what travels into the layer, or `back`.
-  DEVICE int64_t* load(int32_t layer, bool back) const { return load_ + (int64_t{layer} * 2 + back) * s_.links; }
+  // [L] of the activations that travel into the layer, or of their gradients.
+  DEVICE int64_t* load(int32_t layer, bool gradients) const {
+    return load_ + (int64_t{layer} * 2 + gradients) * s_.links;
+  }
 
   // Whether anything does.
   DEVICE bool travels(int32_t layer) const {
@@ -49,9 +51,9 @@ class CoflowLoads : public Placement {
     return int64_t{2} * batch.coflows * batch.strategies.links;
   }
 
-  // As if it had while f is called.
+  // Calls f with `layer` moved to `choice`, then undoes the move.
   template <class F>
-  DEVICE void with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+  DEVICE void call_with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
     const int32_t before = team.get(&placement_[layer]), both = 2 * s_.links;
     auto* kept = reinterpret_cast<int64_t*>(memory);
     on_coflows(layer, [&](int32_t consumer) {
@@ -88,11 +90,11 @@ class CoflowLoads : public Placement {
     if (!crosses(edge)) return;
     const int32_t *from = hosts(s_.source[edge]), *to = hosts(s_.consumer[edge]);
     const double bytes = s_.edge_bytes[edge] * s_.unit;
-    int64_t *forth = load(s_.consumer[edge], false), *back = load(s_.consumer[edge], true);
+    int64_t *activations = load(s_.consumer[edge], false), *gradients = load(s_.consumer[edge], true);
     team.for_each(s_.servers, [&](int32_t i) {
       if (from[i] == to[i]) return;
-      load_path(team, forth, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
-      load_path(team, back, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
+      load_path(team, activations, s_.path[from[i] * s_.servers + to[i]], bytes, sign);
+      load_path(team, gradients, s_.path[to[i] * s_.servers + from[i]], bytes, sign);
     });
   }
 

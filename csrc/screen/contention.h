@@ -120,12 +120,12 @@ class Contention {
   DEVICE void move(const Team auto& team, int32_t one, const double* left, int32_t other, double* there) const {
     const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
     if (loads_.holders(loads_.choice(one)) == 1) {
-      const Climbed way = climb(team, false, from[0]);
+      const Climbed tree = climb(team, false, from[0]);
       const double* sent = left + from[0];
-      arrive(team, other, there, [=](int32_t i) { return *sent + way.seconds(to[i]); });
+      arrive(team, other, there, [=](int32_t i) { return *sent + tree.seconds(to[i]); });
     } else if (loads_.holders(loads_.choice(other)) == 1) {
-      const Climbed way = climb(team, true, to[0]);
-      arrive(team, other, there, [=](int32_t i) { return left[from[i]] + way.seconds(from[i]); });
+      const Climbed tree = climb(team, true, to[0]);
+      arrive(team, other, there, [=](int32_t i) { return left[from[i]] + tree.seconds(from[i]); });
     } else {
       arrive(team, other, there, [&](int32_t i) { return left[from[i]] + takes(from[i], to[i]); });
     }
@@ -212,7 +212,7 @@ class Contention {
   CoflowLoads loads_;
   double *done_, *awaited_;            // [Y, N] s, when a server has a layer, and what its backward pass waits for
   double* clock_;                      // [N] s, when a server has computed all so far
-  double *update_, *left_;             // [N] s of the optimizer; of all that comes behind the forward passes
+  double *update_, *left_;             // [N] s of the optimizer; of all that comes after the forward passes
   double *size_, *opened_, *reduced_;  // [K] B in the open bucket; whether there was one; s, the latest bucket
   double* bucket_;                     // [Y] B
   double *busy_, *free_;               // [L] s of a coflow on a link; s, when it has moved all gradients so far

@@ -25,7 +25,7 @@ class Placement {
   // [N] who computes the samples of each server.
   DEVICE const int32_t* hosts(int32_t layer) const { return s_.host + int64_t{choice(layer)} * s_.servers; }
 
-  // Whether a gradient of the layer is reduced among anyone.
+  // Whether a gradient of the layer is reduced among GPUs.
   DEVICE bool reduces(int32_t layer) const {
     return s_.gradient[layer] > 0 && (s_.inside[layer] || holders(choice(layer)) > 1);
   }
@@ -39,7 +39,7 @@ class Placement {
     return bytes;
   }
 
-  // f(i, server) for each holder of the layer; what is on consecutive servers or on one is told to the compiler.
+  // f(i, server) for each holder of the layer; consecutive servers are a case of their own, for the compiler.
   template <class F>
   DEVICE void on_holders(const Team auto& team, int32_t layer, const F& f) const {
     const int32_t* holder = s_.holder + rows(layer);
@@ -81,7 +81,7 @@ class Placement {
   int32_t* placement_;
 };
 
-// The first so many numbers of a team's memory, which then begins behind them.
+// Takes the first `numbers` of a team's memory, which then begins after them.
 HD double* take(double*& memory, int64_t numbers) {
   double* const start = memory;
   memory += numbers;

@@ -5,13 +5,13 @@
 //     links      0>1 busy from 2 s on, 1>0 from 6 s on  -> 3 s and 7 s
 //
 // 1. Every server computes its layers in order, forward, then backward. A layer waits for what the samples' inputs need
-//    to travel (`forth`), in the backward pass for the gradients of its outputs (`back`).
+//    to travel, in the backward pass for the gradients of its outputs.
 // 2. A bucket of gradients is reduced after its last layer's backward pass on all holders, and after the bucket that
 //    came before. The optimizer waits for all of them.
 // 3. A link is busy from the first moment that a flow on it can begin, for at least bytes / capacity. Compute is in
 //    order, so which flow of a pair is first depends on the placement only: of the forward transfers, the one that
 //    waits for the earliest layer; without any, the backward transfer of the last layer. Only links that can end later
-//    than all others so far are looked at, and only until a flow is found that begins early enough.
+//    than all others so far are considered, and only until a flow is found that begins early enough.
 //
 // Source: topoflow/traffic/lower.py and buckets.py for 1 and 2, bound.h for 3.
 #pragma once
@@ -64,7 +64,8 @@ class StrategyBound {
   DEVICE void forward(const Team auto& team, int32_t layer) const {
     for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
       if (state_.crosses(edge))
-        arrive(team, s_.source[edge], layer, forward_ + int64_t{s_.source[edge]} * s_.servers, state_.forth(edge));
+        arrive(team, s_.source[edge], layer, forward_ + int64_t{s_.source[edge]} * s_.servers,
+               state_.activation_seconds(edge));
     const int64_t first = state_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
     const double *seconds = s_.forward + cost, *update = s_.update + cost;
     double *clock = clock_, *updates = update_, *done = forward_ + int64_t{layer} * s_.servers;
@@ -78,7 +79,7 @@ class StrategyBound {
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i) {
       const int32_t edge = s_.output[i], consumer = s_.consumer[edge];
       if (state_.crosses(edge))
-        arrive(team, consumer, layer, backward_ + int64_t{consumer} * s_.servers, state_.back(edge));
+        arrive(team, consumer, layer, backward_ + int64_t{consumer} * s_.servers, state_.gradient_seconds(edge));
     }
     const double* seconds = s_.backward + s_.kind[layer] * s_.rows + state_.rows(layer);
     double *clock = clock_, *done = backward_ + int64_t{layer} * s_.servers;

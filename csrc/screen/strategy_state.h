@@ -2,7 +2,7 @@
 //   A -> B, A on server 0, B on servers 0 and 1: the samples of server 1 travel 0 -> 1, their gradients 1 -> 0
 //   A moves to server 1                        : now those of server 0 travel 1 -> 0, their gradients 0 -> 1
 //
-// All that one server owes another for the same layer is one transfer: its bytes are the sum over the inputs that the
+// All that one server sends another for the same layer is one transfer: its bytes are the sum over the inputs that the
 // one holds. Loads are integers, so that what is added and taken away again leaves no trace.
 //
 // Source: topoflow/traffic/lower.py; a set of servers as bits of words, Knuth, The Art of Computer Programming
@@ -17,19 +17,19 @@ namespace topoflow::BACKEND {
 class StrategyState : public Placement {
  public:
   HD StrategyState(const StrategyBatch& batch, int32_t chain) : Placement(batch, chain) {
-    const TransferState& kept = batch.transfers;
+    const TransferState& all = batch.transfers;
     const int64_t i = chain, times = i * s_.edges * s_.servers, sets = i * s_.servers * s_.edge_words;
-    forth_ = kept.activation_seconds + times;
-    back_ = kept.gradient_seconds + times;
-    load_ = kept.load + i * s_.links;
-    outgoing_ = kept.outgoing + sets;
-    incoming_ = kept.incoming + sets;
-    crossing_ = kept.crossing + i * s_.edge_words;
-    cursor_ = kept.cursor + i * s_.links;
+    activation_seconds_ = all.activation_seconds + times;
+    gradient_seconds_ = all.gradient_seconds + times;
+    load_ = all.load + i * s_.links;
+    outgoing_ = all.outgoing + sets;
+    incoming_ = all.incoming + sets;
+    crossing_ = all.crossing + i * s_.edge_words;
+    cursor_ = all.cursor + i * s_.links;
   }
 
-  DEVICE const double* forth(int64_t edge) const { return forth_ + edge * s_.servers; }
-  DEVICE const double* back(int64_t edge) const { return back_ + edge * s_.servers; }
+  DEVICE const double* activation_seconds(int64_t edge) const { return activation_seconds_ + edge * s_.servers; }
+  DEVICE const double* gradient_seconds(int64_t edge) const { return gradient_seconds_ + edge * s_.servers; }
   DEVICE int64_t* load() const { return load_; }
   DEVICE int32_t& cursor(int32_t link) const { return cursor_[link]; }
 
@@ -53,7 +53,7 @@ class StrategyState : public Placement {
     for (int32_t layer = 0; layer < s_.layers; ++layer) hold(team, layer, true);
     team.for_each(s_.edge_words, [&](int32_t w) { crossing_[w] = 0; });
     team.for_each(1, [&](int32_t) { mark(0, s_.edges, [](int64_t i) { return i; }); });
-    Kept none{};
+    Undo none{};
     for (int32_t edge = 0; edge < s_.edges; ++edge) {
       load_edge(team, edge, 1);
       travel(team, edge, -1, -1, none);
@@ -64,7 +64,7 @@ class StrategyState : public Placement {
 
   // The layer has another choice, which is not the one it has.
   DEVICE void change(const Team auto& team, int32_t layer, int32_t choice) const {
-    Kept none{};
+    Undo none{};
     change(team, layer, choice, none);
   }
 
@@ -74,35 +74,35 @@ class StrategyState : public Placement {
     return s.links + s.edges + int64_t{2} * s.edges * s.servers;
   }
 
-  // As if the layer had another choice while f is called.
+  // Calls f with `layer` moved to `choice`, then undoes the move.
   template <class F>
-  DEVICE void with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
-    Kept kept{reinterpret_cast<int64_t*>(memory), reinterpret_cast<int64_t*>(memory) + s_.links,
+  DEVICE void call_with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+    Undo undo{reinterpret_cast<int64_t*>(memory), reinterpret_cast<int64_t*>(memory) + s_.links,
               memory + s_.links + s_.edges, 0};
     const int32_t before = team.get(&placement_[layer]);
-    team.for_each(s_.links, [&](int32_t link) { kept.load[link] = load_[link]; });
-    change(team, layer, choice, kept);
+    team.for_each(s_.links, [&](int32_t link) { undo.load[link] = load_[link]; });
+    change(team, layer, choice, undo);
     f();
-    team.for_each(s_.links, [&](int32_t link) { load_[link] = kept.load[link]; });
-    for (int32_t i = 0; i < kept.edges; ++i) copy_times(team, kept.edge[i], kept.times + i * 2 * s_.servers, false);
+    team.for_each(s_.links, [&](int32_t link) { load_[link] = undo.load[link]; });
+    for (int32_t i = 0; i < undo.edges; ++i) copy_times(team, undo.edge[i], undo.times + i * 2 * s_.servers, false);
     place(team, layer, before);
   }
 
  private:
   // What a change overwrites; `load` nullptr: nothing is kept.
-  struct Kept {
+  struct Undo {
     int64_t* load;  // [L]
     int64_t* edge;  // [E] whose times are kept
     double* times;  // [E, 2, N] s
-    int32_t edges;  // so many
+    int32_t edges;  // edges whose times are kept
   };
 
-  DEVICE void change(const Team auto& team, int32_t layer, int32_t choice, Kept& kept) const {
+  DEVICE void change(const Team auto& team, int32_t layer, int32_t choice, Undo& undo) const {
     const int32_t before = team.get(&placement_[layer]);
     load_layer(team, layer, before, choice, -1);
     place(team, layer, choice);
     load_layer(team, layer, before, choice, 1);
-    travel_layer(team, layer, before, kept);
+    travel_layer(team, layer, before, undo);
   }
 
   DEVICE void place(const Team auto& team, int32_t layer, int32_t choice) const {
@@ -115,9 +115,10 @@ class StrategyState : public Placement {
   // The times of an edge are copied to [2, N], or back.
   DEVICE void copy_times(const Team auto& team, int64_t edge, double* times, bool there) const {
     const int32_t n = s_.servers;
-    double *forth = forth_ + edge * n, *back = back_ + edge * n, *kept = times, *also = times + n;
-    if (there) return team.for_each(n, [=](int32_t i) { kept[i] = forth[i], also[i] = back[i]; });
-    team.for_each(n, [=](int32_t i) { forth[i] = kept[i], back[i] = also[i]; });
+    double *activations = activation_seconds_ + edge * n, *gradients = gradient_seconds_ + edge * n, *kept = times,
+           *also = times + n;
+    if (there) return team.for_each(n, [=](int32_t i) { kept[i] = activations[i], also[i] = gradients[i]; });
+    team.for_each(n, [=](int32_t i) { activations[i] = kept[i], gradients[i] = also[i]; });
   }
 
   // The row of the choice of the layer in which `server`, one of its holders, is.
@@ -197,33 +198,33 @@ class StrategyState : public Placement {
   }
 
   // After the layer had another choice `before`: the transfers that it makes, and those it is or was merged with.
-  DEVICE void travel_layer(const Team auto& team, int32_t layer, int32_t before, Kept& kept) const {
-    for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) travel(team, i, -1, -1, kept);
+  DEVICE void travel_layer(const Team auto& team, int32_t layer, int32_t before, Undo& undo) const {
+    for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) travel(team, i, -1, -1, undo);
     int32_t last = -1;
     for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i) {
       const int32_t consumer = s_.consumer[s_.output[i]];
       if (consumer == last) continue;
       last = consumer;
       for (int64_t j = s_.input_offsets[consumer]; j < s_.input_offsets[consumer + 1]; ++j)
-        s_.source[j] == layer ? travel(team, j, -1, -1, kept) : travel(team, j, before, choice(layer), kept);
+        s_.source[j] == layer ? travel(team, j, -1, -1, undo) : travel(team, j, before, choice(layer), undo);
     }
   }
 
   // How long the transfers of the edge take alone that come from servers which have one of two choices; -1: from all.
-  DEVICE void travel(const Team auto& team, int64_t edge, int32_t one, int32_t other, Kept& kept) const {
+  DEVICE void travel(const Team auto& team, int64_t edge, int32_t one, int32_t other, Undo& undo) const {
     if (!crosses(edge) || (one >= 0 && !overlaps(choice(s_.source[edge]), one, other))) return;
-    if (kept.load) {
-      team.for_each(1, [&](int32_t) { kept.edge[kept.edges] = edge; });
-      copy_times(team, edge, kept.times + kept.edges++ * 2 * s_.servers, true);
+    if (undo.load) {
+      team.for_each(1, [&](int32_t) { undo.edge[undo.edges] = edge; });
+      copy_times(team, edge, undo.times + undo.edges++ * 2 * s_.servers, true);
     }
     const int32_t *from = hosts(s_.source[edge]), *to = hosts(s_.consumer[edge]);
-    double *forth = forth_ + edge * s_.servers, *back = back_ + edge * s_.servers;
+    double *activations = activation_seconds_ + edge * s_.servers, *gradients = gradient_seconds_ + edge * s_.servers;
     team.for_each(s_.servers, [&](int32_t i) {
       if (one >= 0 && !holds(one, from[i]) && !holds(other, from[i])) return;
-      const int32_t there = from[i] * s_.servers + to[i], home = to[i] * s_.servers + from[i];
-      const double bytes = from[i] == to[i] ? 0 : owed(s_.consumer[edge], from[i], to[i]);
-      forth[i] = s_.latency[there] + bytes * s_.slowness[there];
-      back[i] = s_.latency[home] + bytes * s_.slowness[home];
+      const int32_t there = from[i] * s_.servers + to[i], back = to[i] * s_.servers + from[i];
+      const double bytes = from[i] == to[i] ? 0 : sent(s_.consumer[edge], from[i], to[i]);
+      activations[i] = s_.latency[there] + bytes * s_.slowness[there];
+      gradients[i] = s_.latency[back] + bytes * s_.slowness[back];
     });
   }
 
@@ -237,7 +238,7 @@ class StrategyState : public Placement {
   }
 
   // B that one server sends another for the layer.
-  DEVICE double owed(int32_t layer, int32_t from, int32_t to) const {
+  DEVICE double sent(int32_t layer, int32_t from, int32_t to) const {
     const int64_t first = s_.input_offsets[layer], end = s_.input_offsets[layer + 1];
     if (end - first == 1) return shared(first, from, to);
     double bytes = 0;
@@ -261,7 +262,7 @@ class StrategyState : public Placement {
     return count * s_.edge_bytes[edge];
   }
 
-  double *forth_, *back_;
+  double *activation_seconds_, *gradient_seconds_;
   int64_t *load_, *outgoing_, *incoming_, *crossing_;
   int32_t* cursor_;
 };

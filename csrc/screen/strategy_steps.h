@@ -47,7 +47,8 @@ struct RunSteps {
     if (choice == state.choice(layer)) return write(team, batch.proposed, chain, batch.makespan[chain]);
     const double least = model.reduces(layer, choice);
     if (least > limit) return write(team, batch.proposed, chain, least);
-    state.with(team, layer, choice, kept, [&] { write(team, batch.proposed, chain, model.makespan(team, limit)); });
+    state.call_with(team, layer, choice, kept,
+                    [&] { write(team, batch.proposed, chain, model.makespan(team, limit)); });
   }
 
   DEVICE static void write(const Team auto& team, double* to, int32_t chain, double value) {

@@ -106,6 +106,17 @@ def test_a_tied_head_is_held_again_in_another_stage_only() -> None:
         (Parallel(context=3), 3, "parallel.context: must divide the 1024 positions of transformer, got 3"),
         (Parallel(expert=2), 4, "parallel.expert: must be 1 for transformer, which has no experts, got 2"),
         (Parallel(pipeline=3), 4, "parallel.pipeline: must divide the 4 servers, as a stage has whole ones, got 3"),
+        (Parallel(virtual=2), 2, "parallel.virtual: must be 1 where there is one pipeline rank, got 2"),
+        (
+            Parallel(pipeline=4, virtual=4),
+            4,
+            "parallel.pipeline * virtual: must be at most the 12 blocks of transformer, got 16",
+        ),
+        (
+            Parallel(pipeline=4, virtual=2, microbatches=6),
+            4,
+            "parallel.microbatches: must be a multiple of the 4 pipeline ranks where stages are interleaved, got 6",
+        ),
         (Parallel(pipeline=16), 16, "parallel.pipeline: must be at most the 12 blocks of transformer, got 16"),
         (
             Parallel(tensor=4, context=8),

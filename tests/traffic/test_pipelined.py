@@ -172,6 +172,44 @@ def test_the_bubble_is_p_minus_1_over_m(stages: int, samples: int) -> None:
     assert found == pytest.approx(ideal * (1 + (stages - 1) / microbatches))
 
 
+@pytest.mark.parametrize(("ranks", "virtual"), [(2, 2), (2, 12), (3, 2), (4, 3), (4, 6)])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_the_interleaved_bubble_is_p_minus_1_over_m_v(ranks: int, virtual: int, groups: int) -> None:
+    """Narayanan et al., SC 2021, 2.2.2: stages of 1/v of the layers divide the bubble by v."""
+    workload = replace(equal_blocks(24), batch_per_gpu=groups)
+    rule = Parallel(pipeline=ranks, microbatches=groups * ranks, virtual=virtual)
+    strategy = rule.place(workload, ranks)
+    assert (len(strategy.stages), strategy.virtual) == (ranks * virtual, virtual)
+    found = simulate(lower(workload, strategy), **COSTS_NOTHING).makespan
+    ideal = groups * 24 * 3 * 10e-3
+    assert found == pytest.approx(ideal * (1 + (ranks - 1) / (groups * ranks * virtual)))
+
+
+@pytest.mark.parametrize("virtual", [1, 2, 3])
+def test_interleaved_stages_hand_over_v_times_as_often(virtual: int) -> None:
+    # v p - 1 handovers of a microbatch in each direction instead of p - 1, of as many bytes
+    workload = Transformer(A100, gpus_per_server=1, tied=False).build()
+    tasks = lower(workload, Parallel(pipeline=4, microbatches=8, virtual=virtual).place(workload, 4)).tasks
+    sent = [task.bytes for task in tasks if isinstance(task, Transfer)]
+    assert len(sent) == 8 * 2 * (4 * virtual - 1)
+    assert len(set(sent)) == 1
+
+
+@pytest.mark.parametrize("rule", [Parallel(tensor=2, pipeline=2, microbatches=4, virtual=2)])
+def test_what_is_cut_otherwise_sends_the_same_if_interleaved(rule: Parallel) -> None:
+    whole = replace(rule, virtual=1)
+    sums = []
+    for each in (whole, rule):
+        found: dict[str, float] = defaultdict(float)
+        for task in lower(MIXTURE, each.place(MIXTURE, 16)).tasks:
+            if isinstance(task, Collective):
+                found[task.op] += task.bytes
+            elif isinstance(task, Compute):
+                found[f"seconds of {task.server}"] += task.seconds
+        sums.append(found)
+    assert sums[0] == pytest.approx(sums[1])
+
+
 def test_a_slow_network_adds_its_latency_to_every_handover() -> None:
     # 1 microbatch through 4 stages of 6 blocks, 10 ms: 3 * 60 ms each, and 6 times 2 links of 5 ms
     workload = equal_blocks(24)

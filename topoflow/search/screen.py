@@ -5,7 +5,7 @@
 A state has the energy by which chains walk: the larger of its ``bound``, which it cannot beat, and of an estimate that
 sees contention (``topoflow.engine.screen.contention``). The estimate is nearly always the larger one and so comes
 first; it takes some 50 us, for a DLRM on 128 servers, or less than one where the all-reduces alone are too slow. The
-bound (``topoflow.engine.screen.strategy_bound``) is asked about what the estimate would let pass. Shapes: C states, Y
+bound (``topoflow.engine.screen.strategy_bound``) is computed for what the estimate would let pass. Shapes: C states, Y
 layers.
 """
 
@@ -42,7 +42,7 @@ class Screen:
 
 
 class Chains:
-    """C states side by side."""
+    """C states that change one layer at a time."""
 
     def __init__(self, screen: Screen, placement: Numbers) -> None:
         self.estimates = screen.estimate.chains(placement)
@@ -76,18 +76,21 @@ class Chains:
 
 
 def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Screen:
-    """The screen of a problem; without bounds where its algorithm of all-reduces has none but by lowering."""
+    """The screen of a problem; without bounds where those of its all-reduces need lowering."""
     workload, start = layer_graph(problem.workload), problem.start
     assert isinstance(start, Placement)
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "routing": problem.routing,
         "seed": problem.seed,
         "bucket_bytes": start.bucket_bytes,
         "first_bucket_bytes": start.first_bucket_bytes,
         "threads": 1,  # a step of some chains is too short to share: threads would wait for each other
     }
-    estimate = Contention(workload, fabric, choices.holders, **how)
+    estimate = Contention(workload, fabric, choices.holders, **settings)
     if problem.all_reduce not in StrategyBound.algorithms:
         return Screen(estimate, None)
-    how |= {"all_reduce": problem.all_reduce, "beside": estimate if problem.all_reduce == "hierarchical" else None}
-    return Screen(estimate, StrategyBound(workload, fabric, choices.holders, **how))
+    settings |= {
+        "all_reduce": problem.all_reduce,
+        "same_as": estimate if problem.all_reduce == "hierarchical" else None,
+    }
+    return Screen(estimate, StrategyBound(workload, fabric, choices.holders, **settings))

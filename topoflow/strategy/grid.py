@@ -51,6 +51,9 @@ class Group:
 class Grid(Strategy):
     """Degrees, and the names of the layers of every stage, in order. A microbatch is a part of a replica's samples.
 
+    Where there are more stages than pipeline ranks, each rank has several of them, ``pipeline`` apart: 1F1B is then
+    interleaved (Narayanan et al., SC 2021, section 2.2.2).
+
     Laws: a stage has whole servers; tensor, tensor * context and tensor * context * expert each divide the GPUs of a
     server or are a multiple of them, so that every server has the same number of a group's members.
     """
@@ -73,8 +76,14 @@ class Grid(Strategy):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
-        if len(self.stages) != self.pipeline:
-            raise ValueError(f"parallel.stages: must be {self.pipeline}, one per pipeline rank, got {len(self.stages)}")
+        if not self.stages or len(self.stages) % self.pipeline:
+            law = f"must be a multiple of the {self.pipeline} pipeline ranks"
+            raise ValueError(f"parallel.stages: {law}, got {len(self.stages)}")
+        if self.virtual > 1 and self.pipeline == 1:
+            raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
+        if self.virtual > 1 and self.microbatches % self.pipeline:
+            law = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
+            raise ValueError(f"parallel.microbatches: {law}, got {self.microbatches}")
         ranks, names = 1, []
         for name in ("tensor", "context", "expert", "data"):
             ranks *= getattr(self, name)
@@ -98,6 +107,11 @@ class Grid(Strategy):
         return self.tensor * self.context
 
     @property
+    def virtual(self) -> int:
+        """Stages of each pipeline rank."""
+        return len(self.stages) // self.pipeline
+
+    @property
     def servers_per_stage(self) -> int:
         return self.sharing * self.replicas // self.gpus_per_server
 
@@ -106,7 +120,8 @@ class Grid(Strategy):
         return workload.batch_per_gpu * self.sharing * self.pipeline / self.microbatches
 
     def stage_servers(self, stage: int) -> range:
-        return range(stage * self.servers_per_stage, (stage + 1) * self.servers_per_stage)
+        rank = stage % self.pipeline
+        return range(rank * self.servers_per_stage, (rank + 1) * self.servers_per_stage)
 
     def members(self, axes: Sequence[str]) -> int:
         """Ranks of a group along ``axes``."""
@@ -151,16 +166,16 @@ class Grid(Strategy):
         return held
 
     def output_elements(self, workload: LayerGraph) -> NDArray[np.float64]:
-        """Elements [pipeline] per sample that the layers of a stage pass on."""
+        """Elements [stages] per sample that the layers of a stage pass on."""
         outputs = {layer.name: layer.output_elements for layer in workload.layers}
         return np.array([sum(outputs[name] for name in stage) for stage in self.stages], np.float64)
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
-        """Bytes [servers]; all GPUs of a stage need the same."""
+        """Bytes [servers]; all GPUs of a pipeline rank need the same."""
         job = layer_graph(workload)
         held = np.array([sum(parameters.values()) for parameters in self.rank_parameters(job)])
         samples = self.samples(job) / self.sharing
-        needed = staged_bytes(job, self.microbatches, samples, held, self.output_elements(job))
+        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, held, self.output_elements(job))
         return np.repeat(needed, self.servers_per_stage)
 
     def rows(self) -> list[Row]:
@@ -178,17 +193,18 @@ class Grid(Strategy):
     def degrees(self) -> str:
         """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
         named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
+        named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
         return f"{named}; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
 
     def difference(self, given: Strategy) -> str:
         return self.degrees()
 
     def alternatives(self, workload: Workload) -> list[Grid]:
-        """All degrees and numbers of microbatches that fit in memory."""
+        """All degrees and numbers of microbatches that fit in memory; pipeline ranks keep their number of stages."""
         from topoflow.strategy.space import parallel_choices  # which makes grids
 
         job = layer_graph(workload)
-        return [choice.place(job, self.servers) for choice in parallel_choices(job, self.servers)]
+        return [choice.place(job, self.servers) for choice in parallel_choices(job, self.servers, self.virtual)]
 
     def distance(self, other: Strategy) -> float:
         """How often a degree has to be doubled or halved between the two."""

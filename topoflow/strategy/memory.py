@@ -47,17 +47,34 @@ def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, server
 
 def staged_bytes(
     workload: LayerGraph,
+    pipeline: int,
     microbatches: int,
     samples: float,
     parameters: NDArray[np.float64],
     outputs: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Bytes [pipeline] on each GPU of every stage of a pipeline under 1F1B.
+    """Bytes [pipeline] on each GPU of every pipeline rank under 1F1B, interleaved where ranks have several stages.
 
-    A GPU computes ``samples`` of each of the ``microbatches``; it holds ``parameters`` [pipeline] elements, and keeps
-    ``outputs`` [pipeline] elements per sample until their backward pass.
+    A GPU computes ``samples`` of each of the ``microbatches``; of a stage it holds ``parameters`` [stages] elements,
+    and keeps ``outputs`` [stages] elements per sample until their backward pass.
     """
-    stages = len(parameters)
     per_parameter = 2 * workload.element_bytes + state_bytes(workload.optimizer, workload.dtype)
-    begun = np.minimum(stages - np.arange(stages), microbatches)
-    return parameters * per_parameter + begun * samples * outputs * workload.element_bytes
+    begun = begun_microbatches(pipeline, len(parameters) // pipeline, microbatches)
+    needed = parameters * per_parameter + begun * samples * outputs * workload.element_bytes
+    summed: NDArray[np.float64] = needed.reshape(-1, pipeline).sum(axis=0)
+    return summed
+
+
+def begun_microbatches(pipeline: int, virtual: int, microbatches: int) -> NDArray[np.int64]:
+    """[stages] microbatches whose activations a stage keeps when its rank begins its first backward pass.
+
+    Under 1F1B that is p - i in stage i of p, the most that there ever are; interleaved, the rank has begun
+    2 (p - 1 - i) + (v - 1) p + 1 passes, in groups of p through its v stages (Narayanan et al., SC 2021, section 2.2).
+    """
+    rank = np.arange(pipeline)
+    if virtual == 1:
+        return np.minimum(pipeline - rank, microbatches)
+    passes = np.minimum(2 * (pipeline - 1 - rank) + (virtual - 1) * pipeline + 1, microbatches * virtual)  # [pipeline]
+    rounds, rest = np.divmod(passes, pipeline * virtual)
+    chunk = np.arange(virtual)[:, None]
+    return (rounds * pipeline + np.clip(rest - chunk * pipeline, 0, pipeline)).ravel()

@@ -23,7 +23,8 @@ class Parallel:
     """Degrees; data parallel is what they leave of the GPUs. The samples of all GPUs stay ``batch_per_gpu`` each.
 
     ``microbatches`` of a replica, which has tensor * context * pipeline GPUs and so as many times ``batch_per_gpu``
-    samples; None: one sample each in a pipeline, all samples at once without one.
+    samples; None: one sample each in a pipeline, all samples at once without one. ``virtual`` stages of each pipeline
+    rank: more than one are interleaved.
     """
 
     tensor: int = 1
@@ -31,6 +32,7 @@ class Parallel:
     context: int = 1
     expert: int = 1
     microbatches: int | None = None
+    virtual: int = 1
     bucket_bytes: int = 80_000_000
 
     def place(self, workload: Workload, servers: int | None) -> Grid:
@@ -54,7 +56,7 @@ class Parallel:
             pipeline=self.pipeline,
             microbatches=self._microbatches(job),
             gpus_per_server=job.gpus_per_server,
-            stages=_stages(job, self.pipeline),
+            stages=_stages(job, self.pipeline, self.virtual),
             bucket_bytes=self.bucket_bytes,
         )
 
@@ -73,7 +75,7 @@ class Parallel:
         return self.microbatches
 
     def _check_degrees(self) -> None:
-        for name in ("tensor", "pipeline", "context", "expert", "microbatches"):
+        for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual"):
             value = getattr(self, name)
             if name == "microbatches" and value is None:
                 continue
@@ -115,15 +117,16 @@ def blocks(workload: LayerGraph) -> int:
     return len({sharding.block for sharding in shardings(workload) if sharding.block is not None})
 
 
-def _stages(workload: LayerGraph, pipeline: int) -> tuple[tuple[str, ...], ...]:
-    """As many blocks in each stage, give or take one; what is before the first and behind the last goes with them."""
-    count = blocks(workload)
-    if count < pipeline:
-        raise ValueError(f"parallel.pipeline: must be at most the {count} blocks of {workload.name}, got {pipeline}")
-    stages: list[list[str]] = [[] for _ in range(pipeline)]
+def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
+    """As many blocks in each stage, give or take one; what is before the first and after the last goes with them."""
+    number, count = blocks(workload), pipeline * virtual
+    if number < count:
+        field = "pipeline" if virtual == 1 else "pipeline * virtual"
+        raise ValueError(f"parallel.{field}: must be at most the {number} blocks of {workload.name}, got {count}")
+    stages: list[list[str]] = [[] for _ in range(count)]
     latest = 0
     for layer in workload.layers:
         if layer.sharding is not None and layer.sharding.block is not None:
-            latest = layer.sharding.block * pipeline // count
+            latest = layer.sharding.block * count // number
         stages[latest].append(layer.name)
     return tuple(map(tuple, stages))

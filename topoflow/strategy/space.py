@@ -23,18 +23,21 @@ from topoflow.workload.base import LayerGraph
 MOST = 8
 
 
-def parallel_choices(workload: LayerGraph, servers: int) -> list[Parallel]:
+def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> list[Parallel]:
     """All degrees and microbatches that fit, in the order of (pipeline, tensor, context, expert, microbatches).
 
+    A rank of a pipeline has ``virtual`` stages, or one where there are not as many blocks.
     Raises ``ValueError`` for a workload that is no transformer, and where nothing fits.
     """
     servers_to_place(workload, servers)
     fits: list[Parallel] = []
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
-    for choice in _degrees(workload, servers):
+    for choice in _degrees(workload, servers, virtual):
         grid = choice.place(workload, servers)
         for microbatches in _microbatches(choice.replica_samples(workload), choice.pipeline):
+            if grid.virtual > 1 and microbatches % grid.pipeline:
+                continue
             need = needs.of(replace(grid, microbatches=microbatches))
             found = replace(choice, microbatches=microbatches)
             if need <= workload.gpu.memory:
@@ -57,7 +60,7 @@ def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Paral
     )
 
 
-def _degrees(workload: LayerGraph, servers: int) -> Iterator[Parallel]:
+def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Parallel]:
     """Every valid combination, without microbatches."""
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0, which every number divides, where there are none
@@ -67,11 +70,12 @@ def _degrees(workload: LayerGraph, servers: int) -> Iterator[Parallel]:
         ranks = servers // pipeline * workload.gpus_per_server
         if pipeline > blocks(workload):
             continue
+        chunks = virtual if pipeline > 1 and pipeline * virtual <= blocks(workload) else 1
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
                     if _even(workload.gpus_per_server, tensor, context, expert):
-                        yield Parallel(tensor, pipeline, context, expert)
+                        yield Parallel(tensor, pipeline, context, expert, virtual=chunks)
 
 
 def _even(gpus: int, *degrees: int) -> bool:
@@ -97,13 +101,13 @@ class _Needs:
         self.outputs: dict[int, NDArray[np.float64]] = {}
 
     def of(self, grid: Grid) -> float:
-        cuts = grid.pipeline, grid.tensor, grid.expert
+        cuts = len(grid.stages), grid.tensor, grid.expert
         if cuts not in self.held:
             stages = grid.rank_parameters(self.workload)
             self.held[cuts] = np.array([sum(stage.values()) for stage in stages])
-        if grid.pipeline not in self.outputs:
-            self.outputs[grid.pipeline] = grid.output_elements(self.workload)
+        if len(grid.stages) not in self.outputs:
+            self.outputs[len(grid.stages)] = grid.output_elements(self.workload)
         samples = grid.samples(self.workload) / grid.sharing
-        held, outputs = self.held[cuts], self.outputs[grid.pipeline]
-        needed = staged_bytes(self.workload, grid.microbatches, samples, held, outputs)
+        held, outputs = self.held[cuts], self.outputs[len(grid.stages)]
+        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, held, outputs)
         return float(needed.max())

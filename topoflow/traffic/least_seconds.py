@@ -59,6 +59,9 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
         neighbours = sum(handovers[max(number - 1, 0) : number + 1])
         loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
         ends += [max(worked, reduced, loaded) + updates[number], worked + behind[number] + updates[0]]
+    for rank in range(grid.pipeline):  # all stages of one, which it works on one at a time
+        own = slice(rank, None, grid.pipeline)
+        ends.append(before[rank] + grid.microbatches * (sum(forward[own]) + sum(backward[own])) + sum(updates[own]))
     return max(ends)
 
 

@@ -1,13 +1,26 @@
-"""One forward, one backward: in which order the stages of a pipeline work on the microbatches.
+"""Orders of a pipeline's passes: which stage works on which microbatch when. Each is a program (``program.of_grid``).
 
-Stage i of p begins with the forward passes of p - 1 - i microbatches, then does one forward and one backward in turn,
-and ends with the backward passes that are left; so it never keeps more than p - i microbatches. p = 2, m = 3:
+One forward, one backward (1F1B): stage i of p begins with the forward passes of p - 1 - i microbatches, then does one
+forward and one backward in turn, and ends with the backward passes that are left; so it never keeps more than p - i
+microbatches. p = 2, m = 3:
 
     stage 0    F0 F1 B0 F2 B1 B2
     stage 1       F0 B0 F1 B1 F2 B2
 
 The step takes (m + p - 1) (forward + backward) where all stages are alike and sending costs nothing: the bubble is
-(p - 1) / m of what one stage works. Source: Narayanan et al., SC 2021, section 2.2.1 (PipeDream-Flush).
+(p - 1) / m of what one stage works.
+
+Interleaved: each of p ranks has v smaller stages, rank i those with the numbers i, i + p, i + 2 p, ... Microbatches go
+in groups of p through one stage of a rank after the other, forward and then back. p = 2, v = 2, m = 2, as
+stage.microbatch:
+
+    rank 0    F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1
+    rank 1    F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1
+
+The bubble is (p - 1) / (m v), and v p - 1 handovers in place of p - 1 are what it costs.
+
+Source: Narayanan et al., SC 2021, sections 2.2.1 (PipeDream-Flush) and 2.2.2 (interleaved); the order of the latter is
+that of megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_with_interleaving.
 """
 
 from __future__ import annotations
@@ -31,9 +44,36 @@ def stage_order(stage: int, stages: int, microbatches: int) -> list[Pass]:
     return order + [Pass(stage, number, False) for number in range(microbatches - warm, microbatches)]
 
 
+def interleaved_order(rank: int, ranks: int, microbatches: int, virtual: int) -> list[Pass]:
+    """The passes of one rank, which has ``virtual`` stages. Law: ``ranks`` divides ``microbatches``."""
+    total = microbatches * virtual
+    warm = min(2 * (ranks - 1 - rank) + (virtual - 1) * ranks, total)
+
+    def one(number: int, forward: bool) -> Pass:
+        """The ``number``-th pass in one direction."""
+        group, chunk = divmod(number // ranks, virtual)
+        stage = (chunk if forward else virtual - 1 - chunk) * ranks + rank
+        return Pass(stage, group * ranks + number % ranks, forward)
+
+    order = [one(number, True) for number in range(warm)]
+    for number in range(warm, total):
+        order += [one(number, True), one(number - warm, False)]
+    return order + [one(number, False) for number in range(total - warm, total)]
+
+
 def one_f_one_b(stages: int, microbatches: int) -> list[Pass]:
-    """All passes, each stage's in its order and each behind the pass whose output it reads."""
-    waiting = [stage_order(stage, stages, microbatches)[::-1] for stage in range(stages)]
+    """All passes, each stage's in its order and each after the pass whose output it reads."""
+    return _merged([stage_order(stage, stages, microbatches) for stage in range(stages)], stages)
+
+
+def interleaved(ranks: int, microbatches: int, virtual: int) -> list[Pass]:
+    """The same of interleaved 1F1B."""
+    orders = [interleaved_order(rank, ranks, microbatches, virtual) for rank in range(ranks)]
+    return _merged(orders, ranks * virtual)
+
+
+def _merged(orders: list[list[Pass]], stages: int) -> list[Pass]:
+    waiting = [order[::-1] for order in orders]
     order: list[Pass] = []
     made: set[Pass | None] = {None}
     while any(waiting):

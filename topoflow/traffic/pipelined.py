@@ -30,7 +30,7 @@ from topoflow.strategy.grid import GRADIENTS, Grid
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.one_f_one_b import Pass, one_f_one_b
+from topoflow.traffic.one_f_one_b import Pass, interleaved, one_f_one_b
 from topoflow.traffic.program import Instruction, Part, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.side_by_side import Exchange, Groups
@@ -59,11 +59,16 @@ class Tie(NamedTuple):
 
 
 def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | None = None) -> Traffic:
-    """The traffic of one iteration; ``passes`` in an order of their own, None: 1F1B."""
+    """The traffic of one iteration; ``passes`` in an order of their own, None: 1F1B, interleaved if
+    ranks have several stages."""
     iteration = _Iteration(workload, grid)
     if passes is None:
-        passes = one_f_one_b(grid.pipeline, grid.microbatches)
-    parts = [iteration.parts(stage) for stage in range(grid.pipeline)]
+        passes = (
+            one_f_one_b(grid.pipeline, grid.microbatches)
+            if grid.virtual == 1
+            else interleaved(grid.pipeline, grid.microbatches, grid.virtual)
+        )
+    parts = [iteration.parts(stage) for stage in range(len(grid.stages))]
     for instruction in of_grid(passes, parts, len(iteration.ties)):
         getattr(iteration, instruction.name)(instruction)
     name = f"{workload.name} {grid.name}"
@@ -78,7 +83,7 @@ class _Iteration:
         self.tasks = Columns()
         self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.local_bandwidth)
         self.held = held_by_stage(workload, grid)
-        self.servers = [np.array(grid.stage_servers(stage)) for stage in range(grid.pipeline)]
+        self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # what ended a server's latest pass
         self.arrived: dict[Pass, Offsets] = {}  # [n] what brings each server of a stage the input of a pass
         self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest all-reduces, those of a kind together
@@ -86,11 +91,11 @@ class _Iteration:
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
             (stage, kind): Groups.of(grid.groups(stage, along))
-            for stage in range(grid.pipeline)
+            for stage in range(len(grid.stages))
             for kind, along in (AMONG | GRADIENTS).items()
             if grid.members(along) > 1
         }
-        self.buckets = [bucket for stage in range(grid.pipeline) for bucket in self._buckets_of(stage)]
+        self.buckets = [bucket for stage in range(len(grid.stages)) for bucket in self._buckets_of(stage)]
         self.ties = ties_of(workload, grid)
 
     def parts(self, stage: int) -> list[Part]:
@@ -210,5 +215,5 @@ def handover_bytes(workload: LayerGraph, grid: Grid) -> list[float]:
         * grid.samples(workload)
         * workload.element_bytes
         * ranks
-        for stage in range(grid.pipeline - 1)
+        for stage in range(len(grid.stages) - 1)
     ]

@@ -19,7 +19,7 @@ a worse guide, and they have no bound but ``ring`` (rank correlation with ``flui
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
 it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,
 ``contention_reference.py`` the same in plain Python. What the coflows of every layer put on links is kept, and changed
-by a proposal; the clocks are run anew, as an earlier arrival moves all that comes behind it.
+by a proposal; the clocks are run anew, as an earlier arrival moves all that follows.
 
 Source: Chowdhury and Stoica, "Coflow: a networking abstraction for cluster applications", HotNets 2012; the time of a
 coflow's bottleneck is that of Varys (Chowdhury, Zhong and Stoica, SIGCOMM 2014).

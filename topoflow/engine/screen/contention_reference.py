@@ -40,7 +40,7 @@ class _Iteration:
         self.closing = {bucket.layers[-1]: bucket for bucket in gradient_buckets(workload, strategy)}
         self.clock = [0.0] * strategy.servers  # s, when a server has computed all so far
         self.update = [0.0] * strategy.servers  # s of the optimizer
-        self.done: dict[str, list[float]] = {}  # layer -> the clocks behind its forward pass
+        self.done: dict[str, list[float]] = {}  # layer -> the clocks after its forward pass
         self.awaited: dict[str, list[float]] = {name: [0.0] * strategy.servers for name in self.layers}  # gradients
         self.free = [0.0] * fabric.links  # s, when a link has done with what it must so far
         self.reduced: dict[tuple[int, ...], float] = defaultdict(float)  # s, a group's latest all-reduce

@@ -32,12 +32,12 @@ def path_trees(path: Ints, offsets: Offsets, links: Ints, servers: int) -> dict[
     source, target = np.divmod(np.arange(servers * servers), servers)
     hops = np.zeros(len(path), np.int64)
     hops[source != target] = np.diff(offsets)[path[source != target]]
-    forth, back = (np.full((len(path), int(hops.max(initial=0))), NONE, np.int64) for _ in range(2))
+    outward, inward = (np.full((len(path), int(hops.max(initial=0))), NONE, np.int64) for _ in range(2))
     pair = np.repeat(np.arange(len(path)), hops)
-    behind = np.arange(len(pair)) - (np.cumsum(hops) - hops)[pair]
-    forth[pair, behind] = links[offsets[path][pair] + behind]
-    back[pair, hops[pair] - 1 - behind] = forth[pair, behind]
-    out, into = _trees(servers, source, forth), _trees(servers, target, back)
+    hop = np.arange(len(pair)) - (np.cumsum(hops) - hops)[pair]
+    outward[pair, hop] = links[offsets[path][pair] + hop]
+    inward[pair, hops[pair] - 1 - hop] = outward[pair, hop]
+    out, into = _trees(servers, source, outward), _trees(servers, target, inward)
     return {
         "tree": np.concatenate([out.offsets, out.offsets[-1] + into.offsets]),
         "tree_parent": np.concatenate([out.parent, into.parent]).astype(np.int32),
@@ -56,7 +56,7 @@ class _Trees(NamedTuple):
 
 
 def _trees(servers: int, root: Offsets, sequence: Offsets) -> _Trees:
-    """A tree for each of ``root`` [N * N] of its ``sequence`` [N * N, ...] of links, ``NONE`` behind the last."""
+    """A tree for each of ``root`` [N * N] of its ``sequence`` [N * N, ...] of links, ``NONE`` after the last."""
     tree, parent, link = [np.arange(servers)], [np.arange(servers)], [np.full(servers, NONE)]
     at, nodes = root.copy(), servers  # where each path has come to
     for step in sequence.T:

@@ -131,7 +131,7 @@ def _seconds(workload: LayerGraph, choices: Sequence[tuple[int, ...]], samples: 
 
 
 def _times(workload: LayerGraph, layer: Any, servers: int, replicated: int) -> tuple[float, float, float]:
-    """s of one that computes a layer for the samples of so many servers."""
+    """s of one that computes a layer for the samples of this many ``servers``."""
     samples = servers * workload.batch_per_server
     return (
         forward_seconds(workload, layer, samples),

@@ -7,7 +7,7 @@ Both say the same, up to rounding: the critical path, and for each link the firs
 begin plus bytes / capacity (``topoflow.engine.bound``), of the tasks that ``topoflow.traffic.lower`` would make, with
 rings as flows (``place(.., rings="flows")``). ``csrc/screen/strategy_bound.h`` runs; lowering is its oracle.
 
-A search proposes to change one layer. What that changes is worked out again: the transfers into and out of the layer,
+A search proposes to change one layer. What that changes is computed again: the transfers into and out of the layer,
 what they and the rings of both groups put on links. The pass over the layers is made anew. Nothing of this is done
 where the all-reduces of the layer's new group alone take longer than the proposal's limit.
 """

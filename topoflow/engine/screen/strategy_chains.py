@@ -25,7 +25,7 @@ from topoflow.strategy.placement import Placement
 from topoflow.units import check_positive
 from topoflow.workload.base import LayerGraph
 
-AT_ONCE = 64  # strategies that ``makespans`` keeps at a time
+BATCH_SIZE = 64  # strategies that ``makespans`` keeps at a time
 
 
 class Steps(Protocol):
@@ -35,11 +35,11 @@ class Steps(Protocol):
 
 
 class StrategyModel(ABC):
-    """``choices`` [K] are the sets of servers, ascending, of which each layer of ``workload`` has one.
+    """``choices`` [K] are the sets of servers, ascending; each layer of ``workload`` has one of them.
 
     The servers are all of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Raises ``ValueError`` for a
-    captured workload, for choices that are not sets of servers, and for two servers without a path. ``beside`` is
-    another model that was given the same job, fabric, choices and way of all-reducing: it has found the paths already.
+    captured workload, for choices that are not sets of servers, and for two servers without a path. ``same_as``
+    is another model of the same job, fabric, choices and all-reduce: it has found the paths already.
     """
 
     algorithms: ClassVar[tuple[str, ...]]  # of all-reduces
@@ -57,7 +57,7 @@ class StrategyModel(ABC):
         first_bucket_bytes: int = Placement.first_bucket_bytes,
         threads: int | None = None,
         device: str = "cpu",
-        beside: StrategyModel | None = None,
+        same_as: StrategyModel | None = None,
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
@@ -73,8 +73,8 @@ class StrategyModel(ABC):
         self.first_bucket_bytes = float(first_bucket_bytes)
         self.found: StrategyArrays = (
             strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
-            if beside is None
-            else beside.found
+            if same_as is None
+            else same_as.found
         )
         self.strategies = self.read(self.found, fabric)
         self.arrays = self.where.put(self.strategies.arrays)
@@ -85,7 +85,7 @@ class StrategyModel(ABC):
 
     @abstractmethod
     def state(self, chains: int) -> dict[str, Any]:
-        """What the kernel keeps of so many chains, beside placements and makespans."""
+        """What the kernel keeps of this many chains, apart from placements and makespans."""
 
     @abstractmethod
     def steps(self, arrays: dict[str, Any], **numbers: Any) -> Steps:
@@ -94,11 +94,11 @@ class StrategyModel(ABC):
     def makespans(self, placement: ArrayLike) -> Floats:
         """The makespan [C] s of each ``placement`` [C, Y]: which choice a layer has."""
         placement = _placement(placement, self.strategies)
-        rows = [placement[first : first + AT_ONCE] for first in range(0, len(placement), AT_ONCE)]
+        rows = [placement[first : first + BATCH_SIZE] for first in range(0, len(placement), BATCH_SIZE)]
         return np.concatenate([np.zeros(0), *(self.chains(some).makespan for some in rows)])
 
     def chains(self, placement: ArrayLike) -> Chains:
-        """Strategies side by side that begin at ``placement`` [C, Y] and change one layer at a time."""
+        """Strategies that begin at ``placement`` [C, Y] and change one layer at a time."""
         return Chains(self, _placement(placement, self.strategies))
 
     def prepare(self, state: dict[str, Any]) -> Steps:
@@ -147,7 +147,7 @@ class Chains:
     def propose(self, layer: ArrayLike, choice: ArrayLike, limit: ArrayLike = np.inf) -> Floats:
         """The makespans [C] s if ``layer`` [C] of each chain had ``choice`` [C].
 
-        Above ``limit`` (s, for all or [C]), one is only known to be that high, and below 0, nothing is worked out.
+        Above ``limit`` (s, for all or [C]), one is only known to be that high, and below 0, nothing is computed.
         A proposal that is refused with a ``ValueError`` leaves the last one as it is.
         """
         chains, highest = len(self.first), np.asarray(limit, np.float64)

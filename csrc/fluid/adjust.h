@@ -1,0 +1,243 @@
+// Max-min fair rates by adjusting what changes: links whose level changes are filled again, the lowest level first.
+//   links of 10 and 90 B/s, path 0 on both, paths 1 and 2 on the second   -> 10 40 40
+//   then path 2 ends: the second link has 80 for path 1                   -> 10 80, and path 0 is not considered
+//
+// Filling a link changes the rates of the paths that it limits, and so the level of other links, which are queued.
+// Paths with new flows are *open*: they rise with the links that they cross, until the first of them is filled.
+//
+// Source: Charny, Clark and Jain, Congestion Control with Explicit Rate Indication, ICC 1995 (each link's level from
+// the levels of the others; that this ends).
+#pragma once
+
+#include "rates.h"
+
+namespace topoflow::BACKEND {
+
+class Adjust {
+ public:
+  // `candidates`: memory for P paths, which Refill does not need meanwhile.
+  HD Adjust(Arena& arena, const Sizes& n, Rates& rates, const List& candidates)
+      : rates_(rates), candidates_(candidates), others_(arena.list(n.paths)) {}
+
+  HD const List& others() const { return others_; }
+
+  // The path has `now` flows.
+  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
+    if (rates_.counted[p] > 0) release(team, p);
+    rates_.before[p] = rates_.rate[p];
+    rates_.reopen(team, p, now, event, [&](int32_t l, const Amount& had, const Amount& opened, const Amount&) {
+      atomic_add(team, &rates_.link[l].left, had);
+      atomic_add(team, &rates_.link[l].open, opened);
+    });
+    if (now > 0) rates_.rate[p] = Rates::kOpen;
+  }
+
+  // Fills links until no level changes; `work` becomes the paths that it considered. Returns false when it has filled
+  // too many links.
+  template <class Settle>
+  DEVICE bool operator()(const Team auto& team, int32_t event, const Settle& settle, int64_t& work) const {
+    work = 0;
+    requeue(team, event, true);
+    const int64_t patience = kPatience * (int64_t{rates_.links()} + 1);
+    double key;
+    int32_t l;
+    for (int64_t fillings = 1; (l = rates_.queue.pop(team, key)) >= 0; ++fillings) {
+      work += fill(team, l, key, event, settle);
+      if (fillings == patience) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kPatience = 64;  // fillings per link and event
+
+  // What the flows of a path use of the links that they cross, at one rate and at another.
+  struct Use {
+    Amount had, gets, freed;
+
+    DEVICE Use(const Amount& had, const Amount& gets) : had(had), gets(gets), freed(had - gets) {}
+  };
+  struct Uses {
+    const Rates& rates;
+    int32_t p;
+    double had, gets;
+    Use all;  // where all of a flow crosses
+
+    DEVICE Use on(double weight) const {
+      return weight == 1 ? all : Use(rates.used(p, weight, had), rates.used(p, weight, gets));
+    }
+    DEVICE Amount freed(double weight) const { return weight == 1 ? all.freed : on(weight).freed; }
+  };
+  DEVICE Uses uses(int32_t p, double had, double gets) const {
+    return {rates_, p, had, gets, {rates_.used(p, 1, had), rates_.used(p, 1, gets)}};
+  }
+
+  DEVICE double even(int32_t l) const {
+    const Bottleneck& h = rates_.limited[l];
+    return rates_.even(rates_.link[l].left + h.used + h.above_used, h.weight + h.above_weight + rates_.link[l].open);
+  }
+
+  // Its bottleneck no longer limits this path.
+  DEVICE void release(const Team auto& team, int32_t p) const {
+    const int32_t l = rates_.bottleneck[p];
+    const double weight = rates_.paths.weight_on(p, l);
+    atomic_add(team, &rates_.limited[l].used, Amount{} - rates_.used(p, weight, rates_.rate[p]));
+    atomic_add(team, &rates_.limited[l].weight, Amount{} - rates_.weigh(p, weight));
+  }
+
+  // Queues the touched links whose level is another. `opened`: paths have been opened on them.
+  DEVICE void requeue(const Team auto& team, int32_t event, bool opened) const {
+    team.for_each(team.get(rates_.touched.size), [&](int32_t i) {
+      const int32_t l = rates_.touched[i];
+      LinkInfo& k = rates_.info[l];
+      Bottleneck& h = rates_.limited[l];
+      k.touched = 0;
+      // It had less than ample left only between two paths, so whether it was touched depends on which came first.
+      if (!opened && !k.limits() && rates_.link[l].left.high >= LinkInfo::kAmple) return;
+      rates_.clean(l, event);
+      if (h.weight + rates_.link[l].open == Amount{}) {
+        k.level = kInfinity;
+        h.above_weight = h.above_used = {};
+        k.watch = LinkInfo::kAmple;
+        if (rates_.overloaded(l)) rates_.queue.lower(team, l, 0);
+        return;
+      }
+      const double level = even(l);
+      if (!(rates_.link[l].open + h.above_weight == Amount{}) || !Rates::same(level, k.level))
+        rates_.queue.lower(team, l, level);
+    });
+    team.set(rates_.touched.size, 0);
+  }
+
+  // `key` is what the queue had as the link's level, which may have risen since.
+  template <class Settle>
+  DEVICE int32_t fill(const Team auto& team, int32_t l, double key, int32_t event, const Settle& settle) const {
+    LinkInfo& k = rates_.info[l];
+    Bottleneck& h = rates_.limited[l];
+    const bool none = h.weight + h.above_weight + rates_.link[l].open == Amount{};
+    if (none && !rates_.overloaded(l)) return 0;
+    const double old = k.level;
+    double level = none ? 0 : even(l);
+    const bool known = h.above_weight == Amount{} && level >= old * (1 - kSame);  // nobody else has more
+    if (known && rates_.link[l].open == Amount{} && Rates::same(level, old)) return 0;
+    if (comes_later(team, l, level, key)) return 0;
+    level = gather(team, l, level, known);
+    if (!known && comes_later(team, l, level, key)) return 0;
+    if (Rates::same(level, old)) level = old;
+    team.for_each(1, [&](int32_t) { k.watch = LinkInfo::kAmple; });
+    const Amount had = rates_.unit.amount(old < kInfinity ? old : 0), gets = rates_.unit.amount(level);
+    const double longer = old / level;
+    const int32_t n = team.get(candidates_.size);
+    team.for_each(n, [&](int32_t i) {
+      const int32_t p = candidates_[i];
+      if (rates_.rate[p] < Rates::kOpen && rates_.bottleneck[p] == l) {
+        if (level != old)
+          keep(team, p, l, level, {rates_, p, old, level, {had * rates_.counted[p], gets * rates_.counted[p]}}, longer,
+               settle);
+      } else if (rates_.rate[p] > level * (1 + kSame)) {
+        take(team, p, l, level, settle);
+      }
+    });
+    team.for_each(1, [&](int32_t) {
+      k.level = level;
+      h.above_weight = h.above_used = {};
+      k.watch = LinkInfo::kAlways;
+    });
+    requeue(team, event, false);
+    return n;
+  }
+
+  // Another link comes before this one: then this goes back into the queue.
+  DEVICE bool comes_later(const Team auto& team, int32_t l, double level, double key) const {
+    if (level <= key * (1 + kSame) || level <= rates_.queue.lowest(team) * (1 + kSame)) return false;
+    team.for_each(1, [&](int32_t) { rates_.queue.lower(team, l, level); });
+    return true;
+  }
+
+  // Lists the paths that the link may change, and returns its level, which is `level` or more.
+  DEVICE double gather(const Team auto& team, int32_t l, double level, bool known) const {
+    const LinkInfo& k = rates_.info[l];
+    const Bottleneck& h = rates_.limited[l];
+    const double risen = level * (1 + kSame), held = k.level * (1 - kSame);
+    const double least = risen < held ? risen : held;
+    team.filter(k.listed, rates_.members + k.first, candidates_, [&](int32_t p) { return rates_.rate[p] >= least; });
+    if (known) return level;
+    team.filter(team.get(candidates_.size), candidates_.items, others_, [&](int32_t p) {
+      return (rates_.rate[p] > risen) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
+    });
+    const int32_t n = team.get(others_.size);
+    // Newton's method on a sum that bends where a path stops rising: from below, and fewer paths rise in each step.
+    Amount rising = h.above_weight;
+    for (bool begun = false;; begun = true) {
+      const Load above = team.sum(n, [&](int32_t i) { return above_level(others_[i], l, level); });
+      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return level;
+      if (h.weight + rates_.link[l].open + above.weight == Amount{}) return level;
+      rising = above.weight;
+      level = rates_.even(rates_.link[l].left + h.used + above.used, h.weight + rates_.link[l].open + above.weight);
+    }
+  }
+
+  struct Load {
+    Amount used, weight;
+    DEVICE Load operator+(const Load& b) const { return {used + b.used, weight + b.weight}; }
+  };
+
+  DEVICE Load above_level(int32_t p, int32_t l, double level) const {
+    if (!(rates_.rate[p] > level * (1 + kSame))) return {};
+    const double weight = rates_.paths.weight_on(p, l);
+    return {rates_.used(p, weight, rates_.rate[p]), rates_.weigh(p, weight)};
+  }
+
+  // A path that this link limits gets another rate.
+  template <class Settle>
+  DEVICE void keep(const Team auto& team, int32_t p, int32_t to, double level, const Uses& use, double longer,
+                   const Settle& settle) const {
+    rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.info[l].watch)
+        look_at(team, p, l, weight, use);
+    });
+    atomic_add(team, &rates_.limited[to].used, Amount{} - use.freed(rates_.paths.weight_on(p, to)));
+    rates_.rate[p] = level;
+    settle(p, longer);
+  }
+
+  // A path that is open, or that another link limits, is limited by this one from now on.
+  template <class Settle>
+  DEVICE void take(const Team auto& team, int32_t p, int32_t to, double level, const Settle& settle) const {
+    const bool open = rates_.rate[p] == Rates::kOpen;
+    if (!open) release(team, p);
+    const Uses use = uses(p, open ? 0 : rates_.rate[p], level);
+    rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+      if (open) atomic_add(team, &rates_.link[l].open, Amount{} - rates_.weigh(p, weight));
+      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.info[l].watch)
+        look_at(team, p, l, weight, use);
+    });
+    const double weight = rates_.paths.weight_on(p, to);
+    atomic_add(team, &rates_.limited[to].used, use.on(weight).gets);
+    atomic_add(team, &rates_.limited[to].weight, rates_.weigh(p, weight));
+    const double before_it = open ? rates_.before[p] : rates_.rate[p];
+    rates_.rate[p] = level;
+    rates_.bottleneck[p] = to;
+    settle(p, before_it / level);
+  }
+
+  // The rate of a path on this link is another. Has it more now than those that the link limits?
+  DEVICE void look_at(const Team auto& team, int32_t p, int32_t l, double weight, const Uses& use) const {
+    rates_.touch(team, l);
+    if (!rates_.info[l].limits()) return;
+    const LinkInfo& k = rates_.info[l];
+    Bottleneck& h = rates_.limited[l];
+    const double most = k.level * (1 + kSame);
+    const bool had = use.had > most, has = use.gets > most;
+    if (!had && !has) return;
+    const Use on = use.on(weight);
+    atomic_add(team, &h.above_used, (has ? on.gets : Amount{}) - (had ? on.had : Amount{}));
+    if (had != has) atomic_add(team, &h.above_weight, rates_.weigh(p, weight) * (has ? 1 : -1));
+  }
+
+  Rates& rates_;
+  List candidates_;  // paths that the filling of a link may change
+  List others_;      // of these, what other links limit
+};
+
+}  // namespace topoflow::BACKEND

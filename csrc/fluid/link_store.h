@@ -1,0 +1,238 @@
+// What is left of each link, and how much of what crosses it is still open, while rates are refilled (refill.h).
+//
+// Refilling costs as much as it reads and writes of this. So where capacities allow it, links are packed: one 64-bit
+// word says what is left of a link, one how many flows are open, and half as much memory is moved. Snapshots, each with
+// more paths frozen than the one before, say where filling can be resumed.
+//
+// Source: link.h states the sums; a snapshot every so often is a checkpoint (Griewank, Achieving logarithmic growth of
+// temporal and spatial complexity in reverse automatic differentiation, Optimization Methods and Software 1, 1992).
+#pragma once
+
+#include <type_traits>
+
+#include "rates.h"
+
+namespace topoflow::BACKEND {
+
+class LinkStore {
+ public:
+  // Snapshots lie in memory that only adjusting needs: from `limited` to the end of `before`.
+  HD explicit LinkStore(Rates& rates)
+      : rates_(rates),
+        spare_(reinterpret_cast<std::byte*>(rates.limited)),
+        spare_bytes_(reinterpret_cast<std::byte*>(rates.before + rates.path_count) - spare_) {}
+
+  DEVICE bool packed() const { return per_unit_ > 0; }
+
+  // Weight that a link may have.
+  DEVICE int64_t room() const { return room_; }
+
+  // Decides whether links are packed: all flows of a link must fit in 62 bits though each has the most that any link
+  // has, and twice as many as there are now, and that must leave 2^44 units for the link that has least.
+  DEVICE void choose(const Team auto& team) {
+    links_ = rates_.links();
+    snapshots_ = 0;
+    per_unit_ = 0;
+    room_ = int64_t{1} << 62;
+    if (!rates_.paths.plain() || !(rates_.most > 0)) return;
+    const double flows =
+        2 - 2 * team.min(links_, [&](int32_t l) { return -static_cast<double>(rates_.info[l].total.high / kWhole); });
+    const double fit = static_cast<double>(room_) / (rates_.most * flows);
+    if (!(fit * rates_.least >= static_cast<double>(int64_t{1} << 44))) return;
+    per_unit_ = fit;
+    room_ = kWhole * static_cast<int64_t>(flows);
+  }
+
+  // A path has `now` flows, as Rates::reopen() says.
+  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
+    const int32_t then = rates_.counted[p];
+    if (!packed()) {
+      const auto give = [&](int32_t l, const Amount& had, const Amount& opened, const Amount& more) {
+        atomic_add(team, &rates_.link[l].left, had);
+        atomic_add(team, &rates_.link[l].open, opened);
+        for (int32_t i = 0; i < snapshots_; ++i) atomic_add(team, &snapshot<false>(i)[l].open, more);
+      };
+      return rates_.reopen(team, p, now, event, give);
+    }
+    const int64_t had = then > 0 ? then * units(rates_.rate[p]) : 0;
+    rates_.reopen(team, p, now, event, [&](int32_t l, const Amount&, const Amount&, const Amount&) {
+      atomic_add(team, &words()[l], Amount{had, now});
+      for (int32_t i = 0; i < snapshots_; ++i) team.atomic_add(&snapshot<true>(i)[l].low, int64_t{now - then});
+    });
+  }
+
+  // n paths of all that flow will change. To update the snapshots may cost more than they save.
+  DEVICE void expect(int32_t n, int32_t flowing) {
+    if (n > flowing / 64) snapshots_ = 0;
+  }
+
+  // As if no path had got anything yet; the link is checked once it is near to full.
+  template <bool kPacked>
+  DEVICE void reset(int32_t l) const {
+    if constexpr (kPacked)
+      words()[l] = {units(rates_.bandwidth(l)), rates_.info[l].total.high / kWhole};
+    else
+      rates_.link[l] = {rates_.capacity(l), rates_.info[l].total};
+  }
+  template <bool kPacked>
+  DEVICE int64_t capacity(int32_t l) const {
+    return kPacked ? units(rates_.bandwidth(l)) : rates_.capacity(l).high;
+  }
+
+  template <bool kPacked>
+  DEVICE bool has_open(int32_t l) const {
+    return (kPacked ? words()[l].low : rates_.link[l].open.high) > 0;
+  }
+  template <bool kPacked>
+  DEVICE int64_t left_of(int32_t l) const {
+    return kPacked ? words()[l].high : rates_.link[l].left.high;
+  }
+
+  // B/s, of a link with open paths.
+  template <bool kPacked>
+  DEVICE double level_of(int32_t l) const {
+    if constexpr (!kPacked) return rates_.even(rates_.link[l].left, rates_.link[l].open);
+    const Amount k = words()[l];
+    return k.high > 0 ? static_cast<double>(k.high) / (static_cast<double>(k.low) * per_unit_) : 0;
+  }
+
+  template <bool kPacked>
+  DEVICE bool overloaded(int32_t l) const {
+    if constexpr (!kPacked) return rates_.overloaded(l);
+    const int64_t left = words()[l].high;
+    return left < 0 && static_cast<double>(left) < -kSame * rates_.bandwidth(l) * per_unit_;
+  }
+
+  // The paths of a list are limited by this link, at this rate.
+  template <bool kPacked>
+  DEVICE void freeze(const Team auto& team, int32_t n, const int32_t* list, int32_t l, double rate) const {
+    const PackedMove move = packed_move();
+    const int64_t each = units(rate);
+    int32_t* const bottleneck = rates_.bottleneck;
+    team.for_each(n, [=, this](int32_t i) {
+      bottleneck[list[i]] = l;
+      if constexpr (kPacked)
+        move(team, list[i], each, -1);
+      else
+        move_wide(team, list[i], rate, -1);
+    });
+  }
+
+  // They get (sign -1), or give back, what their bottlenecks give them.
+  template <bool kPacked>
+  DEVICE void move_all(const Team auto& team, int32_t n, const int32_t* list, int32_t sign) const {
+    const PackedMove move = packed_move();
+    const double per_unit = per_unit_;
+    const int32_t* const bottleneck = rates_.bottleneck;
+    const LinkInfo* const info = rates_.info;
+    team.for_each(n, [=, this](int32_t i) {
+      const int32_t p = list[i], l = bottleneck[p];
+      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
+      const double level = info[l].level;
+      if constexpr (kPacked)
+        move(team, p, static_cast<int64_t>(level * per_unit + 0.5), sign);
+      else
+        move_wide(team, p, level, sign);
+    });
+  }
+
+  // Forgets snapshots with more than `frozen` paths. Returns how many the last one has, 0 if there is none.
+  DEVICE int32_t forget(int32_t frozen) {
+    while (snapshots_ > 0 && frozen_[snapshots_ - 1] > frozen) --snapshots_;
+    return last();
+  }
+  DEVICE int32_t last() const { return snapshots_ > 0 ? frozen_[snapshots_ - 1] : 0; }
+  DEVICE bool has_snapshot() const { return snapshots_ > 0; }
+
+  // Keeps a snapshot for when this many paths are frozen.
+  template <bool kPacked>
+  DEVICE void save(const Team auto& team, int32_t frozen) {
+    team.copy(links_, state<kPacked>(), snapshot<kPacked>(snapshots_));
+    frozen_[snapshots_++] = frozen;
+  }
+
+  // Returns to the last snapshot, or to where no path is frozen.
+  template <bool kPacked>
+  DEVICE void restore(const Team auto& team) const {
+    if (snapshots_ > 0)
+      team.copy(links_, snapshot<kPacked>(snapshots_ - 1), state<kPacked>());
+    else
+      team.for_each(links_, [&](int32_t l) { reset<kPacked>(l); });
+  }
+
+  // Paths between two snapshots: as many as there is memory for, and one costs as much as an eighth of a path per link.
+  template <bool kPacked>
+  DEVICE int32_t apart(int32_t flowing) const {
+    const int64_t fit = spare_bytes_ / static_cast<int64_t>(sizeof(Word<kPacked>) * (links_ + 1));
+    const int32_t most = fit < kSnapshots ? static_cast<int32_t>(fit) : kSnapshots;
+    const int32_t even = flowing / (most + 1);
+    return even > links_ / 8 ? even : links_ / 8;
+  }
+  template <bool kPacked>
+  DEVICE bool has_room() const {
+    return snapshots_ < kSnapshots &&
+           (snapshots_ + 1) * static_cast<int64_t>(sizeof(Word<kPacked>)) * links_ <= spare_bytes_;
+  }
+
+ private:
+  static constexpr int32_t kSnapshots = 16;
+
+  // Of a link that is packed: {what is left, how many flows are open}.
+  DEVICE Amount* words() const { return &rates_.link->left; }
+  DEVICE int64_t units(double rate) const { return static_cast<int64_t>(rate * per_unit_ + 0.5); }
+
+  template <bool kPacked>
+  using Word = std::conditional_t<kPacked, Amount, LinkState>;
+  template <bool kPacked>
+  DEVICE Word<kPacked>* state() const {
+    return reinterpret_cast<Word<kPacked>*>(rates_.link);
+  }
+  template <bool kPacked>
+  DEVICE Word<kPacked>* snapshot(int32_t i) const {
+    return reinterpret_cast<Word<kPacked>*>(spare_) + int64_t{i} * links_;
+  }
+
+  // Read once: as far as the compiler knows, a link's words may be these pointers.
+  struct PackedMove {
+    Amount* links;
+    const Row* rows;
+    const int32_t *hops, *counted;
+
+    // The path's flows give back what they have of each link, `units` for each of them, or (sign -1) get it.
+    DEVICE void operator()(const Team auto& team, int32_t p, int64_t units, int32_t sign) const {
+      const int32_t flows = sign * counted[p];
+      const Amount use = flows == sign ? Amount{units * sign, sign} : Amount{units * flows, flows};
+      const Row row = rows[p];
+      const int32_t* hop = hops + row.first;
+      const int32_t *const end = hop + row.hops, *const last = end - 1;
+      for (; hop < last; hop += 2) {  // a path mostly goes up as often as down
+        give(team, &links[static_cast<uint32_t>(hop[0])], use);
+        give(team, &links[static_cast<uint32_t>(hop[1])], use);
+      }
+      if (hop < end) give(team, &links[static_cast<uint32_t>(*hop)], use);
+    }
+    DEVICE static void give(const Team auto& team, Amount* to, const Amount& use) {
+      team.atomic_add_both(&to->high, use.high, use.low);
+    }
+  };
+  DEVICE PackedMove packed_move() const { return {words(), rates_.paths.rows, rates_.paths.links, rates_.counted}; }
+
+  DEVICE void move_wide(const Team auto& team, int32_t p, double rate, int32_t sign) const {
+    rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+      atomic_add(team, &rates_.link[l].left, rates_.used(p, weight, rate) * sign);
+      atomic_add(team, &rates_.link[l].open, rates_.weigh(p, weight) * sign);
+    });
+  }
+
+  Rates& rates_;
+  std::byte* spare_;
+  int64_t spare_bytes_;
+  // The same in all threads of the team:
+  int32_t links_ = 0;
+  int32_t snapshots_ = 0;
+  int32_t frozen_[kSnapshots] = {};  // paths that were frozen then, ascending
+  double per_unit_ = 0;              // units of a packed link in 1 B/s; 0: links are not packed
+  int64_t room_ = 0;
+};
+
+}  // namespace topoflow::BACKEND
