@@ -46,7 +46,7 @@ def test_all_reduces_go_over_the_rings_of_the_network_before_and_after() -> None
 def test_trees_send_along_their_edges_and_are_called_trees() -> None:
     found = reported("servers=6", "search.rounds=1", "strategy=data_parallel", "all_reduce=hierarchical_tree")
     assert found.sends == ("all-reduces over the trees of the network",) * 2
-    (orders,) = found.after.fabric.trees.values()
+    (orders,) = found.after.fabric.channels.trees.values()
     edges = {edge for order in orders for up in tree_edges(order, 1) for edge in (up, up[::-1])}
     assert set(zip(*map(np.ndarray.tolist, np.nonzero(found.after.demand)), strict=True)) == edges
     assert all("tree" in text and "ring" not in text for _, text in found.orders)

@@ -16,7 +16,7 @@ from topoflow.engine.base import Timeline
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.ring import Ring
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Traffic, Transfer
 
@@ -37,7 +37,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
         route=lambda source, target, kind: ((source, servers + target),),
         degree=1,
         interface_bandwidth=B,
-        rings=rings or {},
+        channels=Channels(rings or {}),
     )
 
 
@@ -273,7 +273,7 @@ def test_rings_of_one_group_hash_apart() -> None:
     fabric = planes(64)
     world = place(
         Traffic.from_tasks("t", 2, (collective("all_gather", 2),)),
-        replace(fabric, rings={group: (group,) * 8}),
+        replace(fabric, channels=Channels({group: (group,) * 8})),
         name="world",
     )
     assert len(set(world.graph.path[1:-1].tolist())) > 4  # 8 rings in 64 paths, both directions

@@ -19,6 +19,7 @@ from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.dynamic.pieces import Pieces
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.ocs_reconfig import OcsReconfig
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
@@ -72,8 +73,8 @@ def test_circuits_that_serve_the_demand_are_left_alone() -> None:
 
 
 def test_rounding_does_not_choose_between_demands_that_are_alike() -> None:
-    how = ring_of_three().reconfiguration
-    assert how is not None
+    how = ring_of_three().control
+    assert isinstance(how, DemandDriven)
     even, none = np.full((16, 16), 1e9), np.zeros((16, 16), np.int64)
     noise = 1 + np.random.default_rng(0).uniform(-1e-15, 1e-15, even.shape)
     expected = reconfigure._other_circuits(even, none, 2, how)
@@ -167,7 +168,7 @@ def test_every_byte_arrives_and_no_link_carries_more_than_it_can(ran: Ran) -> No
     sends = world.graph.bytes > 0
     assert np.array_equal(ends(run.timeline.world, run.timeline.world.fabric, sends), ends(world, fabric, sends))
     assert run.timeline.link_bytes.sum() >= world.graph.bytes.sum() * (1 - 1e-9)
-    if not fabric.reconfiguration.forwarding:
+    if not fabric.control.forwarding:
         assert run.timeline.link_bytes.sum() == pytest.approx(world.graph.bytes.sum(), rel=1e-9)
     assert (run.timeline.link_bytes <= run.timeline.world.fabric.bandwidth * run.timeline.makespan * (1 + 1e-9)).all()
     assert np.isfinite(run.timeline.finish).all()
@@ -242,7 +243,7 @@ def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(
 
 def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
     world, _ = on(dlrm, "ring")
-    with pytest.raises(ValueError, match=r"fabric\.reconfiguration: must be given, got none"):
+    with pytest.raises(ValueError, match=r"fabric\.control: must be DemandDriven, got Static"):
         reconfigure.simulate(world)
 
 

@@ -15,7 +15,7 @@ from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -77,7 +77,7 @@ def test_rings_side_by_side_on_equal_ports_take_the_same_time_as_flows(choice, n
     group = tuple(range(n))
     fabric = IdealSwitch(bandwidth=B, degree=1, latency=A).build(n, Demand(n))
     orders = tuple(tuple(shuffle.sample(group, n)) for _ in range(rings))
-    fabric = replace(fabric, rings={group: orders})
+    fabric = replace(fabric, channels=Channels({group: orders}))
     steps, flows = both(fabric, Collective(op, S, group, algorithm=algorithm))
     assert flows.makespan == pytest.approx(steps.makespan, rel=1e-9)
 

@@ -95,7 +95,7 @@ def test_half_the_interfaces_of_a_ring_go_each_way(degree: int, parallel: int) -
     assert set(fabric.bandwidth.tolist()) == {parallel * B}
     assert len(fabric.route(0, 3, "mp")) == 2  # half way: both directions
     assert [len(path) for path in fabric.route(0, 4, "mp")] == [2]
-    assert fabric.rings[tuple(range(6))] == ((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
+    assert fabric.channels.rings[tuple(range(6))] == ((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
 
 
 def test_a_ring_of_one_interface_is_simplex() -> None:

@@ -124,7 +124,7 @@ def test_no_server_sends_or_receives_more_than_its_interfaces_carry(built: Build
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
 def test_ring_orders_name_every_member_once(built: Build, name: str, servers: int) -> None:
     """Neighbours may be joined by a circuit or through switches."""
-    for group, orders in built(name, servers).rings.items():
+    for group, orders in built(name, servers).channels.rings.items():
         for order in orders:
             assert sorted(order) == sorted(group)
 
@@ -135,8 +135,8 @@ def test_the_rings_of_servers_that_are_wired_to_each_other_go_over_these_wires(
 ) -> None:
     fabric = built(name, servers)
     links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
-    assert fabric.rings
-    for orders in fabric.rings.values():
+    assert fabric.channels.rings
+    for orders in fabric.channels.rings.values():
         for order in orders:
             for hop in zip(order, order[1:] + order[:1], strict=True):
                 assert hop in links
@@ -159,7 +159,7 @@ def test_the_same_design_is_wired_the_same_again(built: Build, build: Build, nam
     one, other = built(name, servers), build(name, servers)
     for field in ("source", "target", "bandwidth", "latency"):
         assert np.array_equal(getattr(one, field), getattr(other, field))
-    assert (one.nodes, one.bill, dict(one.rings)) == (other.nodes, other.bill, dict(other.rings))
+    assert (one.nodes, one.bill, one.channels) == (other.nodes, other.bill, other.channels)
     pairs = list(itertools.permutations(range(servers), 2))
     assert [one.route(*pair, "mp") for pair in pairs] == [other.route(*pair, "mp") for pair in pairs]
 

@@ -66,14 +66,14 @@ def test_parallel_circuits_go_on_when_one_fiber_fails() -> None:
 
 def test_a_ring_that_lost_a_hop_recovers_it_or_leaves_its_bytes_to_the_others() -> None:
     fabric = topoopt()
-    orders = fabric.rings[EVERYONE]
+    orders = fabric.channels.rings[EVERYONE]
     assert len(orders) > 1
     hop = orders[0][:2]
     link = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)).index(hop)
     recovered, dropped = without(fabric, links=[link]), without(fabric, links=[link], rings="drop")
-    assert recovered.rings[EVERYONE] == orders
+    assert recovered.channels.rings[EVERYONE] == orders
     assert len(recovered.route(*hop, "all_reduce")[0]) > 1, "hosts forward it"
-    assert dropped.rings[EVERYONE] == orders[1:]
+    assert dropped.channels.rings[EVERYONE] == orders[1:]
 
 
 def test_the_last_ring_of_a_group_is_recovered() -> None:
@@ -82,7 +82,7 @@ def test_the_last_ring_of_a_group_is_recovered() -> None:
         without(fabric, links=[0])  # a single one-way ring
     two = TopoOpt(10.0, 2, 1e-6, 2).build(12, Demand(12, {EVERYONE: 1.0}))
     links = [0, int(np.flatnonzero(two.source == 5)[-1])]
-    assert without(two, links=links, rings="drop").rings[EVERYONE]
+    assert without(two, links=links, rings="drop").channels.rings[EVERYONE]
 
 
 def test_a_server_that_fails_takes_its_links_and_leaves_its_rings() -> None:
@@ -91,8 +91,8 @@ def test_a_server_that_fails_takes_its_links_and_leaves_its_rings() -> None:
     assert left.servers == 11
     assert "server 4" not in left.nodes
     assert ends(left) == [pair for pair in ends(fabric) if "server 4" not in pair]
-    assert list(left.rings) == [tuple(range(11))]
-    for before, after in zip(fabric.rings[EVERYONE], left.rings[tuple(range(11))], strict=True):
+    assert list(left.channels.rings) == [tuple(range(11))]
+    for before, after in zip(fabric.channels.rings[EVERYONE], left.channels.rings[tuple(range(11))], strict=True):
         assert [left.nodes[server] for server in after] == [fabric.nodes[s] for s in before if s != 4]
 
 

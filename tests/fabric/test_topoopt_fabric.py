@@ -30,7 +30,7 @@ def build(servers: int, degree: int, demand: Demand, paths: int = 4, **options: 
 def test_data_parallel_traffic_gets_all_circuits_as_rings(servers: int, degree: int) -> None:
     group = tuple(range(servers))
     fabric = build(servers, degree, Demand(servers, {group: 1e9}))
-    assert len(fabric.rings[group]) == degree
+    assert len(fabric.channels.rings[group]) == degree
     # however many of the rings coincide, every server sends on all interfaces
     assert np.bincount(fabric.source, weights=fabric.bandwidth).tolist() == [degree * B] * servers
 
@@ -40,7 +40,7 @@ def test_data_parallel_traffic_gets_all_circuits_as_rings(servers: int, degree: 
 def test_every_built_ring_is_found_as_direct_circuits(data: st.DataObject, demands: Demands) -> None:
     servers, degree, demand = data.draw(demands)
     fabric = build(servers, degree, demand)
-    for orders in fabric.rings.values():
+    for orders in fabric.channels.rings.values():
         for order in orders:
             for hop in zip(order, order[1:] + order[:1], strict=True):
                 assert [len(path) for path in fabric.route(*hop, "all_reduce")] == [1]

@@ -14,7 +14,7 @@ from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.double_binary_tree import NO_PARENT, PORTS, double_binary_tree, tree_edges
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.fabric.topoopt.topology_finder import find_topology
@@ -70,7 +70,7 @@ def test_relabelled_trees_are_the_same_trees_of_other_servers(servers: int, data
 @settings(max_examples=30)
 def test_every_four_degrees_are_a_pair_of_trees_all_of_whose_edges_are_circuits(servers: int, pairs: int) -> None:
     fabric = build(servers, PORTS * pairs, everyone(servers))
-    (orders,) = fabric.trees.values()
+    (orders,) = fabric.channels.trees.values()
     assert len(orders) == pairs
     assert len(set(orders)) == min(pairs, len(totient_perms(servers)))
     links = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
@@ -117,7 +117,7 @@ def test_an_all_reduce_takes_the_same_time_whatever_the_labels(servers: int) -> 
             route=lambda source, target, kind, links=links: ((links[source, target],),),
             degree=PORTS,
             interface_bandwidth=B,
-            trees={group: (tuple(step * stride % servers for step in range(servers)),)},
+            channels=Channels(trees={group: (tuple(step * stride % servers for step in range(servers)),)}),
         )
         seconds.append(all_reduce(fabric, S).makespan)
     assert seconds == pytest.approx([seconds[0]] * len(seconds), rel=1e-9)

@@ -103,7 +103,7 @@ def test_circuits_of_trees_are_named() -> None:
     """12 servers have two trees of 11 edges; those with a port left at both ends are circuits each way."""
     fabric = topoopt(12, collective="double_binary_tree")
     found = {kind.label: kind.links for kind in kinds(fabric)}
-    stands = fabric.trees[tuple(range(12))][0]
+    stands = fabric.channels.trees[tuple(range(12))][0]
     edges = {edge for up in tree_edges(stands, 1) for edge in (up, up[::-1])}
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
     assert found["trees +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]

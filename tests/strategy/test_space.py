@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from topoflow.strategy.parallel import Parallel
-from topoflow.strategy.space import MOST, parallel_choices
+from topoflow.strategy.space import MAX_MICROBATCHES_PER_STAGE, parallel_choices
 from topoflow.workload.base import Workload
 from topoflow.workload.bert import Bert
 from topoflow.workload.dlrm import Dlrm
@@ -33,7 +33,7 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
     expected = set()
     for tensor, pipeline, context, expert in product(divisors, repeat=4):
         rule = Parallel(tensor, pipeline, context, expert)
-        for microbatches in range(pipeline, MOST * pipeline + 1):
+        for microbatches in range(pipeline, MAX_MICROBATCHES_PER_STAGE * pipeline + 1):
             choice = replace(rule, microbatches=microbatches)
             try:
                 strategy = choice.place(workload, servers)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from topoflow.capture.flatbuffer import root
+from topoflow.capture.formats.taskgraph.flatbuffer import root
 from topoflow.engine import fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch

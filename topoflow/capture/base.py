@@ -1,7 +1,7 @@
 """Trace: what a job did. Per rank, in order: compute spans, collectives, point-to-point sends.
 
-A trace is built by an importer (one file per format: ``kineto.py``, ``taskgraph.py``, ...) or by the
-recorder (``recorder.py``), and is valid once built. Times are seconds since the start of the trace, bytes
+A trace is built by an importer (one module per format in ``formats/``) or by the
+recorder (``record/``), and is valid once built. Times are seconds since the start of the trace, bytes
 are bytes, ranks are global ranks of the job.
 """
 
@@ -26,7 +26,7 @@ class Compute:
     end: float | None  # s
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
-    after: tuple[int, ...] | None = None  # None: not recorded, order is all we know
+    after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path`` and move it there, so that ``path`` is never half-written.
+    """Write ``data`` to a file in the same folder and rename it to ``path``, so that ``path`` is never half-written.
 
     Missing folders are created. A name ending in ``.gz`` is packed; equal data give equal bytes (no time stamp).
     """

@@ -35,7 +35,7 @@ def known_formats() -> dict[str, Format]:
 
 
 def load(paths: Sequence[Path]) -> Trace:
-    """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats told by content.
+    """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
     ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
@@ -67,8 +67,8 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
-    """The parts in all files of a folder. A file with several ranks, all that the others hold one by one, stands alone:
-    the recorder leaves the merged trace beside those of the ranks.
+    """The parts in all files of a folder. A file with several ranks, which has all ranks of the others, is read alone:
+    the recorder leaves the merged trace in the folder of the ranks' traces.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     found = {file.name: _read_file(file, must_match=False) for file in files}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.spans import Spans, intersection, merge, total
+from topoflow.capture.intervals import Spans, intersection, merge, total
 from topoflow.operations import ROOTED, bus_factor
 
 Number = int | float

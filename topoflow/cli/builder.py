@@ -16,7 +16,7 @@ from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
-from topoflow.study.failures import ways_on
+from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Workload
 
@@ -88,11 +88,11 @@ class Builder:
             return job, [fabric]
         check_lost(fail, fabric)
         lost = {key: fail[key] for key in (*LISTED, "rings")}
-        return self.job(point, len(set(fail["servers"]))), ways_on(fabric, **lost)
+        return self.job(point, len(set(fail["servers"]))), surviving_fabrics(fabric, **lost)
 
     def _check_each(self, point: Point, job: Job, fabric: Fabric) -> None:
         """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
-        if fabric.reconfiguration is not None:
+        if not fabric.is_static:
             raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
         if point.config["fail"]["each"] == "fiber" and fabric.links == 0:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")

@@ -12,7 +12,7 @@ from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
-from topoflow.study.failures import RINGS as LOST_RINGS
+from topoflow.study.failures import CHOICES
 
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
@@ -90,7 +90,7 @@ def _check_fail(fail: object) -> None:
         listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
         if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
             raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
-    check_among("fail.rings", fail["rings"], LOST_RINGS)
+    check_among("fail.rings", fail["rings"], CHOICES)
     if fail["each"] not in EACH:
         raise ValueError(f"fail.each: must be fiber, server or null, got {fail['each']!r}")
     if fail["each"] is not None:

@@ -112,7 +112,7 @@ class World:
     @property
     def changes_circuits(self) -> bool:
         """Whether circuits follow the demand while the job runs."""
-        return self.fabric is not None and self.fabric.reconfiguration is not None
+        return self.fabric is not None and not self.fabric.is_static
 
 
 @dataclass(frozen=True)

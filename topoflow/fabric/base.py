@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.demand import Demand
+from topoflow.demand import Demand, Group
 from topoflow.units import check_not_negative, check_positive
 
 Path = tuple[int, ...]  # links, first to last
+Orders = tuple[Group, ...]  # each all servers of a group
 # Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
 Route = Callable[[int, int, str], tuple[Path, ...]]
 
@@ -31,27 +32,31 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Reconfiguration:
-    """How circuits follow the demand while a job runs (TopoOpt E.4; ``engine.dynamic.reconfigure``).
+class Channels:
+    """The orders in which the servers of all-reduce groups were wired, or are best asked, to reduce.
 
-    Circuits are chosen by ``circuit_heuristic``, every ``interval``; changing any stops all flows for ``pause``.
+    A group is a tuple of servers, as in Traffic; one without an entry uses its own order. Neighbours in an order may be
+    joined by a circuit or through switches. Each order is a channel that carries an equal part of the bytes.
     """
 
-    interval: float  # s between two looks at the demand
-    pause: float  # s that a reconfiguration takes, less than the interval
-    forwarding: bool  # hosts forward; else servers without a circuit between them wait for one
-    discount: float  # what a pair's next circuit is worth, of the one before
-    paths: int  # shortest paths that a pair may use
-    iterations: int  # that are run one after the other, of which the last is told
+    rings: Mapping[Group, Orders] = field(default_factory=dict)  # each server sends to the next, the last to the first
+    trees: Mapping[Group, Orders] = field(default_factory=dict)  # positions in a pair of double binary trees
+
+
+class Control:
+    """How links change while a job runs. A fabric with one that is not ``Static`` has the links of the beginning."""
+
+
+@dataclass(frozen=True)
+class Static(Control):
+    """Not at all."""
 
 
 @dataclass(frozen=True)
 class Fabric:
     """A wired and routed network. Nodes 0..servers-1 are servers, the rest switches. L links, N nodes.
 
-    Links are directed (a cable is two). ``rings[group]`` are the ring orders that were built for an
-    all-reduce group (group as in Traffic: a tuple of servers); a group without an entry uses its own order.
-    ``trees[group]`` are the orders whose double binary trees were built for it.
+    Links are directed (a cable is two).
     Laws: bandwidth > 0, latency >= 0, ends within the nodes, no link from a node to itself.
     """
 
@@ -66,9 +71,8 @@ class Fabric:
     degree: int  # interfaces per server
     interface_bandwidth: float  # B/s of one interface
     bill: tuple[Item, ...] = ()
-    rings: Mapping[tuple[int, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    trees: Mapping[tuple[int, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    reconfiguration: Reconfiguration | None = None  # None: links stay; else they are those before the job begins
+    channels: Channels = field(default_factory=Channels)
+    control: Control = Static()
 
     def __post_init__(self) -> None:
         links = len(self.source)
@@ -99,6 +103,11 @@ class Fabric:
     @property
     def links(self) -> int:
         return len(self.source)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether links stay as they are while a job runs."""
+        return isinstance(self.control, Static)
 
     @property
     def has_switches(self) -> bool:

@@ -21,16 +21,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.fabric.base import Fabric, Path, Route
+from topoflow.demand import Group
+from topoflow.fabric.base import Channels, Fabric, Orders, Path, Route
 from topoflow.fabric.routing.base import ListedRoutes, as_routes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
-RINGS = ("recover", "drop")
-Group = tuple[int, ...]
+RECOVERIES = ("recover", "drop")  # what is done about a ring that lost a hop
 
 
 class Disconnected(ValueError):
-    """Of what has failed so much that some server cannot be reached any more."""
+    """So much has failed that some server cannot be reached any more."""
 
 
 def without(
@@ -43,16 +43,16 @@ def without(
 ) -> Fabric:
     """``fabric`` less whole ``links``, less one fiber of each link in ``fibers``, less ``servers`` and all their links.
 
-    A fiber carries the bandwidth of one interface, so a link of several parallel circuits goes on with the others.
+    A fiber carries the bandwidth of one interface, so a link of several parallel circuits keeps the others.
     Raises ``ValueError`` for what the fabric does not have, ``Disconnected`` where a server cannot be reached any more.
     """
-    if fabric.reconfiguration is not None:
+    if not fabric.is_static:
         raise ValueError(f"{fabric.name}: must keep its circuits to lose one, got a network that reconfigures")
     _check(fabric, "links", links, fabric.links)
     _check(fabric, "fibers", fibers, fabric.links)
     _check(fabric, "servers", servers, fabric.servers)
-    if rings not in RINGS:
-        raise ValueError(f"rings: must be one of {', '.join(RINGS)}, got {rings!r}")
+    if rings not in RECOVERIES:
+        raise ValueError(f"rings: must be one of {', '.join(RECOVERIES)}, got {rings!r}")
     bandwidth = fabric.bandwidth.copy()
     bandwidth[list(links)] = 0.0
     np.subtract.at(bandwidth, np.array(list(fibers), np.int64), fabric.interface_bandwidth)
@@ -74,10 +74,9 @@ def without(
         bandwidth=bandwidth[left],
         latency=fabric.latency[left],
         route=_route(fabric, nodes, left, shortest),
-        rings=_orders(fabric.rings, number),
-        trees=_orders(fabric.trees, number),
+        channels=Channels(_orders(fabric.channels.rings, number), _orders(fabric.channels.trees, number)),
     )
-    return replace(found, rings=_whole(found)) if rings == "drop" else found
+    return replace(found, channels=Channels(_whole(found), found.channels.trees)) if rings == "drop" else found
 
 
 def _route(fabric: Fabric, nodes: list[int], left: NDArray[np.int64], shortest: ShortestPaths) -> Route:
@@ -111,27 +110,27 @@ class Rerouted(ListedRoutes):
         return tuple(tuple(map(self.number.__getitem__, path)) for path in whole)
 
 
-def _orders(orders: Mapping[Group, tuple[Group, ...]], number: NDArray[np.int32]) -> dict[Group, tuple[Group, ...]]:
+def _orders(orders: Mapping[Group, Orders], number: NDArray[np.int32]) -> dict[Group, Orders]:
     """Of every group, its members that are left, by their new numbers, in the same orders."""
 
     def among(order: Group) -> Group:
         return tuple(int(number[server]) for server in order if number[server] >= 0)
 
-    found: dict[Group, tuple[Group, ...]] = {}
+    found: dict[Group, Orders] = {}
     for group, of_group in orders.items():
         if len(among(group)) > 1:
             found.setdefault(among(group), tuple(among(order) for order in of_group))
     return found
 
 
-def _whole(fabric: Fabric) -> dict[Group, tuple[Group, ...]]:
+def _whole(fabric: Fabric) -> dict[Group, Orders]:
     """The rings of every group all of whose hops are direct; where none are, all of them."""
     joined = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
 
     def is_whole(order: Group) -> bool:
         return all(hop in joined for hop in pairwise((*order, *order[:1])))
 
-    return {group: tuple(filter(is_whole, orders)) or orders for group, orders in fabric.rings.items()}
+    return {group: tuple(filter(is_whole, orders)) or orders for group, orders in fabric.channels.rings.items()}
 
 
 def _check(fabric: Fabric, field: str, chosen: Collection[int], count: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Reconfiguration
+from topoflow.fabric.base import Fabric, Item
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.reconfigurable import check_reconfiguration, reconfigurable
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 
@@ -33,7 +34,7 @@ class OcsReconfig:
     discount: float  # of a pair's next circuit: 0.5 is Equation 2
     paths: int  # shortest paths that a pair may use
     start: str = "job"
-    iterations: int = 1  # that are run one after the other, of which the last is told
+    iterations: int = 1  # that are run one after the other, the last one is reported
 
     def __post_init__(self) -> None:
         check_interfaces("ocs_reconfig", self.bandwidth, self.degree, self.latency)
@@ -49,7 +50,9 @@ class OcsReconfig:
             servers,
             demand,
             start=self.start,
-            how=Reconfiguration(self.interval, self.pause, self.forwarding, self.discount, self.paths, self.iterations),
+            control=DemandDriven(
+                self.interval, self.pause, self.forwarding, self.discount, self.paths, self.iterations
+            ),
             bandwidth=self.bandwidth,
             degree=self.degree,
             latency=self.latency,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.hamiltonian import both_ways
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Grid, grid_fabric
@@ -54,5 +54,7 @@ class Ring:
             degree=1,
             interface_bandwidth=float(self.bandwidth),
             bill=direct_bill(servers, servers, self.bandwidth),
-            rings={group: (tuple(range(servers)),) for group in demand.all_reduce if len(group) == servers},
+            channels=Channels(
+                {group: (tuple(range(servers)),) for group in demand.all_reduce if len(group) == servers}
+            ),
         )

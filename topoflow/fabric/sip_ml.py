@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Reconfiguration
+from topoflow.fabric.base import Fabric, Item
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.reconfigurable import check_reconfiguration, reconfigurable
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 
@@ -32,7 +33,7 @@ class SipMl:
     pause: float  # s that a reconfiguration takes
     gpus_per_server: int  # changes the bill only
     start: str = "job"
-    iterations: int = 1  # that are run one after the other, of which the last is told
+    iterations: int = 1  # that are run one after the other, the last one is reported
 
     def __post_init__(self) -> None:
         check_interfaces("sip_ml", self.bandwidth, self.degree, self.latency)
@@ -47,7 +48,7 @@ class SipMl:
             servers,
             demand,
             start=self.start,
-            how=Reconfiguration(
+            control=DemandDriven(
                 self.interval, self.pause, forwarding=False, discount=1.0, paths=1, iterations=self.iterations
             ),
             bandwidth=self.bandwidth,

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, direct_bill, forth
@@ -84,7 +84,7 @@ def grid_fabric(
         interface_bandwidth=interfaces.bandwidth,
         route=grid,
         bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), interfaces.bandwidth),
-        rings={group: orders for group in demand.all_reduce if len(group) == servers and orders},
+        channels=Channels({group: orders for group in demand.all_reduce if len(group) == servers and orders}),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoflow.fabric.base import Fabric, Item, Route
+from topoflow.fabric.base import Channels, Fabric, Item, Route
 from topoflow.units import check_not_negative, check_positive
 
 Cable = tuple[int, int]  # the two nodes that a duplex cable joins
@@ -66,7 +66,7 @@ def cabled(
     interface_bandwidth: float,
     route: Route,
     bill: tuple[Item, ...],
-    rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] | None = None,
+    channels: Channels | None = None,
 ) -> Fabric:
     """A fabric of duplex cables that all have the same ``bandwidth`` (B/s each direction) and ``latency`` (s)."""
     source, target = duplex(cables)
@@ -82,7 +82,7 @@ def cabled(
         degree=degree,
         interface_bandwidth=float(interface_bandwidth),
         bill=bill,
-        rings=rings or {},
+        channels=channels or Channels(),
     )
 
 

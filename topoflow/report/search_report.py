@@ -156,8 +156,8 @@ class SearchReport:
         A network has rings for groups that do not all-reduce, too: so that all of its servers are joined.
         """
         fabric = self.after.fabric
-        built = [("ring", *item) for item in fabric.rings.items()] + [
-            ("pair of trees", *item) for item in fabric.trees.items()
+        built = [("ring", *item) for item in fabric.channels.rings.items()] + [
+            ("pair of trees", *item) for item in fabric.channels.trees.items()
         ]
         used = [each for each in built if each[1] in self.after.all_reduces]
         rows = [
@@ -180,7 +180,7 @@ class SearchReport:
     def wired_otherwise(self) -> str:
         """What circuits are wired as where that is for other all-reduces than the job's; "" where it is for them."""
         fabric = self.after.fabric
-        built = {"rings": fabric.rings, "trees": fabric.trees}
+        built = {"rings": fabric.channels.rings, "trees": fabric.channels.trees}
         wired = [what for what, orders in built.items() if orders]
         if not wired or (self.after.all_reduces and self._form in wired):
             return ""
@@ -195,7 +195,7 @@ class SearchReport:
     def _sent(self, state: State) -> str:
         if not state.all_reduces:
             return "no all-reduces"
-        orders = {"rings": state.fabric.rings, "trees": state.fabric.trees}.get(self._form)
+        orders = {"rings": state.fabric.channels.rings, "trees": state.fabric.channels.trees}.get(self._form)
         if orders is None:
             return f"all-reduces by {self._form}"
         built = any(group in orders for group in state.all_reduces)

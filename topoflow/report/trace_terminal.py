@@ -12,7 +12,7 @@ from topoflow.capture.base import Trace
 from topoflow.capture.summary import Number, Summary, traffic_matrix
 from topoflow.units import human
 
-MOST = 16  # groups or ranks in a table
+MAX_ROWS = 16  # groups or ranks in a table
 
 
 def show(trace: Trace, summary: Summary, console: Console) -> None:
@@ -27,12 +27,12 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
                             _amount(line.bytes_per_iteration))  # fmt: skip
     console.print(collectives)
     groups = _table("Groups of the collectives, per member", "ranks", "size", "name", "count", "bytes per iteration")
-    for group in summary.groups[:MOST]:
+    for group in summary.groups[:MAX_ROWS]:
         groups.add_row(_ranks(group.ranks), str(group.size), group.name, _number(group.count),
                        _amount(group.bytes_per_iteration))  # fmt: skip
     console.print(groups)
-    if len(summary.groups) > MOST:
-        console.print(f"{len(summary.groups) - MOST} more groups; --json has all")
+    if len(summary.groups) > MAX_ROWS:
+        console.print(f"{len(summary.groups) - MAX_ROWS} more groups; --json has all")
     _show_shares(summary, console)
     _show_heat(trace, console)
     for note in summary.notes:
@@ -48,7 +48,7 @@ def _show_shares(summary: Summary, console: Console) -> None:
         f"not hidden by computation: {summary.exposed_share:.1%} (mean over ranks; includes waiting for other ranks)"
     )
     table = _table("", "rank", "iteration time", "busy computing", "in communication", "not hidden")
-    for share in summary.shares[:MOST]:
+    for share in summary.shares[:MAX_ROWS]:
         if share.iteration_time is not None:
             table.add_row(str(share.rank), human(share.iteration_time, "s"), human(share.compute_time, "s"),
                           f"{share.communication:.1%}", f"{share.exposed:.1%}")  # fmt: skip

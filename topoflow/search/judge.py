@@ -101,7 +101,7 @@ class Judge:
 
 def check_keeps_circuits(fabric: Fabric) -> None:
     """Raise ``ValueError`` for a fabric that changes its circuits while a job runs: no plan could tell them."""
-    if fabric.reconfiguration is not None:
+    if not fabric.is_static:
         raise ValueError(f"fabric: must keep its circuits while a job runs, got {fabric.name}")
 
 
@@ -119,9 +119,7 @@ def lower_bound(candidate: Candidate, run: Run) -> float:
 def same_wires(one: Fabric, other: Fabric) -> bool:
     """Whether two fabrics have the same links and ring orders, so that every strategy takes as long on both."""
     arrays = ("source", "target", "bandwidth", "latency")
-    return (one.rings, one.trees) == (other.rings, other.trees) and all(
-        np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays
-    )
+    return one.channels == other.channels and all(np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays)
 
 
 def ideal_for(fabric: Fabric) -> Fabric:

@@ -24,7 +24,7 @@ def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, 
     """The rings of every group of servers that all-reduces, as ``place`` takes them: without any, the group's order."""
     if algorithm not in following("rings"):
         return ()
-    orders = {group: fabric.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
+    orders = {group: fabric.channels.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
     return tuple(Ring(group, tuple(stride(group, order) for order in found), found) for group, found in orders.items())
 
 
@@ -32,7 +32,7 @@ def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees,
     """The same of double binary trees."""
     if algorithm not in following("trees"):
         return ()
-    return tuple(Trees(group, fabric.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
+    return tuple(Trees(group, fabric.channels.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:

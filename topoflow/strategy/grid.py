@@ -98,7 +98,7 @@ class Grid(Strategy):
 
     @property
     def replicas(self) -> int:
-        """Copies of the model, each of which has samples of its own."""
+        """Copies of the model, each with its own samples."""
         return self.data * self.expert
 
     @property

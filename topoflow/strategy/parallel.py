@@ -22,7 +22,7 @@ from topoflow.workload.base import LayerGraph, Sharding, Workload
 class Parallel:
     """Degrees; data parallel is what they leave of the GPUs. The samples of all GPUs stay ``batch_per_gpu`` each.
 
-    ``microbatches`` of a replica, which has tensor * context * pipeline GPUs and so as many times ``batch_per_gpu``
+    ``microbatches`` of a replica, which has tensor * context * pipeline GPUs and that many times ``batch_per_gpu``
     samples; None: one sample each in a pipeline, all samples at once without one. ``virtual`` stages of each pipeline
     rank: more than one are interleaved.
     """
@@ -118,7 +118,7 @@ def blocks(workload: LayerGraph) -> int:
 
 
 def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
-    """As many blocks in each stage, give or take one; what is before the first and after the last goes with them."""
+    """Blocks are spread evenly; layers before the first block or after the last one are in its stage."""
     number, count = blocks(workload), pipeline * virtual
     if number < count:
         field = "pipeline" if virtual == 1 else "pipeline * virtual"

@@ -1,8 +1,9 @@
-"""Space: which parallel degrees a job can have on so many servers, within the memory of its GPUs.
+"""Space: which parallel degrees a job can have on a number of servers, within the memory of its GPUs.
 
-A search tries these. Degrees are all that the laws of ``Grid`` and of the layers allow. Of the numbers of microbatches,
-those from one to ``MOST`` times the stages: fewer leave stages idle, and with more the bubble, (p - 1) / m of the work,
-is below 1 / MOST of it (Huang et al., "GPipe", 2019, section 2.3, call that of four times "negligible").
+A search tries these: all degrees that the laws of ``Grid`` and of the layers allow, each with the numbers of
+microbatches from one to ``MAX_MICROBATCHES_PER_STAGE`` (M) per stage. With fewer than one, stages are idle; with M the
+bubble, (p - 1) / m of the work, is below 1 / M of it (Huang et al., "GPipe", 2019, section 2.3, call a bubble with four
+microbatches per stage "negligible").
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from topoflow.strategy.placement import servers_to_place
 from topoflow.units import human
 from topoflow.workload.base import LayerGraph
 
-MOST = 8
+MAX_MICROBATCHES_PER_STAGE = 8
 
 
 def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> list[Parallel]:
@@ -79,7 +80,7 @@ def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Paral
 
 
 def _even(gpus: int, *degrees: int) -> bool:
-    """Every server has as many members of a group (the law of ``Grid``)."""
+    """Every server has equally many members of a group (the law of ``Grid``)."""
     return all(gpus % ranks == 0 or ranks % gpus == 0 for ranks in np.cumprod(degrees).tolist())
 
 
@@ -89,7 +90,7 @@ def _divisors(number: int, also: int = 0) -> list[int]:
 
 
 def _microbatches(samples: int, pipeline: int) -> list[int]:
-    return [count for count in _divisors(samples) if pipeline <= count <= MOST * pipeline]
+    return [count for count in _divisors(samples) if pipeline <= count <= MAX_MICROBATCHES_PER_STAGE * pipeline]
 
 
 class _Needs:

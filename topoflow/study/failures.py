@@ -14,18 +14,17 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.failed import RINGS as EITHER
-from topoflow.fabric.failed import Disconnected, without
+from topoflow.fabric.failed import RECOVERIES, Disconnected, without
 from topoflow.traffic.base import Traffic
 
-RINGS = ("faster", *EITHER)  # faster: whichever of the others is, failure by failure
+CHOICES = ("faster", *RECOVERIES)  # faster: whichever of the others is, failure by failure
 PIECE = 16  # failures that are built and simulated at a time: as many networks and worlds are in memory
 
 # How a traffic becomes a world on a fabric: ``lowering.placement.place`` with all that is the same for each.
 Place = Callable[[Traffic, Fabric], World]
 
 
-def ways_on(
+def surviving_fabrics(
     fabric: Fabric,
     *,
     links: Sequence[int] = (),
@@ -33,16 +32,16 @@ def ways_on(
     servers: Sequence[int] = (),
     rings: str = "faster",
 ) -> list[Fabric]:
-    """What ``fabric`` may go on as after a failure; the job takes the way on which it is fastest.
+    """What may be left of ``fabric`` after a failure; the job uses the one on which it is fastest.
 
     Of ``rings`` that ``fabric.failed.without`` knows, one; of "faster" one for each that leaves other rings than those
     before. Raises as ``without`` does.
     """
-    choices = EITHER if rings == "faster" else (rings,)
+    choices = RECOVERIES if rings == "faster" else (rings,)
     found: list[Fabric] = []
     for choice in choices:
         left = without(fabric, links=links, fibers=fibers, servers=servers, rings=choice)
-        if all(left.rings != other.rings for other in found):
+        if all(left.channels != other.channels for other in found):
             found.append(left)
     return found
 
@@ -59,16 +58,16 @@ def fail_fibers(
 ) -> Slowdowns:
     """One fiber of each of ``links`` (None: of every link) fails by itself, and all else goes on.
 
-    ``rings`` is one of ``RINGS``; ``run.observer`` is informed how many failures are simulated.
+    ``rings`` is one of ``CHOICES``; ``run.observer`` is informed how many failures are simulated.
     """
     chosen = range(fabric.links) if links is None else links
-    lose = partial(ways_on, fabric, rings=rings)
+    lose = partial(surviving_fabrics, fabric, rings=rings)
     networks = [partial(lose, fibers=(link,)) for link in chosen]
     whole = place(traffic, fabric)
 
     def world(left: Fabric) -> World:
         """Where no link is gone, and so no path, the same with less capacity."""
-        same = left.route is fabric.route and left.rings == fabric.rings
+        same = left.route is fabric.route and left.channels == fabric.channels
         return replace(whole, capacity=left.bandwidth, fabric=left) if same else place(traffic, left)
 
     return _slowdowns(whole, networks, world, fidelity, run)
@@ -89,7 +88,7 @@ def fail_servers(
     if smaller.servers != traffic.servers - 1:
         raise ValueError(f"{smaller.name}.servers: must be {traffic.servers - 1}, got {smaller.servers}")
     chosen = range(traffic.servers) if servers is None else servers
-    lose = partial(ways_on, fabric, rings=rings)
+    lose = partial(surviving_fabrics, fabric, rings=rings)
     networks = [partial(lose, servers=(server,)) for server in chosen]
     return _slowdowns(place(traffic, fabric), networks, partial(place, smaller), fidelity, run)
 

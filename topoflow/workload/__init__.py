@@ -1,0 +1,1 @@
+"""What a job needs, free of placement: graphs of layers (one module per model), and recorded jobs."""

@@ -17,7 +17,7 @@ class Sharding:
 
     block: int | None = None  # the block it belongs to: a pipeline is cut between blocks
     tensor: bool = False  # each tensor rank holds a part of the parameters; otherwise all of them
-    heads: int = 0  # what the tensor degree must divide; 0: columns, of which there are enough
+    heads: int = 0  # what the tensor degree must divide; 0: its columns, always enough
     positions: int = 0  # what the context degree must divide
     reduced_forward: int = 0  # elements summed over the tensor ranks in the forward pass
     reduced_backward: int = 0  # ... in the backward pass
@@ -33,7 +33,7 @@ class Layer:
 
     ``forward_flops`` counts a multiply-add as two. The backward pass costs ``backward_flops`` (default twice
     the forward: gradients of inputs and of weights). ``memory_elements`` is what the forward pass moves to
-    and from memory per sample beside the parameters (inputs, outputs, gathered rows).
+    and from memory per sample, without the parameters (inputs, outputs, gathered rows).
     """
 
     name: str
@@ -41,7 +41,7 @@ class Layer:
     parameters: int  # elements
     forward_flops: float  # FLOP per sample
     output_elements: int  # elements per sample handed to each successor
-    memory_elements: int  # elements per sample moved in the forward pass, beside parameters
+    memory_elements: int  # elements per sample moved in the forward pass, without parameters
     after: tuple[str, ...] = ()  # layers whose outputs it reads
     sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
     sharding: Sharding | None = None  # None: it can be placed, but not cut

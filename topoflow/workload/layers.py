@@ -1,6 +1,6 @@
 """Builders of layers, so that each model reads as its architecture. Sizes are elements, per sample.
 
-FLOPs count a multiply-add as two. ``memory_elements`` is what a layer reads and writes per sample beside its
+FLOPs count a multiply-add as two. ``memory_elements`` is what a layer reads and writes per sample in addition to its
 parameters; element-wise functions (ReLU, GELU, dropout, residual additions) are taken as fused into the layer
 before them, as compilers and hand-written kernels do, and cost nothing of their own.
 """

@@ -102,6 +102,6 @@ class Moe:
         return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]
 
     def _expert(self, name: str, inputs: int, outputs: int, after: list[str]) -> Layer:
-        """One matrix of every expert, of which a token uses ``top_k``; all of them are read."""
+        """One matrix per expert. A token uses ``top_k`` of them; all are read."""
         layer = linear(name, inputs, outputs, after, positions=self.top_k * self.sequence, bias=False)
         return replace(layer, kind="expert", parameters=self.experts * layer.parameters)

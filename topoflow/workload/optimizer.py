@@ -1,4 +1,4 @@
-"""Optimizer: what it keeps for every parameter beside the weight and its gradient, and what one step costs.
+"""Optimizer: what it keeps for every parameter in addition to the weight and its gradient, and what one step costs.
 
 State per parameter, bytes:
 

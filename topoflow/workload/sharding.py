@@ -20,7 +20,7 @@ from topoflow.workload.base import Layer, Sharding
 
 @dataclass(frozen=True)
 class Cut:
-    """Marks the layers of one block (``None``: before or behind all blocks) with how they are cut."""
+    """Marks the layers of one block (``None``: before the first or after the last) with how they are cut."""
 
     block: int | None
 

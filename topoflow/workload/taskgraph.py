@@ -18,7 +18,7 @@ class TaskGraph:
     """``path`` is a FlatBuffers file of FlexFlow's task graph (``topoflow.capture.formats.taskgraph``).
 
     Compute times, transfers, all-reduces and what waits for what are those of the file: the compute times were
-    measured on servers of four A100, the strategy is what FlexFlow found for a network that the file's name tells. A
+    measured on servers of four A100, the strategy is what FlexFlow found for the network in the file's name. A
     server of the file is a server here, so that only the network is open. Of ``gpu`` nothing counts while no two of
     them share one.
     """

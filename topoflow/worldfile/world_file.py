@@ -15,7 +15,7 @@ import numpy as np
 
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.base import Channels, Fabric, Path
 from topoflow.fabric.links import LinkList, number, parse_links, read_json, shorten
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
@@ -204,5 +204,5 @@ def _fabric(links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
         route=route,
         degree=int(np.bincount(links.source).max(initial=0)),
         interface_bandwidth=float(links.bandwidth.max(initial=0.0)),
-        rings=rings,
+        channels=Channels(rings),
     )

@@ -87,7 +87,7 @@ def parse(source: Source) -> list[Part]:
 
 
 def _node(file: str, index: int, value: Any) -> Node | None:
-    """The node, or None for those that say nothing of communication."""
+    """The node, or None for one that does not concern communication."""
     place = f"{file}: nodes[{index}]"
     fields = Fields.of(f"{place}.", value)
     name = fields.text("name")
@@ -186,7 +186,7 @@ def _tensors(place: str, values: Sequence[Any], types: Sequence[str]) -> tuple[s
             numbers = tensor[3:5] if isinstance(tensor, list) else []
             if len(numbers) < 2 or not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
                 raise ValueError(
-                    f"{place}.inputs: a tensor must tell elements and their bytes, got {str(tensor)[:40]!r}"
+                    f"{place}.inputs: a tensor must have elements and their bytes, got {str(tensor)[:40]!r}"
                 )
             size += numbers[0] * numbers[1]
     written = types[0].partition("Tensor(")[2].partition(")")[0] if types else ""
@@ -198,11 +198,11 @@ def _from_attributes(node: Node, dtype: str | None, into: int, out: int) -> tupl
     if "in_msg_nelems" not in node.attributes:
         return dtype, into, out
     fields = Fields(f"{node.place}.attrs.", node.attributes)
-    told = DTYPES.get(fields.text("dtype"))
-    if told is None:
+    written = DTYPES.get(fields.text("dtype"))
+    if written is None:
         fields.fail("dtype", f"must be one of {', '.join(DTYPES)}")
-    element = DTYPE_BYTES[told]
-    return told, fields.integer("in_msg_nelems") * element, fields.integer("out_msg_nelems") * element
+    element = DTYPE_BYTES[written]
+    return written, fields.integer("in_msg_nelems") * element, fields.integer("out_msg_nelems") * element
 
 
 def _sequence(value: Any) -> int | None:
@@ -212,7 +212,7 @@ def _sequence(value: Any) -> int | None:
 
 
 def _rank_and_size(file: str, found: Sequence[tuple[Node, Operation, int]]) -> tuple[int, int | None]:
-    """The rank that recorded this, and the number of ranks as far as the splits of an all-to-all tell it."""
+    """The rank that recorded this, and the number of ranks as far as the splits of an all-to-all show it."""
     unnamed = {operation.group_name for _, operation, _ in found if operation.group is None}
     if len(unnamed) > 1:
         raise ValueError(
@@ -225,8 +225,8 @@ def _rank_and_size(file: str, found: Sequence[tuple[Node, Operation, int]]) -> t
         rank = at if operation.group is None else _member(operation, at)
         ranks.setdefault(rank, node.place)
     if len(ranks) != 1:
-        told = " and ".join(f"{rank} at {place}" for rank, place in list(ranks.items())[:2])
-        raise ValueError(f"{file}: must be of one rank, got {told or 'no operation that tells it'}")
+        recorded = " and ".join(f"{rank} at {place}" for rank, place in list(ranks.items())[:2])
+        raise ValueError(f"{file}: must be of one rank, got {recorded or 'no operation that shows it'}")
     sizes = [len(operation.splits_in) for _, operation, _ in found if operation.group is None and operation.splits_in]
     return next(iter(ranks)), sizes[0] if sizes else None
 

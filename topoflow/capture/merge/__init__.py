@@ -45,16 +45,16 @@ def merge(parts: Sequence[Part], name: str) -> Trace:
 
 
 def _world_size(parts: Sequence[Part]) -> int:
-    told = [part for part in parts if part.world_size is not None]
-    if not told:
+    sized = [part for part in parts if part.world_size is not None]
+    if not sized:
         raise ValueError(f"{parts[0].file}: must record the world size, got none: give a profile of the rank as well")
-    for part in told:
-        if part.world_size != told[0].world_size:
+    for part in sized:
+        if part.world_size != sized[0].world_size:
             raise ValueError(
-                f"{told[0].file} and {part.file}: must be of one job, got world sizes "
-                f"{told[0].world_size} (rank {told[0].rank}) and {part.world_size} (rank {part.rank})"
+                f"{sized[0].file} and {part.file}: must be of one job, got world sizes "
+                f"{sized[0].world_size} (rank {sized[0].rank}) and {part.world_size} (rank {part.rank})"
             )
-    world_size = told[0].world_size or 0
+    world_size = sized[0].world_size or 0
     for part in parts:
         if not 0 <= part.rank < world_size:
             raise ValueError(f"{part.file}: rank must be within 0..{world_size - 1}, got {part.rank}")
@@ -142,19 +142,19 @@ def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
     Two ranks that belong to one group but list it differently disagree.
     """
     groups: dict[str, tuple[int, ...]] = {}
-    told_by: dict[str, Part] = {}
+    named_by: dict[str, Part] = {}
     for part in parts:
-        for told, ranks in part.groups.items():
-            name = told
+        for recorded_name, ranks in part.groups.items():
+            name = recorded_name
             if name in groups and groups[name] != ranks:
                 if set(groups[name]) & set(ranks):
                     raise ValueError(
-                        f"ranks {told_by[name].rank} and {part.rank}: must agree on group {name!r}, got "
-                        f"{list(groups[name])[:8]} in {told_by[name].file} and {list(ranks)[:8]} in {part.file}"
+                        f"ranks {named_by[name].rank} and {part.rank}: must agree on group {name!r}, got "
+                        f"{list(groups[name])[:8]} in {named_by[name].file} and {list(ranks)[:8]} in {part.file}"
                     )
                 name = f"{name}@{ranks[0]}"
             groups[name] = ranks
-            told_by[name] = part
+            named_by[name] = part
     return groups
 
 

@@ -161,10 +161,10 @@ def _part(communication: Communication, splits: tuple[int, ...], size: int, rank
 
 
 def _describe(member: Member) -> str:
-    told = member.communication
-    splits = f" splits {list(told.splits_in)[:8]} to {list(told.splits_out)[:8]}" if told.splits_in else ""
-    where = f" {told.group_name!r}" if told.group_name else ""
+    seen = member.communication
+    splits = f" splits {list(seen.splits_in)[:8]} to {list(seen.splits_out)[:8]}" if seen.splits_in else ""
+    where = f" {seen.group_name!r}" if seen.group_name else ""
     return (
-        f"{told.op} of group{where} {list(told.group)[:8]}, {told.dtype}, "
-        f"{told.bytes_in} B in, {told.bytes_out} B out{splits}, iteration {told.iteration}"
+        f"{seen.op} of group{where} {list(seen.group)[:8]}, {seen.dtype}, "
+        f"{seen.bytes_in} B in, {seen.bytes_out} B out{splits}, iteration {seen.iteration}"
     )

@@ -1,4 +1,4 @@
-"""From an Operation, as a file tells it, to a Communication: what follows is derived, what does not is an error."""
+"""From an Operation, as a file records it, to a Communication: what follows is derived, what does not is an error."""
 
 from __future__ import annotations
 

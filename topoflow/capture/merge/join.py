@@ -37,8 +37,8 @@ def join(times: Part, sizes: Part) -> Part:
     """``times`` with what only ``sizes`` records."""
     named = {name: part.world_size for part in (times, sizes) for name in (part.file,) if part.world_size is not None}
     if len(set(named.values())) > 1:
-        told = " and ".join(f"{count} in {file}" for file, count in named.items())
-        raise ValueError(f"rank {times.rank}: world_size must be the same, got {told}")
+        got = " and ".join(f"{count} in {file}" for file, count in named.items())
+        raise ValueError(f"rank {times.rank}: world_size must be the same, got {got}")
     known = [event for event in sizes.events if isinstance(event, Operation)]
     asked = [event for event in times.events if isinstance(event, Operation)]
     if len(asked) != len(known):
@@ -62,9 +62,9 @@ def _complete(times: Operation, sizes: Operation) -> Operation:
         raise ValueError(f"{times.place} and {sizes.place}: must be the same, got {times.op} and {sizes.op}")
     added = {}
     for field in _FROM_SIZES:
-        told, other = getattr(times, field), getattr(sizes, field)
-        if told is None:
+        own, other = getattr(times, field), getattr(sizes, field)
+        if own is None:
             added[field] = other
-        elif other is not None and other != told:
-            raise ValueError(f"{times.place} and {sizes.place}: {field} must be the same, got {told} and {other}")
+        elif other is not None and other != own:
+            raise ValueError(f"{times.place} and {sizes.place}: {field} must be the same, got {own} and {other}")
     return replace(times, group_name=times.group_name or sizes.group_name, **added)

@@ -1,7 +1,8 @@
 """Parts: what one file says about one rank, before the ranks are merged into a Trace.
 
-A format module yields Parts; ``merge.py`` joins the parts of one rank (times from one file, sizes from another), checks
-that ranks agree, and builds the Trace. So a format only reads, and leaves as None what its file does not say.
+A format module yields Parts; ``topoflow.capture.merge`` joins the parts of one rank (times from one file, sizes
+from another), checks that ranks agree, and builds the Trace. So a format only reads, and leaves as None what its file
+does not say.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from topoflow.capture.files import parse_json
 
 @dataclass(frozen=True)
 class Operation:
-    """A collective or send/recv as a file tells it; fields as in ``Communication``, None: not recorded.
+    """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
 
     ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one.
     ``group`` None and ``group_name`` "" is an operation whose group the format cannot name.
@@ -45,7 +46,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Part:
-    """One rank, as one file tells it. ``events`` are in the order of issue."""
+    """One rank, as one file records it. ``events`` are in the order of issue."""
 
     file: str
     rank: int

@@ -1,4 +1,4 @@
-"""The time of day as one process measures it: it goes on evenly when somebody, or NTP, sets the machine's clock."""
+"""The time of day as one process measures it: steady when the machine's clock is set, by a user or by NTP."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _BEGAN = time.time() - time.monotonic()
 
 
 def now() -> float:
-    """Seconds since the epoch, by the machine's clock of when this was imported; never less than before."""
+    """Seconds since the epoch, by the machine's clock at import; never decreases."""
     return _BEGAN + time.monotonic()

@@ -76,7 +76,7 @@ class Job:
         write_atomically(self._file(self.rank, "failed"), reason.encode())
 
     def finish(self, record: Callable[[float], Trace]) -> Trace | None:
-        """Publish ``record(origin)``, the times of which count from the start of the first rank.
+        """Publish ``record(origin)``, whose times count from the start of the first rank.
 
         Rank 0 then waits for all and returns the merged trace; the others return None at once.
         """
@@ -92,7 +92,7 @@ class Job:
         for rank, recorded in enumerate(records):
             if self.world_size > 1:
                 recorded.rename(self._file(rank, "jsonl.gz"))
-            else:  # the trace is all there is to say
+            else:  # the trace says the same
                 recorded.unlink()
         jsonl.write(trace, self.out / TRACE)
         for start in starts:
@@ -105,15 +105,15 @@ class Job:
     def _wait_for(self, kind: str, complaint: str) -> None:
         """Until every rank has a file of ``kind``; ValueError when one has failed or takes too long."""
         began = time.monotonic()
-        told = False
+        reported = False
         for rank in range(self.world_size):
             while not _is_written(self._file(rank, kind)):
                 self._check_failures()
                 waited = time.monotonic() - began
                 if waited > self.patience:
                     raise ValueError(f"rank {rank}: {complaint} after {self.patience:g} s, so there is no trace")
-                if waited > QUIET and not told:
-                    told = True
+                if waited > QUIET and not reported:
+                    reported = True
                     news = f"rank {rank} {complaint}, waiting up to {self.patience:g} s for it"
                     print(f"topoflow.capture: {news}", file=sys.stderr, flush=True)
                 time.sleep(0.02)

@@ -1,6 +1,6 @@
 """Communications of the threads that a script starts: they are counted, so that a trace without them says so.
 
-They are not recorded: what such a thread does lies beside the main thread's line of time, and in no iteration.
+They are not recorded: what such a thread does runs in parallel to the main thread, and belongs to no iteration.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OtherThreads:
         _Thread.start = self._start
 
     def count(self) -> None:
-        """One more; any thread may call."""
+        """Count one more; any thread may call this."""
         with self._counting:
             self.communications += 1
 
@@ -49,11 +49,11 @@ class OtherThreads:
 class _Watch(TorchDispatchMode):
     """Sees the operators of the thread that enters it."""
 
-    def __init__(self, told: OtherThreads) -> None:
+    def __init__(self, counter: OtherThreads) -> None:
         super().__init__()
-        self._told = told
+        self._counter = counter
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.name in CALLS:
-            self._told.count()
+            self._counter.count()
         return func(*args, **(kwargs or {}))

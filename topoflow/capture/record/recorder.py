@@ -8,10 +8,10 @@ C++ reducer among them. Four things are watched:
 - the end of a backward pass: DDP and FSDP then wait, in C++, for all that was issued during it;
 - forward passes and optimizer steps: iterations (``topoflow.capture.record.training_steps``).
 
-A transfer's end is when its ``Work`` completes (gloo's futures say so from their own thread; for send, recv and
-reduce_scatter it is when the wait returned). gloo does not say when it began: ``start`` is the time of issue.
-What it costs: 10-20 us per operator of the script, nearly all of it the price of any dispatch mode, which is part of
-the compute spans. Not seen: threads that the script starts (their communications are counted) and processes, and times
+A transfer's end is when its ``Work`` completes (gloo's futures report it from their own thread; for send, recv and
+reduce_scatter it is when the wait returned). gloo does not report when it began: ``start`` is the time of issue.
+Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode; it is part of the compute
+spans. Not seen: threads that the script starts (their communications are counted) and processes, and times
 on devices other than the CPU.
 """
 
@@ -50,7 +50,7 @@ class Recorder(TorchDispatchMode):
         self._newest: Work | None = None  # kept alive until its caller holds it
         self._tensors: dict[int, Pending] = {}  # result of a functional collective (by storage) -> communication
         self._in_backward: list[Pending] = []  # issued in the running backward pass
-        self._untold: set[Pending] = set()  # gloo's threads have yet to tell that these ended
+        self._unfinished: set[Pending] = set()  # gloo's threads have not reported yet that these ended
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
@@ -74,7 +74,7 @@ class Recorder(TorchDispatchMode):
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
         """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``)."""
         self._recording.pause()
-        self._hear_gloo()
+        self._wait_for_reports()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
         if unseen := self._others.communications:
             notes.append(f"{unseen} communications of threads that the script started are not recorded")
@@ -146,7 +146,7 @@ class Recorder(TorchDispatchMode):
             self._works[self._newest] = pending
             if not on_device:  # a device's future completes when the work is queued, not when it is done
                 self._when_done(self._newest, pending)
-        elif result is None:  # monitored_barrier_ returns when it is over
+        elif result is None:  # monitored_barrier_ returns when it has finished
             self._recording.done(pending)
             self._recording.waited(pending)
         else:
@@ -158,27 +158,27 @@ class Recorder(TorchDispatchMode):
             future = work.get_future()
         except RuntimeError:  # gloo: "Work::getFuture not implemented" for send, recv and reduce_scatter
             return
-        self._untold.add(pending)
+        self._unfinished.add(pending)
         future.add_done_callback(lambda _: self._ended(pending))
 
     def _ended(self, pending: Pending) -> None:
         self._recording.done(pending)
-        self._untold.discard(pending)
+        self._unfinished.discard(pending)
 
-    def _hear_gloo(self) -> None:
-        """Let gloo's threads tell what has ended.
+    def _wait_for_reports(self) -> None:
+        """Wait until gloo's threads have reported what has ended.
 
-        DDP waits in C++, so the script may go on before they have told; and a thread that comes for the GIL while
-        Python ends aborts the process.
+        DDP waits in C++, so the script may continue before they have reported; and a thread that asks for the GIL while
+        Python shuts down aborts the process.
         """
         deadline = time.monotonic() + PATIENCE
-        while self._untold and time.monotonic() < deadline:
+        while self._unfinished and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
-        """``Work.wait`` that tells who was waited for."""
+        """``Work.wait`` that also records what was waited for."""
 
-        def wait_and_tell(work: Work, *args: Any, **kwargs: Any) -> Any:
+        def wait_and_record(work: Work, *args: Any, **kwargs: Any) -> Any:
             pending = self._works.get(work)
             on_main = threading.get_ident() == self._main
             if on_main:
@@ -192,7 +192,7 @@ class Recorder(TorchDispatchMode):
                 if on_main:
                     self._recording.resume()
 
-        return wait_and_tell
+        return wait_and_record
 
     def _completed(self, work: Work, pending: Pending, on_main: bool) -> None:
         self._recording.done(pending)

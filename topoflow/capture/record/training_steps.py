@@ -35,7 +35,7 @@ def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int
 class TrainingHooks:
     """Calls ``begin`` before the first training forward pass, and ``before_step``/``after_step`` around each step.
 
-    ``after_step`` is told whether this step ends an iteration.
+    ``after_step`` gets whether this step ends an iteration.
     """
 
     def __init__(

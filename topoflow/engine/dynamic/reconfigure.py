@@ -36,7 +36,7 @@ from topoflow.engine.dynamic.segments import Journey
 from topoflow.engine.launch import launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
-from topoflow.fabric.base import Reconfiguration
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, connect
 
 
@@ -60,7 +60,7 @@ def simulate(
 ) -> Reconfigured:
     """Simulate ``world``, placed on a fabric whose circuits change. It runs on the CPU.
 
-    ``observer`` gets the ``time`` (s) of each look. ``iterations`` None: as many as the fabric's ``reconfiguration``
+    ``observer`` gets the ``time`` (s) of each look. ``iterations`` None: as many as the fabric's ``control``
     says. ``merge`` is relative to the time since the last look, not since the beginning. A look costs what moves until
     the next, not what is left of the job, and looks that must find the circuits that exist cost nothing.
 
@@ -68,26 +68,27 @@ def simulate(
     breaks a law of ``Graph``.
     """
     fabric = world.fabric
-    if fabric is None or fabric.reconfiguration is None:
-        raise ValueError(f"{world.name}.fabric.reconfiguration: must be given, got none")
-    how = fabric.reconfiguration
-    circuits = Circuits(fabric, world.graph, forwarding=how.forwarding, seed=world.seed, routing=world.routing)
+    if fabric is None or not isinstance(fabric.control, DemandDriven):
+        got = "no fabric" if fabric is None else type(fabric.control).__name__
+        raise ValueError(f"{world.name}.fabric.control: must be DemandDriven, got {got}")
+    control = fabric.control
+    circuits = Circuits(fabric, world.graph, forwarding=control.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
     job = _Job(world, circuits, merge, cancel)
-    launch(lambda: job.run(how, how.iterations if iterations is None else iterations, observer), cancel)
+    launch(lambda: job.run(control, control.iterations if iterations is None else iterations, observer), cancel)
     return job.told()
 
 
 ROUNDING = 1e-9  # of the time, by which a quiet time is taken to be shorter
 
 
-def _other_circuits(demand: Matrix, there: Counts, degree: int, how: Reconfiguration) -> Counts | None:
+def _other_circuits(demand: Matrix, there: Counts, degree: int, control: DemandDriven) -> Counts | None:
     """None: there is no demand, or the circuits that are ``there`` are those for it."""
     if not demand.any():
         return None
     demand = _rounded(demand)
-    circuits = choose_circuits(demand, degree, how.discount)
-    circuits = connect(circuits, demand) if how.forwarding else circuits
+    circuits = choose_circuits(demand, degree, control.discount)
+    circuits = connect(circuits, demand) if control.forwarding else circuits
     return circuits if (circuits != there).any() else None
 
 
@@ -122,26 +123,26 @@ class _Job:
         self.pieces = Pieces(self.whole.name, self.whole.graph, self.now, merge=self.merge, cancel=self.cancel)
         self.journey = Journey(self.whole.graph.path)
 
-    def run(self, how: Reconfiguration, iterations: int, observer: Observer) -> None:
-        looked, until, wanted = 0.0, how.interval, None
+    def run(self, control: DemandDriven, iterations: int, observer: Observer) -> None:
+        looked, until, wanted = 0.0, control.interval, None
         while len(self.times) < iterations:
             if not self.go_on(until, dark=wanted is not None):
                 continue  # with the next iteration
             if wanted is not None:
                 self.rewire(wanted)
-                until, wanted = looked + how.interval, None
+                until, wanted = looked + control.interval, None
                 continue
             looked = until
             observer.record(time=looked)
             demand = self.demand()
-            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, how)
-            until = looked + (how.interval if wanted is None else how.pause)
-            if wanted is None and not how.forwarding and _is_matching(demand):
+            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, control)
+            until = looked + (control.interval if wanted is None else control.pause)
+            if wanted is None and not control.forwarding and _is_matching(demand):
                 quiet = self.quiet_until()
-                while until + how.interval < quiet and not self.cancel[0]:  # the look at `until` finds the same
+                while until + control.interval < quiet and not self.cancel[0]:  # the look at `until` finds the same
                     looked = until
                     observer.record(time=looked)
-                    until = looked + how.interval
+                    until = looked + control.interval
 
     def go_on(self, until: float, *, dark: bool) -> bool:
         """Up to then, in the ``dark`` without flows; False: only to the end of the iteration, where the next begins."""

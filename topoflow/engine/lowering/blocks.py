@@ -135,7 +135,7 @@ class Blocks:
         fabric = self.paths.fabric
         if algorithm.orders is None:
             return (group,)
-        orders: Orders = getattr(fabric, algorithm.orders).get(group, (group,))
+        orders: Orders = getattr(fabric.channels, algorithm.orders).get(group, (group,))
         for order in orders:
             if sorted(order) != sorted(group):
                 raise ValueError(f"{fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")

@@ -128,7 +128,7 @@ class _Iteration:
         """The share of the bytes on every link of the group's rings, and s of their slowest hop."""
         load: dict[int, float] = defaultdict(float)
         latency = 0.0
-        orders = self.fabric.rings.get(group, (group,)) if len(group) > 1 else ()
+        orders = self.fabric.channels.rings.get(group, (group,)) if len(group) > 1 else ()
         for channel, order in enumerate(orders):
             for ends in zip(order, (*order[1:], order[0]), strict=True):
                 hops = self.hops(ends, channel, "all_reduce")

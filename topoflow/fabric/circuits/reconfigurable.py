@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Reconfiguration
+from topoflow.fabric.base import Fabric, Item
+from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, choose_circuits, connect
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import check_count, server_names
@@ -37,7 +38,7 @@ def reconfigurable(
     demand: Demand,
     *,
     start: str,
-    how: Reconfiguration,
+    control: DemandDriven,
     bandwidth: float,
     degree: int,
     latency: float,
@@ -45,7 +46,7 @@ def reconfigurable(
 ) -> Fabric:
     """The fabric as it is before the job begins: connected, so that it has routes, whether hosts forward or not."""
     wanted = expected(servers, demand) if start == "job" else np.zeros((servers, servers))
-    circuits = connect(choose_circuits(wanted, degree, how.discount), wanted)
+    circuits = connect(choose_circuits(wanted, degree, control.discount), wanted)
     ends = np.argwhere(circuits).astype(np.int32)
     return Fabric(
         name=name,
@@ -55,11 +56,11 @@ def reconfigurable(
         target=ends[:, 1],
         bandwidth=bandwidth * circuits[ends[:, 0], ends[:, 1]].astype(np.float64),
         latency=np.full(len(ends), float(latency)),
-        route=ShortestPaths(server_names(servers), ends[:, 0], ends[:, 1], how.paths),
+        route=ShortestPaths(server_names(servers), ends[:, 0], ends[:, 1], control.paths),
         degree=degree,
         interface_bandwidth=float(bandwidth),
         bill=bill,
-        reconfiguration=how,
+        control=control,
     )
 
 
@@ -75,8 +76,8 @@ def expected(servers: int, demand: Demand) -> Matrix:
 
 def rewired(fabric: Fabric, circuits: Counts) -> Fabric:
     """``fabric`` with other circuits [n, n]; without forwarding servers that have none between them have no route."""
-    how = fabric.reconfiguration
-    assert how is not None
+    control = fabric.control
+    assert isinstance(control, DemandDriven)
     ends = np.argwhere(circuits).astype(np.int32)
     return replace(
         fabric,
@@ -84,5 +85,5 @@ def rewired(fabric: Fabric, circuits: Counts) -> Fabric:
         target=ends[:, 1],
         bandwidth=fabric.interface_bandwidth * circuits[ends[:, 0], ends[:, 1]].astype(np.float64),
         latency=np.full(len(ends), float(fabric.latency.max(initial=0.0))),
-        route=ShortestPaths(fabric.nodes, ends[:, 0], ends[:, 1], how.paths),
+        route=ShortestPaths(fabric.nodes, ends[:, 0], ends[:, 1], control.paths),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.fabric.base import Fabric, Item, Path
+from topoflow.fabric.base import Channels, Fabric, Item, Path
 from topoflow.fabric.routing.base import ListedRoutes, Routes
 from topoflow.fabric.routing.k_shortest import KShortestPaths
 from topoflow.fabric.routing.shortest import ShortestPaths
@@ -30,8 +30,8 @@ class TopoOpt:
 
     A circuit is simplex: it takes a transmit port at one server and a receive port at another; a server has
     ``degree`` of both. Circuits form rings for the all-reduce groups and matched pairs for the rest
-    (``topology_finder``); hosts forward. Parallel circuits are one link of their summed bandwidth. ``rings`` of the
-    fabric are the orders in which an all-reduce group finds its circuits, ``trees`` those of its double binary trees
+    (``topology_finder``); hosts forward. Parallel circuits are one link of their summed bandwidth. The rings among its
+    channels are the orders in which an all-reduce group finds its circuits, the trees those of its double binary trees
     where the ``collective`` is these (TopoOpt, appendix A).
 
     Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
@@ -90,8 +90,7 @@ class TopoOpt:
             degree=self.degree,
             interface_bandwidth=float(self.bandwidth),
             bill=self._bill(servers * self.degree),
-            rings=topology.rings(),
-            trees=topology.trees(),
+            channels=Channels(topology.rings(), topology.trees()),
         )
 
     @property

@@ -57,7 +57,10 @@ def _tree_edges(order: Group) -> list[tuple[int, int]]:
 def _purposes(fabric: Fabric) -> dict[tuple[int, int], str]:
     """What circuits were built for: the ring or the pair of trees that is the first to use them."""
     found: dict[tuple[int, int], str] = {}
-    for what, orders_of, edges in (("ring", fabric.rings, _edges), ("trees", fabric.trees, _tree_edges)):
+    for what, orders_of, edges in (
+        ("ring", fabric.channels.rings, _edges),
+        ("trees", fabric.channels.trees, _tree_edges),
+    ):
         for group, orders in orders_of.items():
             for number, order in enumerate(orders):
                 name = order_name(what, group, order, number, fabric.servers)

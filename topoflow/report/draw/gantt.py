@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from topoflow.capture.spans import Spans, merge
+from topoflow.capture.intervals import Spans, merge
 from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale

@@ -121,7 +121,7 @@ class Simulation:
     def _found(self) -> Found | None:
         """What a search finds, if one is asked for; it does not know of circuits that change while a job runs."""
         setup = self.setup
-        if self.settings is None or self.unwired.reconfiguration is not None:
+        if self.settings is None or not self.unwired.is_static:
             return None
         problem = Problem(
             workload=setup.workload,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.capture.spans import intersection, merge, total
+from topoflow.capture.intervals import intersection, merge, total
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=12).map(
     lambda pairs: np.array([(start, start + length) for start, length in pairs], float).reshape(-1, 2)

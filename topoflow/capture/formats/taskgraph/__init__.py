@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from topoflow.capture.base import Compute
-from topoflow.capture.flatbuffer import Record, root
+from topoflow.capture.formats.taskgraph.flatbuffer import Record, root
 from topoflow.capture.merge.parts import Operation, Part, Source
 
 FORWARD, BACKWARD, TRANSFER, UPDATE, BARRIER, NOMINAL_TRANSFER, ALL_REDUCE = range(7)
