@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from fat_tree import FatTree
 
-from topoflow.cli.builder import Builder
-from topoflow.cli.grid import grid
-from topoflow.cli.keys import check
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
+from topoflow.study.builder import Builder
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.keys import check
 
 BANDWIDTH = 12.5e9  # B/s (100 Gb/s)
 SEED = 3

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topoflow.cli.grid import build, grid
-from topoflow.cli.keys import check
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload
 

@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "apply": {"case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
     "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
-    "cli": {"study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 # Config groups whose files are modules, and the packages of these.
 STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
@@ -158,6 +159,14 @@ def test_kernels_know_no_torch_no_python_no_cuda() -> None:
             r"#include\s*<(?:torch|pybind11|cuda|Python)|__global__|__device__|cuda[A-Z]\w+", header.read_text()
         )
         assert not words, f"{header.relative_to(ROOT)}: {words}"
+
+
+def test_one_function_launches_kernels_and_one_gives_shared_memory() -> None:
+    """So that device code can be run by something else than a GPU: it brings its own parallel/kernel.h."""
+    files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".hpp", ".cpp", ".cu"}]
+    for syntax in (r"<<<.+>>>\(", r"extern\s+__shared__"):
+        found = [path.name for path in files for _ in re.findall(syntax, path.read_text())]
+        assert found == ["kernel.h"], syntax
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

@@ -4,7 +4,7 @@
 #include "device.h"
 #include "team.h"
 #ifdef __CUDACC__
-#include "kernel.h"
+#include "parallel/kernel.h"  // found by path: an emulation brings its own
 #endif
 
 namespace topoflow::BACKEND {

@@ -6,8 +6,8 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from topoflow.cli.composer import Composer
-from topoflow.cli.options import options
+from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.options import options
 from topoflow.units import register_resolvers
 
 POINTS = [

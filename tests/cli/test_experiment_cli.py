@@ -9,7 +9,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.cli.experiment import load
-from topoflow.cli.options import options
+from topoflow.study.configure.options import options
 
 SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
 

@@ -14,8 +14,8 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from topoflow.cli.grid import Point, build, check_fields, expand, grid, unique_names
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.study.configure.grid import Point, build, check_fields, expand, grid, unique_names
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())

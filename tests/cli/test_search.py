@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.grid import Point, build, grid
-from topoflow.cli.search import CONFIG, check, names
 from topoflow.search import alternate
 from topoflow.search.base import Plan
 from topoflow.search.problem import Settings
 from topoflow.strategy.grid import Grid
+from topoflow.study.configure.grid import Point, build, grid
+from topoflow.study.searches import CONFIG, check, names
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=2")
 FILES = {"checkpoint.npz", "plan.json", "report.html", "result.json"}
@@ -96,7 +96,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
 def test_what_is_interrupted_without_a_folder_says_that_nothing_is_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("topoflow.cli.search.search", interrupted)
+    monkeypatch.setattr("topoflow.study.searches.search", interrupted)
     assert main(["search", *SMALL]) == 130
     assert capsys.readouterr().err == "topoflow search: interrupted; nothing is kept without out=DIR\n"
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from topoflow.cli import main, search
+from topoflow.cli import main
 from topoflow.search.base import Plan
 from topoflow.search.found import Found
 from topoflow.strategy.grid import Grid
+from topoflow.study import searches
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=1")
 
@@ -23,7 +24,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*arguments: object) -> Found:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(search, "_find", find)
+    monkeypatch.setattr(searches, "_find", find)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.cli.grid import grid
-from topoflow.cli.search import CONFIG, _search, check
-from topoflow.cli.search_files import report
 from topoflow.fabric.double_binary_tree import tree_edges
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
+from topoflow.study.configure.grid import grid
+from topoflow.study.search_files import report
+from topoflow.study.searches import CONFIG, _search, check
 
 
 def reported(*arguments: str) -> SearchReport:

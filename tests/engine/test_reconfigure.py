@@ -16,7 +16,7 @@ from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.dynamic import reconfigure
-from topoflow.engine.dynamic.pieces import Pieces
+from topoflow.engine.dynamic.stepwise import Stepwise
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
@@ -213,15 +213,15 @@ def test_looks_that_are_jumped_over_change_nothing(
     assert ran.timeline.link_bytes == pytest.approx(one_by_one.timeline.link_bytes, rel=1e-9)
 
 
-def test_a_long_flow_alone_is_sent_in_a_few_pieces(monkeypatch: pytest.MonkeyPatch, watching: Any) -> None:
-    pieces = []
-    go_on = Pieces.go_on
-    monkeypatch.setattr(Pieces, "go_on", lambda *arguments: pieces.append(1) or go_on(*arguments))
+def test_a_long_flow_alone_is_sent_in_a_few_steps(monkeypatch: pytest.MonkeyPatch, watching: Any) -> None:
+    steps = []
+    advance = Stepwise.advance
+    monkeypatch.setattr(Stepwise, "advance", lambda *arguments: steps.append(1) or advance(*arguments))
     world = place(Traffic.from_tasks("job", 3, (Transfer(1e6, 0, 1),)), ring_of_three(), name="job")
     ran = reconfigure.simulate(world, observer=watching)
     assert ran.timeline.finish == pytest.approx([1e4])  # 1 MB at 100 B/s, a look every second
     assert len(watching.records) in (9999, 10000)
-    assert len(pieces) < 5
+    assert len(steps) < 5
 
 
 def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from topoflow.cli.grid import build, grid
-from topoflow.cli.keys import check
 from topoflow.search.problem import Problem
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
 
 Make = Callable[..., Problem]
 SMALL = ("workload.tables=4", "workload.dense_layers=2", "workload.feature_layers=2", "workload.rows=100000")

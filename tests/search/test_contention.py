@@ -50,7 +50,9 @@ def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...],
     built = judge.fabric(wiring)
     states = states_near(asked, found, 40)
     strategies = [found.strategy(asked.workload, state, asked.start) for state in states]
-    times = np.array([each.time for each in judge.judge([(strategy, wiring, built) for strategy in strategies])])
+    times = np.array(
+        [each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies])]
+    )
     estimates = Contention(asked.workload, built, found.holders).makespans(states)
     assert np.corrcoef(rank(times), rank(estimates))[0, 1] > 0.9  # Spearman
     assert np.median(np.abs(estimates / times - 1)) < 0.1
@@ -64,4 +66,6 @@ def test_a_job_that_sends_nothing_takes_its_compute(problem: Make) -> None:
     built = judge.fabric(wiring)
     (only,) = judge.judge([(asked.start, wiring, built)])
     states = found.placement(asked.workload, asked.start)[None]
-    assert Contention(asked.workload, built, found.holders).makespans(states)[0] == pytest.approx(only.time, rel=1e-9)
+    assert Contention(asked.workload, built, found.holders).makespans(states)[0] == pytest.approx(
+        only.iteration_time, rel=1e-9
+    )

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
+from topoflow.case.frame import frame
 from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
@@ -28,7 +30,8 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
+from topoflow.traffic.lower import Lowerer
+from topoflow.units import human
 from topoflow.workload.base import Workload
 
 
@@ -38,6 +41,7 @@ class Job:
 
     workload: Workload
     strategy: Strategy
+    lowerer: Lowerer | None = None  # of the workload, where its strategies share one
 
     @property
     def servers(self) -> int:
@@ -46,7 +50,8 @@ class Job:
     @cached_property
     def traffic(self) -> Traffic:
         """One iteration as tasks. Raises ``ValueError`` where the strategy cannot be used for the workload."""
-        return lower(self.workload, self.strategy)
+        lowerer = Lowerer(self.workload) if self.lowerer is None else self.lowerer
+        return lowerer.lower(self.strategy)
 
     @cached_property
     def demand(self) -> Demand:
@@ -120,6 +125,10 @@ class Result:
         return self.timeline.world
 
     @property
+    def strategy(self) -> Strategy:
+        return self.case.job.strategy
+
+    @property
     def traffic(self) -> Traffic:
         return self.case.job.traffic
 
@@ -161,7 +170,7 @@ class Result:
     @property
     def comparable(self) -> str:
         """Equal for results of the same job, simulated in the same way: their iteration times can be compared."""
-        return repr((self.settings.config["workload"], self.fabric.servers, self.settings.fidelity))
+        return repr((self.settings.config.get("workload"), self.fabric.servers, self.settings.fidelity))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:
@@ -207,3 +216,27 @@ class Result:
             power_w=self.power,
             memory_per_gpu=self.memory,
         )
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per task of the job: what it is, when it started and finished (s).
+
+        Raises ``ImportError`` where pandas is not installed.
+        """
+        traffic, timeline = self.traffic, self.timeline
+        return frame(
+            {
+                "name": [traffic.task_name(task) for task in range(len(traffic))],
+                "kind": traffic.kinds(),
+                "server": traffic.server,
+                "source": traffic.source,
+                "target": traffic.target,
+                "bytes": traffic.bytes,
+                "start": timeline.task_start,
+                "finish": timeline.task_finish,
+            }
+        )
+
+    def __repr__(self) -> str:
+        settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
+        job = f"{settings.workload}, {settings.strategy}, {self.fabric.servers} servers"
+        return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"

@@ -9,7 +9,7 @@ from pathlib import Path
 from topoflow.capture import jsonl
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
-from topoflow.cli.os_errors import named
+from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 
 

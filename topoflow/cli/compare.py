@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
-from itertools import islice
 
-from topoflow.case.base import Result
-from topoflow.cli.builder import Asked, Builder
-from topoflow.cli.failures import fail_each
-from topoflow.cli.grid import fidelity_of, grid, run_of
-from topoflow.cli.keys import check
-from topoflow.cli.output import Output, output
+from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
-from topoflow.engine.base import Run
-from topoflow.engine.simulation import simulate_each
-from topoflow.report.base import Report
 from topoflow.report.terminal import show
+from topoflow.study.compare import compare
+from topoflow.study.configure.grid import grid, run_of
+from topoflow.study.configure.keys import check
+from topoflow.study.configure.output import output
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compose, build, simulate, print; then write, if there is an ``out``."""
+    """Compose, compare, print; then write, if there is an ``out``."""
     with Terminal() as terminal:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, observer=terminal)
-        out, run = output(points, "compare"), run_of(points, terminal)
-        builder = Builder()
-        terminal.stage("placing")
-        built = builder.build(points, terminal)
-        terminal.stage("simulating")
-        ran = simulate(built, run)
-        outcomes = tuple(fail_each(built, ran, builder, run))
-        command = shlex.join(["topoflow", "compare", *arguments.overrides])
-        report = Report(outcomes, command, tuple(builder.left_out))
+        out = output(points, "compare")
+        report = compare(points, run_of(points, terminal), shlex.join(["topoflow", "compare", *arguments.overrides]))
         if out is not None:
             from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
@@ -51,14 +38,3 @@ def run(arguments: argparse.Namespace) -> None:
         )
         if not can_write_parquet():
             console.print(NO_PARQUET, highlight=False, markup=False)
-
-
-def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:
-    """The result of every point; what has the same fidelity runs as one batch.
-
-    Where several networks may be left after a failure, the result is that of the fastest.
-    """
-    cases = [(case, fidelity_of(each.point)) for each in asked for case in each.cases]
-    timelines = simulate_each([(case.world, fidelity) for case, fidelity in cases], run)
-    ran = iter([Result(case, timeline) for (case, _), timeline in zip(cases, timelines, strict=True)])
-    return [min(islice(ran, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]

@@ -15,17 +15,26 @@ from omegaconf import OmegaConf
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from topoflow.cli.builder import DEFAULT_SERVERS, workload_of
-from topoflow.cli.grid import Point, build, check_fields, checked_parser, fidelity_of, grid, one_line, run_of
-from topoflow.cli.hints import suggest
-from topoflow.cli.keys import GROUPS, KEYS, check
-from topoflow.cli.options import options
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.base import Run
 from topoflow.engine.observer import Observer, Silent
 from topoflow.report.files import check_folder
 from topoflow.search.problem import Settings
+from topoflow.study.builder import DEFAULT_SERVERS, workload_of
+from topoflow.study.configure.grid import (
+    Point,
+    build,
+    check_fields,
+    checked_parser,
+    fidelity_of,
+    grid,
+    one_line,
+    run_of,
+)
+from topoflow.study.configure.hints import suggest
+from topoflow.study.configure.keys import GROUPS, KEYS, check
+from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Setup, Value, distinct
 from topoflow.study.figures.points import Points, identity
 from topoflow.study.figures.write import columns, headed, write

@@ -1,15 +1,10 @@
-"""Where a verb prints its tables, and the folder that it writes to."""
+"""Where a verb prints its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
-
-from topoflow.cli.grid import Point
-from topoflow.report.files import check_folder
 
 
 class Output(Console):
@@ -17,17 +12,3 @@ class Output(Console):
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
-
-
-def output(points: Sequence[Point], verb: str) -> Path | None:
-    """The one folder for ``verb`` to write to. Raises ``ValueError`` when there are several or it cannot be one."""
-    outs = {str(point.config["out"]): point.config["out"] for point in points}
-    if len(outs) > 1:
-        raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
-    ((name, out),) = outs.items()
-    if out is None:
-        return None
-    if not name or isinstance(out, list | dict):
-        raise ValueError(f"out: must be the name of a folder, got {out!r}")
-    check_folder(Path(name), verb)
-    return Path(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from topoflow.capture import formats
-from topoflow.cli.options import options
+from topoflow.study.configure.options import options
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,61 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from topoflow.cli.builder import servers_of, workload_of
-from topoflow.cli.grid import Point, at, build, fidelity_of, grid, numbered, run_of, unique_names
-from topoflow.cli.keys import GROUPS, check_job, check_keys
-from topoflow.cli.os_errors import named, of_group
-from topoflow.cli.output import Output, output
-from topoflow.cli.search_files import memory_row, report, row, write_overview, write_plan, write_result
+from topoflow.cli.output import Output
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
-from topoflow.engine.base import Run
-from topoflow.report.page.searches import quickest
-from topoflow.report.search_report import SearchReport
-from topoflow.report.search_terminal import show as show_search
-from topoflow.search.alternate import search
-from topoflow.search.checkpoint import key as key_of
-from topoflow.search.checkpoint import load
-from topoflow.search.found import Found
-from topoflow.search.front import chosen
-from topoflow.search.judge import check_keeps_circuits
-from topoflow.search.problem import Problem, Settings
-from topoflow.search.space import space
-from topoflow.study.figures.similar_cost import unwired
-from topoflow.units import human
-
-CONFIG = "search"
-KEYS = (
-    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "search"),
-    *("resume", "device", "threads", "out"),
-)
-
-
-@dataclass(frozen=True)
-class Search:
-    """One point of the grid, as objects, and where its files are."""
-
-    name: str
-    point: Point
-    problem: Problem
-    settings: Settings
-    out: Path | None
-
-    @property
-    def checkpoint(self) -> Path | None:
-        return None if self.out is None else self.out / "checkpoint.npz"
+from topoflow.report.search_terminal import show_all
+from topoflow.study.configure.grid import grid, run_of
+from topoflow.study.configure.output import output
+from topoflow.study.searches import CONFIG, Searched, check, search_all
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -67,147 +24,26 @@ def run(arguments: argparse.Namespace) -> None:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, CONFIG, terminal)
     out = output(points, "search")
-    searches = [_search(name, point, out) for name, point in zip(names(points), points, strict=True)]
-    objective = _objective(searches)
-    for each in searches:
-        with at(each.point):
-            check_possible(each, objective)
     with SearchTerminal() as progress:
-        run = run_of(points, progress)
-        answers = {each.name: _find(each, run) for each in searches}
-    winners = [searches[number].name for number in chosen([one.plan for one in answers.values()], objective)]
-    shown = {each.name: report(each.problem, answers[each.name], command) for each in searches}
+        searched = search_all(points, run_of(points, progress), command, out, partial(print, flush=True))
     if out is not None:
         with Terminal() as terminal:
             terminal.stage("drawing")
-            write(searches, answers, shown, winners, out, terminal.advance)
-    show(shown, winners, out, Output())
+            searched.write(out, terminal.advance)
+    show(searched, Output())
 
 
-def check(config: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` for a key or a value that ``configs/search.yaml`` does not have, before it is used."""
-    check_keys(config, (*GROUPS, *KEYS))
-    if not isinstance(config["resume"], bool):
-        raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
-    check_job(config)
-
-
-def names(points: Sequence[Point]) -> list[str]:
-    """Of the only search, its fabric; of several, what tells them from each other, which is also their folder."""
-    return numbered([re.sub(r"[^\w.,=+-]", "_", name) for name in unique_names(points)])
-
-
-def _search(name: str, point: Point, out: Path | None) -> Search:
-    """Objects of a point. Several searches have a folder each."""
-    with at(point):
-        settings = build(point, "search")
-        workload = workload_of(point)
-        problem = Problem(
-            workload=workload,
-            start=build(point, "strategy").place(workload, servers_of(point, workload)),
-            design=build(point, "fabric"),
-            prices=build(point, "prices"),
-            fidelity=fidelity_of(point),
-            **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
-        )
-    folder = out / name if out is not None and point.swept else out
-    return Search(name, point, problem, settings, folder)
-
-
-def _objective(searches: Sequence[Search]) -> str:
-    """What chooses between the searches. Raises ``ValueError`` where it is not one."""
-    named = dict.fromkeys(each.settings.objective for each in searches)
-    if len(named) > 1:
-        raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
-    return next(iter(named))
-
-
-def check_possible(each: Search, objective: str) -> None:
-    """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
-    if each.problem.servers < 2:
-        raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
-    space(each.problem, each.settings).start()
-    each.settings.deciding(each.problem.fidelity)
-    with named(of_group(each.point, "fabric")):
-        fabric = unwired(each.problem.design, each.problem.servers)
-    check_keeps_circuits(fabric)
-    if fabric.bill and each.problem.prices is not None:
-        each.problem.prices.cost(fabric.bill)
-        each.problem.prices.power(fabric.bill)
-    elif objective != "time":
-        what = "power" if objective == "power" else "cost"
-        law = f"must be time where a network has no bill of materials, as {fabric.name}"
-        raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
-
-
-def _find(each: Search, run: Run) -> Found:
-    """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
-    run.observer.stage(each.name)
-    path = each.checkpoint
-    if path is not None and not each.point.config["resume"]:
-        path.unlink(missing_ok=True)
-    if path is not None and path.exists():
-        there = load(path, key_of(each.problem, each.settings))
-        where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
-        print(f"Going on from {where}, {there.history.made:,} proposals, in {path}.", flush=True)
-    try:
-        return search(each.problem, each.settings, run, checkpoint=path)
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_kept(each)) from stop
-
-
-def _kept(each: Search) -> str:
-    """What goes on after Ctrl-C, and how."""
-    if each.checkpoint is None:
-        return "; nothing is kept without out=DIR"
-    if not each.checkpoint.exists():
-        return " before there was anything to keep"
-    again = "the same command" if each.point.config["resume"] else "the same command without resume=false"
-    return f"; the search is kept in {each.checkpoint}, {again} goes on from there"
-
-
-def write(
-    searches: Sequence[Search],
-    answers: Mapping[str, Found],
-    shown: Mapping[str, SearchReport],
-    winners: Sequence[str],
-    out: Path,
-    tick: Callable[[int, int], None],
-) -> None:
-    """A folder for every search, an overview of several."""
-    rows = [
-        row(each.name, each.point, answers[each.name], each.name in winners) | memory_row(shown[each.name])
-        for each in searches
-    ]
-    folders = {each.name: each.out or out for each in searches}
-    for name, answer in answers.items():
-        write_plan(answer, shown[name], folders[name], tick)
-    write_result(rows, shown[searches[0].name].command, out)
-    if len(searches) > 1:
-        write_overview(shown, folders, winners, out, tick)
-
-
-def show(shown: Mapping[str, SearchReport], winners: Sequence[str], out: Path | None, console: Console) -> None:
+def show(searched: Searched, console: Console) -> None:
     """What was chosen, at length; of several searches, a line for each, the quickest first as on the page."""
     if not console.is_terminal:
         console.width = 200  # a file or a pipe has no width to fit into
-    order = quickest(shown)
-    for name in order:
-        if name in winners:
-            show_search(shown[name], console)
-    if len(shown) > 1:
-        table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
-        for name in order:
-            one = shown[name]
-            price = "-" if one.cost is None else f"${one.cost:,.0f}"
-            times = human(one.before.time, "s"), human(one.after.time, "s")
-            table.add_row(escape(name), *times, price, "chosen" if name in winners else "")
-        console.print(table)
+    show_all(searched.reports, searched.winners, console)
+    out = searched.out
     where = (
         "Add out=DIR for plan.json, result.json and report.html with pictures."
         if out is None
         else f"Open {out / 'report.html'}; the plan is in plan.json beside it."
-        if len(shown) == 1
+        if len(searched.searches) == 1
         else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
     )
     console.print(where, highlight=False)

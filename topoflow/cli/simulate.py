@@ -13,14 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoflow.cli.grid import Point, fidelity_of, grid, run_of
-from topoflow.cli.keys import check_keys, check_run
-from topoflow.cli.os_errors import named
-from topoflow.cli.output import Output, output
+from topoflow.cli.output import Output
 from topoflow.engine.base import Timeline
 from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate
 from topoflow.report.files import whole_folder
+from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
+from topoflow.study.configure.keys import check_keys, check_run
+from topoflow.study.configure.os_errors import named
+from topoflow.study.configure.output import output
 from topoflow.units import human
 from topoflow.worldfile.world_file import WorldFile, read
 

@@ -6,7 +6,7 @@ Shapes: n servers, L links.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -224,6 +224,11 @@ class SearchReport:
     def strategy(self) -> list[tuple[str, str]]:
         """(layers, where they are)."""
         return self.after.strategy.rows()
+
+
+def quickest(reports: Mapping[str, SearchReport]) -> list[str]:
+    """The order of searches wherever they are listed."""
+    return sorted(reports, key=lambda name: reports[name].after.time)
 
 
 def counted(count: int, what: str) -> str:

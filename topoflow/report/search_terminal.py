@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from topoflow.report.search_report import SearchReport
+from topoflow.report.search_report import SearchReport, quickest
+from topoflow.units import human
 
 
 def show(report: SearchReport, console: Console) -> None:
@@ -23,6 +25,23 @@ def show(report: SearchReport, console: Console) -> None:
         console.print(Text(note))
     console.print(Text(report.answer))
     console.print(Text(report.went))
+
+
+def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], console: Console) -> None:
+    """Those that were chosen, at length; of several searches, a line for each, the quickest first."""
+    order = quickest(reports)
+    for name in order:
+        if name in winners:
+            show(reports[name], console)
+    if len(reports) == 1:
+        return
+    table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
+    for name in order:
+        one = reports[name]
+        price = "-" if one.cost is None else f"${one.cost:,.0f}"
+        times = human(one.before.time, "s"), human(one.after.time, "s")
+        table.add_row(escape(name), *times, price, "chosen" if name in winners else "")
+    console.print(table)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: bool = False) -> Table:

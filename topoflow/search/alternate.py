@@ -108,15 +108,15 @@ class _Search:
         strategies = self.space.explore(fabric, present.strategy, at.round, at.walk, self._step(present))
         self._inform("simulating", present, self.at.walk)
         here = self.judge.judge([(strategy, present.wiring, present.fabric) for strategy in strategies])
-        fastest = min([present, *here], key=lambda candidate: candidate.time)
+        fastest = min([present, *here], key=lambda candidate: candidate.iteration_time)
         there = self._rewire(fastest, here, present)
-        best = min([fastest, *there], key=lambda candidate: candidate.time)
+        best = min([fastest, *there], key=lambda candidate: candidate.iteration_time)
         rewired = not same_wires(best.fabric, present.fabric)
         record = Round(
             round=at.round,
-            strategies=tuple(candidate.time for candidate in here),
-            topologies=tuple(candidate.time for candidate in there),
-            time=best.time,
+            strategies=tuple(candidate.iteration_time for candidate in here),
+            topologies=tuple(candidate.iteration_time for candidate in there),
+            time=best.iteration_time,
             new_strategy=best.strategy is not present.strategy,
             new_topology=rewired,
         )
@@ -162,16 +162,15 @@ class _Search:
     def _inform(
         self, activity: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
     ) -> None:
-        best, current, step = (
-            (present.time, present.time, 0) if walk is None else (float(walk.best.min()), walk.coldest, walk.step)
-        )
+        time = present.iteration_time
+        best, current, step = (time, time, 0) if walk is None else (float(walk.best.min()), walk.coldest, walk.step)
         observer = self.run.observer
         observer.advance(step, self.settings.steps)
         observer.record(
             activity=activity,
             round=self.at.round,
             rounds=self.settings.rounds,
-            time=present.time,
+            time=present.iteration_time,
             best=best,
             current=current,
             acceptance=acceptance,

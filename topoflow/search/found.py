@@ -49,7 +49,7 @@ def found(problem: Problem, start: Candidate, best: Candidate, history: History,
     """Predict the times of both; the start is the answer where a coarser fidelity had hidden that nothing is faster."""
     candidates = [start] if best is start else [start, best]
     first, *others = predicted(candidates, problem.fidelity, run)
-    last = min([first, *others], key=lambda candidate: candidate.time)
+    last = min([first, *others], key=lambda candidate: candidate.iteration_time)
     return Found(plan(problem, last, run), first, last, history)
 
 
@@ -73,7 +73,7 @@ def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
         seed=problem.seed,
         bound=lower_bound(candidate, run),
         fidelity=problem.fidelity.name,
-        iteration_time=candidate.time,
+        iteration_time=candidate.iteration_time,
         cost=None if prices is None else prices.cost(fabric.bill),
         power=None if prices is None else prices.power(fabric.bill),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
+from topoflow.case.base import Case, Job, Result, Settings
 from topoflow.demand import Demand
-from topoflow.engine.base import Fidelity, Run, Timeline, World
+from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.simulation import simulate
@@ -17,7 +17,6 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
-from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import Lowerer
 
 
@@ -29,26 +28,11 @@ class Wiring:
     emphasis: float
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Candidate(Result):
     """A strategy on a network, and when its tasks run there."""
 
-    strategy: Strategy
-    wiring: Wiring
-    lowered: Callable[[], Traffic]
-    fabric: Fabric
-    world: World
-    timeline: Timeline
-
-    @property
-    def traffic(self) -> Traffic:
-        """What the strategy sends; lowered when it is asked for, as most candidates never are."""
-        return self.lowered()
-
-    @property
-    def time(self) -> float:
-        """s, of an iteration."""
-        return self.timeline.makespan
+    wiring: Wiring = field(kw_only=True)
 
 
 @dataclass
@@ -58,28 +42,25 @@ class Judge:
     problem: Problem
     fidelity: Fidelity
     run: Run
-    lowered: dict[str, Traffic] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)  # by the text of their strategy
 
     def __post_init__(self) -> None:
         self.lowerer = Lowerer(self.problem.workload)
 
-    def traffic(self, strategy: Strategy) -> Traffic:
-        """What ``strategy`` sends."""
-        key = repr(strategy)
-        if key not in self.lowered:
-            self.lowered[key] = self.lowerer.lower(strategy)
-        return self.lowered[key]
+    def job(self, strategy: Strategy) -> Job:
+        """The problem's workload, spread by ``strategy``."""
+        return self.jobs.setdefault(repr(strategy), Job(self.problem.workload, strategy, self.lowerer))
 
     def forget(self, keep: Strategy) -> None:
-        """Drop the traffic of all strategies but one: it is large."""
-        self.lowered = {key: traffic for key, traffic in self.lowered.items() if key == repr(keep)}
+        """Drop all jobs but that of one strategy: their traffic is large."""
+        self.jobs = {key: job for key, job in self.jobs.items() if key == repr(keep)}
 
     def fabric(self, wiring: Wiring) -> Fabric:
         """The fabric that the problem's design builds for the demand of ``wiring``.
 
-        Raises ``ValueError`` where it changes its circuits while a job runs: no plan could tell them.
+        Raises ``ValueError`` where it changes its circuits while a job runs: no plan could state them.
         """
-        demand = self.traffic(wiring.strategy).demand()
+        demand = self.job(wiring.strategy).demand
         scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in demand.all_reduce.items()}
         built = self.problem.design.build(self.problem.servers, replace(demand, all_reduce=scaled))
         check_keeps_circuits(built)
@@ -88,15 +69,30 @@ class Judge:
     def judge(self, asked: Sequence[tuple[Strategy, Wiring, Fabric]]) -> list[Candidate]:
         """A candidate for each, simulated as one batch."""
         placers: dict[int, Placer] = {}  # what is placed on one fabric shares its paths
-        worlds = [
-            placers.setdefault(id(fabric), self.problem.placer(fabric)).place(self.traffic(strategy), strategy.name)
+        cases = [
+            self._case(strategy, placers.setdefault(id(fabric), self.problem.placer(fabric)))
             for strategy, _, fabric in asked
         ]
-        timelines = simulate(worlds, self.fidelity, self.run)
+        timelines = simulate([case.world for case in cases], self.fidelity, self.run)
         return [
-            Candidate(strategy, wiring, partial(self.traffic, strategy), fabric, world, timeline)
-            for (strategy, wiring, fabric), world, timeline in zip(asked, worlds, timelines, strict=True)
+            Candidate(case, timeline, wiring=wiring)
+            for (_, wiring, _), case, timeline in zip(asked, cases, timelines, strict=True)
         ]
+
+    def _case(self, strategy: Strategy, placer: Placer) -> Case:
+        problem, job, fabric = self.problem, self.job(strategy), placer.fabric
+        world = placer.place(job.traffic, strategy.name)
+        settings = Settings(
+            world=strategy.name,
+            workload=problem.workload.name,
+            strategy=strategy.name,
+            fabric=fabric.name,
+            prices="",
+            latency=float(fabric.latency.max(initial=0.0)),
+            fidelity=problem.fidelity.name,
+            is_lower_bound=problem.fidelity.is_lower_bound,
+        )
+        return Case(settings, job, fabric, problem.lowering, world, problem.prices)
 
 
 def check_keeps_circuits(fabric: Fabric) -> None:

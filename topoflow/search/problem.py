@@ -8,7 +8,9 @@ from typing import Any
 
 from topoflow.engine.base import Fidelity
 from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.placement import Lowering, Placer
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
@@ -37,19 +39,27 @@ class Problem:
     fidelity: Fidelity = Fluid()
 
     def __post_init__(self) -> None:
-        self.lowering()  # raises where there is no such choice
-
-    def lowering(self) -> Lowering:
-        """How traffic becomes a world. Rings are flows, as a job on 128 servers is millions of tasks in steps."""
-        return Lowering(self.all_reduce, self.routing, "flows", self.seed)
+        for key, value, allowed in (
+            ("all_reduce", self.all_reduce, names("all_reduce")),
+            ("routing", self.routing, routings()),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
 
     @property
     def servers(self) -> int:
         return self.start.servers
 
+    @property
+    def lowering(self) -> Lowering:
+        """Rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        return Lowering(self.all_reduce, self.routing, "flows", self.seed)
+
     def placer(self, fabric: Fabric) -> Placer:
         """Places traffic on ``fabric``."""
-        return Placer(fabric, self.lowering())
+        return Placer(fabric, self.lowering)
 
 
 @dataclass(frozen=True)

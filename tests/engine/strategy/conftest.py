@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from topoflow.cli.grid import build, grid
-from topoflow.cli.keys import check
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.expander import Expander
@@ -19,6 +17,8 @@ from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu

@@ -137,7 +137,7 @@ def test_a_job_of_more_servers_than_the_fabric_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"all_reduce": "guess"}, r"^all_reduce: must be one of ring, "),
+        ({"all_reduce": "guess"}, r"^all_reduce: all_reduce must run one of ring, "),
         ({"routing": "guess"}, r"^routing: must be one of .*ecmp, .*got .guess.$"),
         ({"rings": "guess"}, r"^rings: must be one of steps, flows"),
     ],

@@ -12,7 +12,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.cli.experiment import load
-from topoflow.cli.options import options
+from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST
 
 SMALL = {  # a figure in a second or two

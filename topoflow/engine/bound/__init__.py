@@ -70,7 +70,7 @@ class Bound:
             check_graph(alike[0].name, alike[0].graph)
             for world in alike:
                 check_links(world)
-            known = partial(_condensed, alike[0].name, alike[0].graph, collapse=False)
+            known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
             for first in range(0, len(alike), size):
@@ -88,7 +88,7 @@ def simulate(worlds: Sequence[World], *, device: str = "cpu", threads: int | Non
 def condense(graph: Graph) -> CondensedGraph:
     """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
     check_graph("graph", graph)
-    return _condensed("graph", graph, collapse=True)
+    return _condensed("graph", graph, collapses=True)
 
 
 def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None, *, threads: int | None = None) -> Any:
@@ -108,9 +108,9 @@ def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None,
     return makespan
 
 
-def _condensed(name: str, graph: Graph, *, collapse: bool) -> CondensedGraph:
+def _condensed(name: str, graph: Graph, *, collapses: bool) -> CondensedGraph:
     try:
-        return condensed(graph, collapse=collapse)
+        return condensed(graph, collapses=collapses)
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
 

@@ -1,13 +1,13 @@
-"""Fold: blocks of tasks whose length is S times that of the slowest of them, whatever the links' numbers.
+"""Collapse ring collectives: S dependent steps become one node of S times the slowest step; exact for any capacities.
 
     a ring of n places in S steps, alone: each send waits for the send of the step before on its own place and on the
     place before. No chain through the ring has more than S sends, and for each place there is a chain of S sends on
     that place. So the ring takes S times the slowest send.
 
-That law is what is looked for, not rings: a block (the tasks of one traffic task: a first one, those inside, a last
-one) of which no chain inside has more than S tasks, and in which each *cost* (path, bytes and delay) has a chain of S.
+The search is for that law, not for rings: a block (the tasks of one traffic task: a first one, those inside, a last
+one) in which no chain inside has more than S tasks, and each *cost* (path, bytes and delay) has a chain of S.
 
-Shapes: T tasks, D dependencies, B blocks, R folded blocks, C costs, M costs of folded blocks.
+Shapes: T tasks, D dependencies, B blocks, R collapsed blocks, C costs, M costs of collapsed blocks.
 
 Source: the sum of at most S numbers is at most S times the largest of them.
 """
@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Edges:
-    """Who waits for whom, sorted by who waits."""
+    """Dependencies, sorted by the task that waits."""
 
     waiter: Offsets  # [D]
     awaited: Offsets  # [D] earlier tasks
@@ -45,11 +45,11 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class Fold:
-    """Blocks that are one node each; the first task inside stands for all inside."""
+class Collapsed:
+    """Blocks that are one node each; the first task inside represents all inside."""
 
-    stand_in: Offsets  # [T] the task that stands for each: itself, unless it is inside a folded block
-    first: Offsets  # [R] the tasks that stand for their blocks
+    representative: Offsets  # [T] of each task: itself, unless it is inside a collapsed block
+    first: Offsets  # [R] the tasks that represent their blocks
     steps: Ints  # [R] S
     cost_offsets: Offsets  # [R+1]
     cost: Offsets  # [M] the costs inside
@@ -59,14 +59,14 @@ class Fold:
         return np.split(self.cost, self.cost_offsets[1:-1]) if len(self.first) else []
 
     @staticmethod
-    def none(tasks: int) -> Fold:
-        """Every task for itself."""
+    def none(tasks: int) -> Collapsed:
+        """Every task is a node."""
         nothing = np.zeros(0, np.int64)
-        return Fold(np.arange(tasks), nothing, nothing.astype(np.int32), np.zeros(1, np.int64), nothing)
+        return Collapsed(np.arange(tasks), nothing, nothing.astype(np.int32), np.zeros(1, np.int64), nothing)
 
 
-def fold(graph: Graph, edges: Edges, cost: Offsets) -> Fold:
-    """Fold what can be folded, where the tasks of a block follow each other; ``cost`` [T] numbers the costs."""
+def collapse(graph: Graph, edges: Edges, cost: Offsets) -> Collapsed:
+    """Collapse all blocks that can be, where the tasks of a block are consecutive; ``cost`` [T] numbers the costs."""
     begin = np.concatenate([[0], np.flatnonzero(np.diff(graph.owner)) + 1, [graph.tasks]])
     begin = begin if graph.tasks else np.zeros(1, np.int64)
     block = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
@@ -84,22 +84,22 @@ def fold(graph: Graph, edges: Edges, cost: Offsets) -> Fold:
     np.maximum.at(chain, kind, alike.levels(graph.tasks)[tasks] + 1)
     closed[kinds[chain < steps[kinds // costs]] // costs] = False
 
-    folded = np.flatnonzero(closed)
+    collapsed = np.flatnonzero(closed)
     inside &= closed[block]
     kinds = kinds[closed[kinds // costs]]
-    return Fold(
-        stand_in=np.where(inside, begin[block] + 1, np.arange(graph.tasks)),
-        first=begin[folded] + 1,
-        steps=steps[folded],
-        cost_offsets=np.searchsorted(kinds // costs, np.append(folded, len(closed))),
+    return Collapsed(
+        representative=np.where(inside, begin[block] + 1, np.arange(graph.tasks)),
+        first=begin[collapsed] + 1,
+        steps=steps[collapsed],
+        cost_offsets=np.searchsorted(kinds // costs, np.append(collapsed, len(closed))),
         cost=kinds % costs,
     )
 
 
 def _closed(graph: Graph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:
-    """[B] nobody outside waits for a task inside nor is awaited by one, and there are two inside or more.
+    """[B] no task outside waits for one inside nor is awaited by one, and there are at least two inside.
 
-    A task inside neither begins on its own nor ends unnoticed: a chain leads to it from the first, and on to the last.
+    Every task inside is on a chain from the first task of the block to the last.
     """
     first, last = np.zeros(graph.tasks, bool), np.zeros(graph.tasks, bool)
     first[begin[:-1]] = last[begin[1:] - 1] = True

@@ -1,8 +1,8 @@
 """CondensedGraph: a graph as the bound reads it; what does not depend on the links' numbers is computed once.
 
-Tasks with the same path, bytes and delay have the same *cost*, which is worked out once for each world. Nodes are
-tasks, or folded blocks of them (``topoflow.engine.bound.collapse``), sorted by level: those of one level do not wait
-for each other.
+Tasks with the same path, bytes and delay have the same *cost*, which is computed once for each world. Nodes are
+tasks, or collapsed blocks of them (``topoflow.engine.bound.collapse``), sorted by level: nodes of one level do not
+wait for each other.
 
 Shapes: T tasks, D dependencies, P paths, L links, C costs, N nodes.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import row_offsets
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.bound.collapse import Edges, Fold, fold
+from topoflow.engine.bound.collapse import Collapsed, Edges, collapse
 from topoflow.engine.timelines import link_bytes
 
 Array = NDArray[Any]
@@ -50,13 +50,13 @@ class _Nodes:
     """Nodes in the order of their levels."""
 
     of: Offsets  # [T]
-    task: Offsets  # [N] the task, or the one that stands for a folded block
+    task: Offsets  # [N] the task, or the representative of a collapsed block
     level: Ints  # [N]
     edges: Edges
 
 
-def condensed(graph: Graph, *, collapse: bool) -> CondensedGraph:
-    """Condense a graph that keeps the laws of ``Graph``; without ``collapse``, every task is a node.
+def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
+    """Condense a graph that keeps the laws of ``Graph``; without ``collapses``, every task is a node.
 
     Raises ``ValueError`` where a task waits for itself or for a later one.
     """
@@ -66,9 +66,9 @@ def condensed(graph: Graph, *, collapse: bool) -> CondensedGraph:
         got = f"task {edges.waiter[late[0]]} after task {edges.awaited[late[0]]}"
         raise ValueError(f"after: must name earlier tasks, got {got}")
     costs = _costs(graph)
-    folds = fold(graph, edges, costs.of) if collapse else Fold.none(graph.tasks)
-    nodes = _nodes(edges, folds)
-    arrays = _blocks(costs, folds, nodes)
+    blocks = collapse(graph, edges, costs.of) if collapses else Collapsed.none(graph.tasks)
+    nodes = _nodes(edges, blocks)
+    arrays = _blocks(costs, blocks, nodes)
     arrays |= {
         "path_offsets": graph.path_offsets.astype(np.int64),
         "path_links": graph.path_links.astype(np.int32),
@@ -98,11 +98,11 @@ def _costs(graph: Graph) -> _Costs:
     return _Costs(number, path[first].astype(np.int32), bytes[first], graph.delay[first])
 
 
-def _nodes(edges: Edges, folds: Fold) -> _Nodes:
-    stand_in = folds.stand_in
-    task = np.flatnonzero(stand_in == np.arange(len(stand_in)))
-    number = np.searchsorted(task, stand_in)  # [T]
-    kept = edges.where(stand_in[edges.waiter] == edges.waiter)
+def _nodes(edges: Edges, blocks: Collapsed) -> _Nodes:
+    representative = blocks.representative
+    task = np.flatnonzero(representative == np.arange(len(representative)))
+    number = np.searchsorted(task, representative)  # [T]
+    kept = edges.where(representative[edges.waiter] == edges.waiter)
     pairs = np.sort(number[kept.waiter] * len(task) + number[kept.awaited])
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # the tasks of a block are awaited as one
     kept = Edges(pairs // max(len(task), 1), pairs % max(len(task), 1))
@@ -115,12 +115,12 @@ def _nodes(edges: Edges, folds: Fold) -> _Nodes:
     return _Nodes(place[number], task[order], level[order], sorted_edges)
 
 
-def _blocks(costs: _Costs, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
+def _blocks(costs: _Costs, blocks: Collapsed, nodes: _Nodes) -> dict[str, Array]:
     """A node has the cost of its task, or ``steps`` times the largest of its block; equal blocks are one."""
     known: dict[tuple[int, bytes], int] = {}
     rows = [np.zeros(0, np.int64)]
     cost = costs.of.copy()  # [T]
-    for task, steps, row in zip(folds.first, folds.steps, folds.rows(), strict=True):
+    for task, steps, row in zip(blocks.first, blocks.steps, blocks.rows(), strict=True):
         block = known.setdefault((int(steps), row.tobytes()), len(known))
         if block == len(rows) - 1:
             rows.append(row)
@@ -137,7 +137,7 @@ def _blocks(costs: _Costs, folds: Fold, nodes: _Nodes) -> dict[str, Array]:
 
 
 def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
-    """The nodes that send over each path. In a folded block every path is used by a send that waits for no other."""
+    """The nodes that send over each path. In a collapsed block every path is used by a send that waits for no other."""
     cost = arrays["node_cost"].astype(np.int64)  # [N]
     tasks, blocks = np.flatnonzero(cost >= 0), np.flatnonzero(cost < 0)
     begin, end = (arrays["member_offsets"][offset - cost[blocks]] for offset in (-1, 0))

@@ -1,6 +1,6 @@
-"""The circuits that there are, and the ways of a graph's paths over them. P paths, H hops, L links, n servers.
+"""The circuits that exist at a time, and the routes of a graph's paths over them. P paths, H hops, L links, n servers.
 
-Links are numbered as circuits appear: those of the first wiring first, none ever goes.
+Links are numbered as circuits appear, those of the first wiring first; a number is never used again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.dynamic.pieces import DARK, Ways
+from topoflow.engine.dynamic.stepwise import NO_LINK, Routes
 from topoflow.engine.lowering.paths import routed
 from topoflow.engine.lowering.routing import Connections, routing_named
 from topoflow.fabric.base import Fabric
@@ -18,7 +18,7 @@ from topoflow.fabric.circuits.reconfigurable import rewired
 
 
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
-    """As ``fabric.circuits.heuristic.choose_circuits``, its plain twin, says it; a job asks some 100,000 times."""
+    """As ``fabric.circuits.heuristic.choose_circuits``, its plain twin, says it; a job calls it some 100,000 times."""
     servers = len(demand)
     circuits = np.zeros(servers * servers, np.int64)
     arrays = {
@@ -33,7 +33,7 @@ def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
 
 
 class Circuits:
-    """``fabric`` and what becomes of it; ``graph`` has the P paths that were placed on it."""
+    """The circuits of ``fabric`` as they change; ``graph`` has the P paths that were placed on it."""
 
     def __init__(self, fabric: Fabric, graph: Graph, *, forwarding: bool, seed: int, routing: str) -> None:
         self.fabric, self.forwarding, self.seed, self.routing = fabric, forwarding, seed, routing
@@ -41,22 +41,22 @@ class Circuits:
         self.source, self.target = fabric.source.astype(np.int64), fabric.target.astype(np.int64)  # [L]
         self.count = np.zeros((fabric.servers, fabric.servers), np.int64)  # [n, n] circuits from server to server
         self.count[fabric.source, fabric.target] = np.rint(fabric.bandwidth / fabric.interface_bandwidth)
-        self.link = np.full(self.count.shape, DARK, np.int32)  # [n, n]
+        self.link = np.full(self.count.shape, NO_LINK, np.int32)  # [n, n]
         self.link[fabric.source, fabric.target] = np.arange(fabric.links)
         self.begins, self.ends = _path_ends(graph)  # [P] servers
         self.pair = self.begins * fabric.servers + self.ends  # [P]
         self.channel = _rank(self.pair)  # [P]
         self.offsets = np.arange(len(self.pair) + 1)
-        self.wait = np.full(len(self.pair), self.latency)
-        self.dark = self._over(np.full(len(self.pair), DARK, np.int32))
-        self.ways = self._placed(graph) if forwarding else self._direct()
+        self.path_latency = np.full(len(self.pair), self.latency)
+        self.no_routes = self._over(np.full(len(self.pair), NO_LINK, np.int32))
+        self.routes = self._placed(graph) if forwarding else self._direct()
 
     @property
     def links(self) -> int:
         return len(self.source)
 
     def capacity(self) -> Floats:
-        """[L] B/s of the circuits that there are; 0 for those that were."""
+        """[L] B/s of the circuits that exist; 0 for those that did."""
         return self.fabric.interface_bandwidth * self.of_links(self.count)
 
     def rates(self) -> Floats:
@@ -70,22 +70,22 @@ class Circuits:
         return found
 
     def rewire(self, count: Counts) -> None:
-        """Other circuits."""
+        """Replace the circuits by others."""
         self.count = count
-        new = np.flatnonzero((count > 0) & (self.link == DARK))
+        new = np.flatnonzero((count > 0) & (self.link == NO_LINK))
         self.link.ravel()[new] = self.links + np.arange(len(new))
         source, target = np.divmod(new, len(count))
         self.source, self.target = np.append(self.source, source), np.append(self.target, target)
-        self.ways = self._shortest() if self.forwarding else self._direct()
+        self.routes = self._shortest() if self.forwarding else self._direct()
 
-    def _direct(self) -> Ways:
-        return self._over(np.where(self.count.ravel()[self.pair] > 0, self.link.ravel()[self.pair], np.int32(DARK)))
+    def _direct(self) -> Routes:
+        return self._over(np.where(self.count.ravel()[self.pair] > 0, self.link.ravel()[self.pair], np.int32(NO_LINK)))
 
-    def _over(self, link: Ints) -> Ways:
-        """Ways of one ``link`` [P] each."""
-        return Ways(self.offsets, link, None, self.wait)
+    def _over(self, link: Ints) -> Routes:
+        """Routes of one ``link`` [P] each."""
+        return Routes(self.offsets, link, None, self.path_latency)
 
-    def _shortest(self) -> Ways:
+    def _shortest(self) -> Routes:
         """Several paths that are placed between the same servers are channels of one connection."""
         fabric = rewired(self.fabric, self.count)
         link = self.link[fabric.source, fabric.target]
@@ -93,15 +93,15 @@ class Circuits:
         hops = routed(fabric, routing_named(self.routing), connections, "mp", self.seed)
         return self._several(hops.offsets, link[hops.links], hops.weights if np.any(hops.weights < 1) else None)
 
-    def _placed(self, graph: Graph) -> Ways:
+    def _placed(self, graph: Graph) -> Routes:
         offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)
         return self._several(offsets, links, graph.path_weight)
 
-    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> Ways:
-        """Ways of several links each."""
+    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> Routes:
+        """Routes of several links each."""
         path = np.repeat(np.arange(len(self.pair)), np.diff(offsets))
         wait = np.bincount(path, weights, len(self.pair)).astype(np.float64) * self.latency
-        return Ways(offsets, links, weights, wait)
+        return Routes(offsets, links, weights, wait)
 
 
 def _rank(pair: Offsets) -> Offsets:

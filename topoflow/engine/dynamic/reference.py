@@ -1,6 +1,6 @@
 """Resume: what a paused world has left is a world of its own.
 
-The plain twin of what ``engine.dynamic.pieces`` does in place.
+The plain twin of what ``engine.dynamic.stepwise`` does in place.
 
 Shapes: T tasks, D dependencies, P paths, H hops.
 """
@@ -19,8 +19,8 @@ from topoflow.engine.base import Floats, Graph, Ints, Offsets, Pause, World
 def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
     """The world of what ``world`` has left at ``paused.until``, and which of its tasks those are [T'].
 
-    Its clock goes on, so finishes of the rest are those of the whole. A task that had begun neither waits again nor
-    sends again what it has sent; one that had not is as it was, but for what is over, which nobody waits for any more.
+    Its clock continues, so finishes of the rest are those of the whole. A task that had begun neither waits again nor
+    sends again what it has sent; one that had not is unchanged, but no longer waits for tasks that have finished.
     """
     graph = world.graph
     kept = np.flatnonzero(np.isinf(paused.finish))
@@ -32,7 +32,7 @@ def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
         graph,
         delay=np.where(begun, 0.0, graph.delay[kept]),
         bytes=paused.left[kept],
-        release=np.where(begun, waited - latency, graph.release[kept]),  # the latency of its path is waited again
+        release=np.where(begun, waited - latency, graph.release[kept]),  # the latency of its path passes again
         path=graph.path[kept],
         after_offsets=after_offsets,
         after=after,

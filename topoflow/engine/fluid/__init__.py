@@ -109,7 +109,7 @@ class Sweep:
 
     start: Any  # [W, T] s, when the task was ready
     finish: Any  # [W, T] s
-    status: Any  # [W] int32: DONE; STARVED, a flow has no bandwidth; DEADLOCK, a task waits for ever
+    status: Any  # [W] int32: DONE; STARVED, a flow has no bandwidth; DEADLOCK, a task waits forever
     makespan: Any  # [W] s, the last finish
 
 

@@ -24,7 +24,7 @@ def max_min(
     weights: Sequence[Sequence[float]] | None = None,
     limits: Sequence[float] | None = None,
 ) -> list[float]:
-    """Max-min fair rates (B/s) of flows on ``paths`` of links: fill all evenly, freeze who meets a full link, go on.
+    """Max-min fair rates (B/s) of flows on ``paths`` of links: fill all evenly, freeze flows on a full link, repeat.
 
     A flow puts ``weights[flow][hop]`` of its rate (default all of it) on the links of its path, and gets at most
     ``limits[flow]`` (default any rate).
@@ -59,20 +59,20 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     """When every task of one world ran; the model is stated in ``topoflow.engine.base``.
 
     An event is all that ends within the relative time ``merge`` of its beginning. What ends keeps the end that it had,
-    the rest goes on from the beginning of the event. ``merge=0`` is exact.
+    the rest continues from the beginning of the event. ``merge=0`` is exact.
 
     Of n flows that begin together at 0 and share one link, none ends later than by a factor of 1 + ``merge`` (it was
     not given what others of its event left), none earlier than by a factor of 1 + ``merge`` * (1 + 1/2 + ... + 1/n)
     (in every event it got what others left before they had left). In a network there is no such bound, as there one
     flow may gain what another lost.
 
-    Raises ``ValueError`` when a flow has no bandwidth or a task waits for ever, or where an array breaks a law of
+    Raises ``ValueError`` when a flow has no bandwidth or a task waits forever, or where an array breaks a law of
     ``Graph`` or ``World``.
     """
     start, finish, _ = _run(world, merge, math.inf)
     stuck = [t for t in range(world.graph.tasks) if t not in finish]
     if stuck:
-        raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting for ever")
+        raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting forever")
     return _timeline(world, [start[t] for t in range(len(start))], [finish[t] for t in range(len(finish))])
 
 

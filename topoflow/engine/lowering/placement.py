@@ -20,7 +20,7 @@ import numpy as np
 
 from topoflow.arrays import Ints, Offsets
 from topoflow.engine.base import World
-from topoflow.engine.lowering.algorithms import names
+from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
@@ -31,29 +31,23 @@ from topoflow.traffic.base import Traffic
 
 @dataclass(frozen=True)
 class Lowering:
-    """The choices by which traffic becomes a world.
+    """How traffic becomes a world.
 
     ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
     takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
     as "flows", one for each pair of neighbours, whose delay then holds the fabric's latency of the other steps.
     """
 
-    all_reduce: str = "hierarchical"
+    all_reduce: str = "ring"
     routing: str = "ecmp"
     rings: str = "steps"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        allowed = {"all_reduce": names("all_reduce"), "routing": routings(), "rings": RINGS}
-        for key, options in allowed.items():
-            if getattr(self, key) not in options:
-                raise ValueError(f"{key}: must be one of {', '.join(options)}, got {getattr(self, key)!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed: must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
-
-    def place(self, traffic: Traffic, fabric: Fabric, name: str) -> World:
-        """``traffic`` as a world on ``fabric``. Raises ``ValueError`` as ``Placer.place`` does."""
-        return Placer(fabric, self).place(traffic, name)
+        check_algorithm("all_reduce", "all_reduce", self.all_reduce)
+        for field, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, RINGS)):
+            if value not in allowed:
+                raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")
 
 
 class Placer:
@@ -122,4 +116,4 @@ def place(
     seed: int = 0,
 ) -> World:
     """One traffic on one fabric, as a ``Placer`` places it; the other arguments are those of ``Lowering``."""
-    return Lowering(all_reduce, routing, rings, seed).place(traffic, fabric, name)
+    return Placer(fabric, Lowering(all_reduce, routing, rings, seed)).place(traffic, name)

@@ -15,7 +15,7 @@ from topoflow.report.draw.pictures import Picture, draw_all
 from topoflow.report.draw.topology import MAX_PANELS, Drawn, draw_networks
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import fill, gallery, paragraphs, table
-from topoflow.report.search_report import SearchReport
+from topoflow.report.search_report import SearchReport, quickest
 from topoflow.units import human
 
 Reports = Mapping[str, SearchReport]  # name of a search -> what it found
@@ -24,11 +24,6 @@ Reports = Mapping[str, SearchReport]  # name of a search -> what it found
 def points(reports: Reports) -> tuple[Point, ...]:
     """Time and price of every search whose network has a price."""
     return tuple(Point(name, one.after.time, one.cost) for name, one in reports.items() if one.cost is not None)
-
-
-def quickest(reports: Reports) -> list[str]:
-    """The order of searches wherever they are listed."""
-    return sorted(reports, key=lambda name: reports[name].after.time)
 
 
 def write_searches(

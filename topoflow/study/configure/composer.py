@@ -20,7 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.cli.options import options
+from topoflow.study.configure.options import options
 
 FIDELITY = "fidelity"  # the key and the config group
 

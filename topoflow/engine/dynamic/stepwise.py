@@ -1,9 +1,9 @@
-"""A graph that runs piece by piece, over ways that may be others in each.
+"""A graph that is simulated in steps of time, each over routes of its own.
 
-A piece costs what can move in it: tasks that wait for what cannot end by then, and flows that no link carries, are not
-looked at. ``csrc/circuits/piece.h`` says why the rest runs as it would in the whole. Runs on the CPU.
+A step costs what can happen in it: tasks that wait for what cannot end within the step, and flows whose route is
+missing a link, are skipped. ``csrc/circuits/piece.h`` says why the rest runs as it would in the whole. Runs on the CPU.
 
-Shapes: T tasks, P paths, H hops, L links, M tasks that move.
+Shapes: T tasks, P paths, H hops, L links, M tasks that were active in a step.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from topoflow.arrays import row_offsets
 from topoflow.engine.base import SAME, Floats, Graph, Ints, Offsets
 from topoflow.engine.checks import check_graph
 
-DARK = -1  # a link that carries nothing
+NO_LINK = -1  # in place of a link that does not exist: the path carries nothing
 
 
 @dataclass(frozen=True)
-class Ways:
-    """Where the paths of a graph lead at a time."""
+class Routes:
+    """The links of a graph's paths at a time."""
 
     offsets: Offsets  # [P+1]
-    links: Ints  # [H] or DARK
+    links: Ints  # [H] or NO_LINK
     weights: Floats | None  # [H] as ``Graph.path_weight``
-    wait: Floats  # [P] s, the latency of the average byte
+    latency: Floats  # [P] s, of the average byte
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What a piece has sent."""
+class Sent:
+    """What the tasks of a step have sent in it."""
 
     task: Ints  # [M] ascending
-    sent: Floats  # [M] B
+    bytes: Floats  # [M] B
 
 
-class Pieces:
-    """``graph``, which begins at ``began`` (s); its own paths do not count. Times are those of one clock for all.
+class Stepwise:
+    """``graph``, which begins at ``began`` (s), over routes that are given for each step instead of its own paths.
 
-    Raises ``ValueError`` where an array breaks a law of ``Graph``.
+    All times are of one clock. Raises ``ValueError`` where an array breaks a law of ``Graph``.
     """
 
     def __init__(self, name: str, graph: Graph, began: float, *, merge: float, cancel: Ints) -> None:
@@ -50,13 +50,13 @@ class Pieces:
         self.name, self.merge, self.now = name, merge, began
         tasks, paths = graph.tasks, len(graph.path_offsets) - 1
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)  # [T] s
-        self.waited = np.full(tasks, np.inf)  # [T] s, when a task that has begun has waited
+        self.waited = np.full(tasks, np.inf)  # [T] s, when the delay and latency of a task that has begun have passed
         self.left = graph.bytes.astype(np.float64)  # [T] B
         pending = np.diff(graph.after_offsets).astype(np.int32)
-        self._live = np.zeros(tasks, np.int32)
+        self._ready = np.zeros(tasks, np.int32)
         roots = np.flatnonzero(pending == 0)
-        self._lives = len(roots)
-        self._live[: self._lives] = roots
+        self._ready_count = len(roots)
+        self._ready[: self._ready_count] = roots
         self._moved, self._sent = np.zeros(tasks, np.int32), np.zeros(tasks)
         self._release = graph.release + began
         self._arrays = {
@@ -72,7 +72,7 @@ class Pieces:
             "left": self.left,
             "pending": pending,
             "users": np.bincount(graph.path[graph.path >= 0], minlength=paths).astype(np.int32),
-            "live": self._live,
+            "live": self._ready,
             "moved": self._moved,
             "sent": self._sent,
             "end": np.zeros(tasks),
@@ -83,48 +83,48 @@ class Pieces:
         } | _followers(graph)
 
     @property
-    def is_over(self) -> bool:
-        return self._lives == 0
+    def has_finished(self) -> bool:
+        return self._ready_count == 0
 
     @property
-    def live(self) -> Ints:
-        """Tasks that are not over and wait for no other, ascending."""
-        return self._live[: self._lives]
+    def ready(self) -> Ints:
+        """Tasks that have not finished and wait for no other, ascending."""
+        return self._ready[: self._ready_count]
 
     @property
-    def ready(self) -> Floats:
-        """s, when each of those has waited, or is released."""
-        waited = self.waited[self.live]
-        return np.where(np.isinf(waited), self._release[self.live], waited)
+    def ready_at(self) -> Floats:
+        """s, when the delay and latency of each ready task have passed, or its release if that is still to come."""
+        waited = self.waited[self.ready]
+        return np.where(np.isinf(waited), self._release[self.ready], waited)
 
     @property
     def flowing(self) -> Ints:
-        """Tasks that have waited and are not over, ascending: their bytes are on their way, or nothing is."""
-        return self.live[self.waited[self.live] <= self.now * (1 + SAME)]
+        """Ready tasks whose delay and latency have passed, ascending: those with bytes on the network."""
+        return self.ready[self.waited[self.ready] <= self.now * (1 + SAME)]
 
-    def go_on(self, ways: Ways, capacity: Floats, latency: float, until: float) -> Moved:
-        """Run until then over these ``ways`` and links of ``capacity`` [L] B/s and ``latency`` s each.
+    def advance(self, routes: Routes, capacity: Floats, latency: float, until: float) -> Sent:
+        """Simulate until then (s) over ``routes`` and links of ``capacity`` [L] B/s and ``latency`` s each.
 
-        Raises ``ValueError`` where a task waits for ever, ``CancelledError`` where ``cancel`` is set meanwhile.
+        Raises ``ValueError`` where a task waits forever, ``CancelledError`` where ``cancel`` is set meanwhile.
         """
         arrays = self._arrays | {
-            "path_offsets": ways.offsets,
-            "path_links": ways.links,
-            "path_weight": np.zeros(0) if ways.weights is None else ways.weights,
-            "wait": ways.wait,
+            "path_offsets": routes.offsets,
+            "path_links": routes.links,
+            "path_weight": np.zeros(0) if routes.weights is None else routes.weights,
+            "wait": routes.latency,
             "capacity": capacity,
             "link_number": np.full(len(capacity) + 1, -1, np.int32),
         }
-        status, self._lives, moved = _C.advance(arrays, self._lives, self.now, until, latency, self.merge)
+        status, self._ready_count, moved = _C.advance(arrays, self._ready_count, self.now, until, latency, self.merge)
         self.now = until
         if status == _C.CANCELLED:
             raise CancelledError
         if status == _C.NOT_CONVERGED:
             raise ValueError(f"{self.name}: rates must be found in a bounded number of steps, got more")
-        if self._lives == 0 and np.isinf(self.finish).any():
+        if self._ready_count == 0 and np.isinf(self.finish).any():
             task = int(np.argmax(np.isinf(self.finish)))
             raise ValueError(f"{self.name}: every task must become ready, got an endless wait for task {task}")
-        return Moved(self._moved[:moved].copy(), self._sent[:moved].copy())
+        return Sent(self._moved[:moved].copy(), self._sent[:moved].copy())
 
 
 def _followers(graph: Graph) -> dict[str, Offsets | Ints]:

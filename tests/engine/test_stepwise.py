@@ -1,4 +1,4 @@
-"""Jobs in pieces, beside their plain twin: every piece a world of all that is left."""
+"""Jobs in steps of time, with their plain twin: every step a world of all that is left."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, World
-from topoflow.engine.dynamic.pieces import DARK, Pieces, Ways
 from topoflow.engine.dynamic.reference import resume
+from topoflow.engine.dynamic.stepwise import NO_LINK, Routes, Stepwise
 from topoflow.engine.fluid import reference
 
 LATENCY = 1e-3  # s of each link
-INTERVAL = 0.0973  # s of a piece
+INTERVAL = 0.0973  # s of a step
 Links = Sequence[np.ndarray]  # of every path
 
 
@@ -47,23 +47,23 @@ def crossed(random: np.random.Generator, paths: int, links: int) -> Links:
     return [random.choice(links, random.integers(1, 4), replace=False) for _ in range(paths)]
 
 
-def ways(route: Links, weights: np.ndarray | None = None) -> Ways:
+def routes(route: Links, weights: np.ndarray | None = None) -> Routes:
     offsets, links = np.cumsum([0, *map(len, route)]), np.concatenate(route).astype(np.int32)
     path = np.repeat(np.arange(len(route)), np.diff(offsets))
-    return Ways(offsets, links, weights, LATENCY * np.bincount(path, weights, len(route)))
+    return Routes(offsets, links, weights, LATENCY * np.bincount(path, weights, len(route)))
 
 
-def drawn(seed: int, world: World) -> tuple[Ways, np.ndarray]:
-    """Ways and capacities for a piece: other paths, some without a link, some with part of the bytes on each hop."""
+def drawn(seed: int, world: World) -> tuple[Routes, np.ndarray]:
+    """Routes and capacities for a step: other paths, some without a link, some with part of the bytes on each hop."""
     random = np.random.default_rng(seed)
     route = crossed(random, len(world.graph.path_offsets) - 1, world.graph.links)
-    route = [np.array([DARK]) if random.random() < 0.2 else way for way in route]
+    route = [np.array([NO_LINK]) if random.random() < 0.2 else way for way in route]
     weights = random.choice([1.0, 0.5], sum(map(len, route))) if seed % 3 == 0 else None
-    return ways(route, weights), random.choice([0.0, 50.0, 100.0], world.graph.links, p=[0.1, 0.3, 0.6])
+    return routes(route, weights), random.choice([0.0, 50.0, 100.0], world.graph.links, p=[0.1, 0.3, 0.6])
 
 
 class Twin:
-    """What ``Pieces`` says it does, with all tasks that are left in every piece."""
+    """What ``Stepwise`` says it does, with all tasks that are left in every step."""
 
     def __init__(self, world: World) -> None:
         tasks = world.graph.tasks
@@ -71,8 +71,8 @@ class Twin:
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)
         self.left, self.waited = world.graph.bytes.copy(), np.full(tasks, np.inf)
 
-    def go_on(self, over: Ways, capacity: np.ndarray, until: float, merge: float) -> None:
-        links = np.where(over.links == DARK, len(capacity), over.links).astype(np.int32)
+    def advance(self, over: Routes, capacity: np.ndarray, until: float, merge: float) -> None:
+        links = np.where(over.links == NO_LINK, len(capacity), over.links).astype(np.int32)
         graph = replace(
             self.rest.graph,
             path_offsets=over.offsets,
@@ -80,14 +80,14 @@ class Twin:
             path_weight=over.weights,
             links=len(capacity) + 1,
         )
-        wait = np.append(over.wait, 0.0)[graph.path]
+        wait = np.append(over.latency, 0.0)[graph.path]
         zero = self.now - wait.max(initial=0.0)
         waited = self.waited[self.task]
         ready = np.where(np.isinf(waited), graph.release, np.maximum(waited, self.now) - wait)
         graph = replace(graph, release=np.maximum(ready - zero, 0.0))
         world = World(self.rest.name, graph, np.append(capacity, 0.0), np.full(graph.links, LATENCY))
         paused = fluid.pause(world, until - zero, merge=merge)
-        later = self.rest.graph.release > zero + (until - zero) * (1 + merge)  # ways may be others then
+        later = self.rest.graph.release > zero + (until - zero) * (1 + merge)  # routes may be others then
         paused = replace(paused, start=np.where(later, np.inf, paused.start))
         self.left[self.task] = paused.left
         new = np.isinf(self.start[self.task])
@@ -103,57 +103,57 @@ class Twin:
 
 @pytest.mark.parametrize("merge", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_piece_runs_what_can_move_as_it_runs_in_the_whole(seed: int, merge: float) -> None:
+def test_a_step_runs_what_can_move_as_it_runs_in_the_whole(seed: int, merge: float) -> None:
     world = job(seed)
-    pieces = Pieces("job", world.graph, 0.0, merge=merge, cancel=np.zeros(1, np.int32))
+    steps = Stepwise("job", world.graph, 0.0, merge=merge, cancel=np.zeros(1, np.int32))
     twin = Twin(world)
-    before = pieces.left.copy()
-    for piece in range(600):
+    before = steps.left.copy()
+    for step in range(600):
         if len(twin.task) == 0:
             break
-        (over, capacity), until = drawn(1000 * seed + piece, world), (piece + 1) * INTERVAL
-        twin.go_on(over, capacity, until, merge)
-        moved = pieces.go_on(over, capacity, LATENCY, until)
-        np.testing.assert_allclose(pieces.finish, twin.finish, rtol=1e-9)
-        np.testing.assert_allclose(pieces.left, twin.left, rtol=1e-9, atol=1e-7)
-        np.testing.assert_allclose(moved.sent, (before - pieces.left)[moved.task], atol=1e-9)
-        assert (np.delete(before - pieces.left, moved.task) == 0).all()
-        before = pieces.left.copy()
-    assert pieces.is_over
+        (over, capacity), until = drawn(1000 * seed + step, world), (step + 1) * INTERVAL
+        twin.advance(over, capacity, until, merge)
+        sent = steps.advance(over, capacity, LATENCY, until)
+        np.testing.assert_allclose(steps.finish, twin.finish, rtol=1e-9)
+        np.testing.assert_allclose(steps.left, twin.left, rtol=1e-9, atol=1e-7)
+        np.testing.assert_allclose(sent.bytes, (before - steps.left)[sent.task], atol=1e-9)
+        assert (np.delete(before - steps.left, sent.task) == 0).all()
+        before = steps.left.copy()
+    assert steps.has_finished
     assert len(twin.task) == 0
-    np.testing.assert_allclose(pieces.start, twin.start, rtol=1e-9)
+    np.testing.assert_allclose(steps.start, twin.start, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_over_ways_that_stay_pieces_are_the_unbroken_run(seed: int) -> None:
     world = job(seed)
-    own = ways(np.split(world.graph.path_links, world.graph.path_offsets[1:-1]))
-    pieces = Pieces("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
-    for piece in range(1000):
-        pieces.go_on(own, world.capacity, LATENCY, (piece + 1) * 0.037)
-    np.testing.assert_allclose(pieces.finish, reference.simulate(world).finish, rtol=1e-9)
+    own = routes(np.split(world.graph.path_links, world.graph.path_offsets[1:-1]))
+    steps = Stepwise("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
+    for step in range(1000):
+        steps.advance(own, world.capacity, LATENCY, (step + 1) * 0.037)
+    np.testing.assert_allclose(steps.finish, reference.simulate(world).finish, rtol=1e-9)
 
 
 def test_what_no_link_carries_does_not_move(make_world) -> None:
     world = make_world([{"path": [0], "bytes": 100}, {"path": [1], "bytes": 100}, {"delay": 9}], [100, 100])
-    pieces = Pieces("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
-    over = ways([np.array([DARK]), np.array([1])])
-    pieces.go_on(over, world.capacity, LATENCY, 0.5)  # all begin
-    moved = pieces.go_on(over, world.capacity, LATENCY, 0.75)
-    assert pieces.left.tolist() == pytest.approx([100, 100 - 0.749 * 100, 0])
-    assert moved.task[moved.sent > 0].tolist() == [1]
-    assert len(pieces.go_on(ways([np.array([DARK])] * 2), world.capacity, LATENCY, 1.0).task) == 0
+    steps = Stepwise("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
+    over = routes([np.array([NO_LINK]), np.array([1])])
+    steps.advance(over, world.capacity, LATENCY, 0.5)  # all begin
+    sent = steps.advance(over, world.capacity, LATENCY, 0.75)
+    assert steps.left.tolist() == pytest.approx([100, 100 - 0.749 * 100, 0])
+    assert sent.task[sent.bytes > 0].tolist() == [1]
+    assert len(steps.advance(routes([np.array([NO_LINK])] * 2), world.capacity, LATENCY, 1.0).task) == 0
 
 
 def test_a_piece_that_is_cancelled_says_so(make_world) -> None:
     world = make_world([{"path": [0], "bytes": 1}], [100])
-    pieces = Pieces("job", world.graph, 0.0, merge=0.0, cancel=np.ones(1, np.int32))
+    steps = Stepwise("job", world.graph, 0.0, merge=0.0, cancel=np.ones(1, np.int32))
     with pytest.raises(CancelledError):
-        pieces.go_on(ways([np.array([0])]), world.capacity, LATENCY, 2.0)
+        steps.advance(routes([np.array([0])]), world.capacity, LATENCY, 2.0)
 
 
 def test_who_waits_for_each_other_is_told_by_name(make_world) -> None:
     world = make_world([{"path": [0], "bytes": 1}, {"after": [2]}, {"after": [1]}], [100])
-    pieces = Pieces("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
+    steps = Stepwise("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
     with pytest.raises(ValueError, match="job: every task must become ready, got an endless wait for task 1"):
-        pieces.go_on(ways([np.array([0])]), world.capacity, LATENCY, 2.0)
+        steps.advance(routes([np.array([0])]), world.capacity, LATENCY, 2.0)

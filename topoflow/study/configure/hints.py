@@ -9,7 +9,7 @@ from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.cli.composer import FIDELITY, composed
+from topoflow.study.configure.composer import FIDELITY, composed
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 

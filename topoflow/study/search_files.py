@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.case.rows import flow_matrix
-from topoflow.cli.grid import Point
 from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
 from topoflow.report.page.search import write_search
@@ -18,6 +17,7 @@ from topoflow.report.search_report import SearchReport, State, TooLarge
 from topoflow.search.found import Found
 from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem
+from topoflow.study.configure.grid import Point
 from topoflow.workload.base import Workload
 
 Tick = Callable[[int, int], None]
@@ -59,7 +59,7 @@ def _history(found: Found) -> history.History:
         current=steps.current,
         acceptance=steps.acceptance,
         rate=steps.rate,
-        start=found.start.time,
+        start=found.start.iteration_time,
         rounds=tuple(
             history.Round(each.strategies + each.topologies, each.time, each.new_strategy, each.new_topology)
             for each in steps.rounds
@@ -80,7 +80,7 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "bandwidth": plan.bandwidth,
         "iteration_time": plan.iteration_time,
         "bound": plan.bound,
-        "start_time": found.start.time,
+        "start_time": found.start.iteration_time,
         "cost_usd": plan.cost,
         "power_w": plan.power,
         "chosen": chosen,

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
-from topoflow.cli.grid import Point, at, build, fidelity_of, unique_names
-from topoflow.cli.keys import LISTED, check_lost
-from topoflow.cli.os_errors import named, of_group
 from topoflow.engine.base import World
-from topoflow.engine.lowering.placement import Lowering
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.study.configure.given import Given
+from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
+from topoflow.study.configure.keys import LISTED, check_lost
+from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Workload
@@ -40,7 +41,7 @@ class Builder:
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[Asked]:
-        """The cases of the grid; ``observer`` sees each.
+        """The cases of the grid; ``observer`` sees each point.
 
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
@@ -106,7 +107,7 @@ class Builder:
         worlds: list[World] = self._once(
             point,
             ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
-            lambda point: [lowering.place(job.traffic, fabric, name) for fabric in fabrics],
+            lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         about = settings(point, name)
@@ -144,8 +145,12 @@ def workload_of(point: Point) -> Workload:
 
 
 def servers_of(point: Point, workload: Workload) -> int | None:
-    """None: as many as a recorded job used."""
+    """That the point asks for, else those of a strategy or a fabric made in Python; None: as a recorded job used."""
     servers: int | None = point.config["servers"]
+    for group in ("strategy", "fabric"):
+        made = point.objects.get(group)
+        if servers is None and isinstance(made, Given):
+            servers = made.servers
     return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
 
 

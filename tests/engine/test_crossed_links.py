@@ -1,4 +1,4 @@
-"""Over which links the bytes of tasks went, put together from many pieces."""
+"""Which links the bytes of tasks crossed, put together from many steps."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from topoflow.engine.base import Graph
-from topoflow.engine.dynamic import segments as journey
-from topoflow.engine.dynamic.pieces import Moved, Ways
-from topoflow.engine.dynamic.segments import Journey
+from topoflow.engine.dynamic import crossed_links
+from topoflow.engine.dynamic.crossed_links import CrossedLinks
+from topoflow.engine.dynamic.stepwise import Routes, Sent
 
-TASKS, LINKS, PIECES = 5, 4, 40
+TASKS, LINKS, STEPS = 5, 4, 40
 
 
 def graph() -> Graph:
@@ -18,7 +18,7 @@ def graph() -> Graph:
     none = np.zeros(TASKS)
     return Graph(
         delay=none,
-        bytes=np.full(TASKS, 4.0 * PIECES),
+        bytes=np.full(TASKS, 4.0 * STEPS),
         release=none,
         path=np.arange(TASKS, dtype=np.int32),
         after_offsets=np.zeros(TASKS + 1, np.int64),
@@ -31,26 +31,26 @@ def graph() -> Graph:
     )
 
 
-def told() -> tuple[Graph, float]:
-    """A journey over ways that are drawn for every piece, and the bytes times hops of all pieces."""
+def static_graph() -> tuple[Graph, float]:
+    """What crossed routes that are drawn for every step, and the bytes times hops of all steps."""
     random = np.random.default_rng(7)
-    whole, crossed = Journey(graph().path), 0.0
-    for _ in range(PIECES):
+    whole, crossed = CrossedLinks(graph().path), 0.0
+    for _ in range(STEPS):
         way = [random.choice(LINKS, random.integers(1, LINKS), replace=False) for _ in range(TASKS)]
         offsets = np.cumsum([0, *map(len, way)])
         sent = random.integers(0, 4, TASKS).astype(np.float64)
         whole.add(
-            Ways(offsets, np.concatenate(way).astype(np.int32), None, np.zeros(TASKS)),
-            Moved(np.arange(TASKS, dtype=np.int32), sent),
+            Routes(offsets, np.concatenate(way).astype(np.int32), None, np.zeros(TASKS)),
+            Sent(np.arange(TASKS, dtype=np.int32), sent),
         )
         crossed += float((sent * np.diff(offsets)).sum())
-    return whole.told(graph(), LINKS), crossed
+    return whole.as_static_graph(graph(), LINKS), crossed
 
 
-def test_what_is_put_together_now_and_then_is_what_is_put_together_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_the_end, crossed = told()
-    monkeypatch.setattr(journey, "OFTEN", 8)
-    now_and_then, _ = told()
+def test_duplicates_can_be_merged_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_the_end, crossed = static_graph()
+    monkeypatch.setattr(crossed_links, "COMPACT_ABOVE", 8)
+    now_and_then, _ = static_graph()
     assert np.array_equal(now_and_then.path_links, at_the_end.path_links)
     assert now_and_then.path_weight == pytest.approx(at_the_end.path_weight, rel=1e-12)
     hops = np.diff(at_the_end.path_offsets)
@@ -59,7 +59,7 @@ def test_what_is_put_together_now_and_then_is_what_is_put_together_at_the_end(mo
 
 
 def test_a_task_that_sent_nothing_has_no_path() -> None:
-    whole = Journey(graph().path)
-    way = Ways(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
-    whole.add(way, Moved(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
-    assert whole.told(graph(), LINKS).path.tolist() == [-1, -1, -1, 0, -1]
+    whole = CrossedLinks(graph().path)
+    way = Routes(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
+    whole.add(way, Sent(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
+    assert whole.as_static_graph(graph(), LINKS).path.tolist() == [-1, -1, -1, 0, -1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from topoflow.cli.grid import Point
+from topoflow.study.configure.grid import Point
 
 
 @contextmanager

@@ -30,13 +30,14 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from topoflow.cli.composer import FIDELITY, Composer
-from topoflow.cli.hints import suggest, suggest_key
-from topoflow.cli.options import options
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.engine.observer import Observer, Silent
+from topoflow.study.configure.composer import FIDELITY, Composer
+from topoflow.study.configure.given import described, name_of
+from topoflow.study.configure.hints import suggest, suggest_key
+from topoflow.study.configure.options import options
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -53,14 +54,22 @@ class Point:
     choices: Mapping[str, str]  # "fabric" -> "fat_tree"
     config: Mapping[str, typing.Any]
     by_default: frozenset[str] = frozenset()  # keys that were swept without being asked for
+    objects: Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)  # made in Python, by their groups
 
 
-def grid(arguments: Sequence[str], check: Check, config: str = CONFIG, observer: Observer = Silent()) -> list[Point]:
+def grid(
+    arguments: Sequence[str],
+    check: Check,
+    config: str = CONFIG,
+    observer: Observer = Silent(),
+    objects: Mapping[str, typing.Any] | None = None,
+) -> list[Point]:
     """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
-    file of ``configs/`` that has the keys.
+    file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
     """
+    given = {} if objects is None else objects
     register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
@@ -75,9 +84,12 @@ def grid(arguments: Sequence[str], check: Check, config: str = CONFIG, observer:
         composer = Composer(config)
         for done, overrides in enumerate(points):
             observer.advance(done, len(points))
-            pairs = [override.partition("=") for override in overrides]
-            swept = {key.lstrip("+"): value for key, _, value in pairs if key in varying}
-            composed.append(_compose(composer, [*own, *overrides], Point(swept, {}, {}, by_default), check))
+            pairs = [override.partition("=")[::2] for override in overrides]
+            names = {key: name_of(given[value]) if value in given else value for key, value in pairs}
+            swept = {key.lstrip("+"): names[key] for key, _ in pairs if key in varying}
+            made = {key: given[value] for key, value in pairs if value in given}
+            texts = [override for override in overrides if override.partition("=")[2] not in given]
+            composed.append(_compose(composer, [*own, *texts], Point(swept, {}, {}, by_default, made), check))
         observer.advance(len(points), len(points))
         return composed
 
@@ -115,12 +127,26 @@ def _compose(composer: Composer, overrides: list[str], point: Point, check: Chec
     """``point`` with its choices and its configuration."""
     with one_line(overrides, composer.name):
         config, choices = composer.compose(overrides)
+        for group, made in point.objects.items():
+            if group not in (FIDELITY, *choices):
+                raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
+            if group == "gpu":  # which is a part of workloads, too
+                config.gpu = described(made)
         fidelities = options(FIDELITY)
         check({str(key): config[key] for key in config if key not in fidelities})
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         values = typing.cast("dict[str, typing.Any]", resolved)
-        return _of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities)
+        return _with_objects(_of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities))
+
+
+def _with_objects(point: Point) -> Point:
+    """``point`` with the objects of Python where its configuration has the files of their groups."""
+    names = {group: name_of(made) for group, made in point.objects.items()}
+    config = {**point.config, **{group: described(made) for group, made in point.objects.items()}}
+    if FIDELITY in names:
+        config[FIDELITY] = names[FIDELITY]
+    return dataclasses.replace(point, choices={**point.choices, **names}, config=config)
 
 
 def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
@@ -136,7 +162,7 @@ def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
 
 def fidelity_of(point: Point) -> Fidelity:
     """The fidelity that a point is simulated in."""
-    fidelity: Fidelity = build(point, point.config[FIDELITY])
+    fidelity: Fidelity = build(point, FIDELITY if FIDELITY in point.objects else point.config[FIDELITY])
     return fidelity
 
 
@@ -152,6 +178,8 @@ def run_of(points: Sequence[Point], observer: Observer) -> Run:
 
 def build(point: Point, group: str) -> typing.Any:
     """The object that the config of ``group`` describes. Raises ``ValueError`` in one line that names the key."""
+    if group in point.objects:
+        return point.objects[group]
     config = point.config.get(group)
     if not isinstance(config, dict) or "_target_" not in config:
         raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")

@@ -1,0 +1,159 @@
+"""``topoflow.compare``, ``search``, ``simulate`` and ``load``: what the commands of these names do, from Python."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from topoflow.api.arguments import arguments
+from topoflow.api.results import Results
+from topoflow.api.searches import SearchResults
+from topoflow.api.worlds import Simulated, named
+from topoflow.capture.base import Trace
+from topoflow.capture.load import load as load_trace
+from topoflow.engine.base import Fidelity, Run, World
+from topoflow.engine.device import Device
+from topoflow.engine.observer import Observer, Silent
+from topoflow.engine.simulation import simulate as simulate_worlds
+from topoflow.search.base import Plan
+from topoflow.study.compare import compare as compare_points
+from topoflow.study.configure.grid import Point, grid, run_of
+from topoflow.study.configure.keys import check
+from topoflow.study.configure.output import output
+from topoflow.study.searches import CONFIG as SEARCH
+from topoflow.study.searches import check as check_search
+from topoflow.study.searches import search_all
+from topoflow.worldfile.world_file import WorldFile, read
+
+OneOrMore = Any  # a value, or a list of values that are swept
+
+
+def compare(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) -> Results:
+    """Which network runs a job how fast, and at what price.
+
+    Simulates one training step on every combination of the keys given, those of ``configs/compare.yaml``; without keys,
+    a DLRM on 16 servers over several fabrics. A list sweeps its key, a mapping sets keys of a group.
+
+    - ``workload``, ``strategy``, ``fabric``, ``gpu``, ``prices``: names of files in ``configs/``, or objects: a
+      ``Workload`` or what builds one, a ``Strategy`` or a rule that places one, a ``Fabric`` or a design of one.
+    - ``servers``, ``bandwidth_gbps``, ``degree``, ``latency_us``, ``all_reduce``, ``routing``, ``rings``, ``seed``,
+      ``fail``, ``device``, ``threads``: as on the command line. A fabric made in Python has links of its own.
+    - ``fidelity``: a name, or a ``Fidelity``.
+    - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot.
+
+    ``observer`` is informed of the stages and how far they are. Raises ``ValueError`` in one line that names the key,
+    what it must be, and the value.
+
+    >>> import topoflow
+    >>> results = topoflow.compare("workload.tables=8", servers=4, fabric=["fat_tree", "ring"], bandwidth_gbps=100)
+    >>> [result.settings.fabric for result in results]
+    ['fat_tree', 'ring']
+    >>> results.fastest.iteration_time == min(result.iteration_time for result in results)
+    True
+
+    Objects and names can be mixed. A fabric is built for the job that it runs:
+
+    >>> from topoflow.fabric.fat_tree import FatTree
+    >>> from topoflow.units import gbps, us
+    >>> slim = FatTree(bandwidth=gbps(100), degree=4, latency=us(1), oversubscription=2)
+    >>> results = topoflow.compare("workload.tables=8", servers=4, fabric=[slim, "topoopt"])
+    >>> [result.fabric.name for result in results]
+    ['fat_tree', 'topoopt']
+    """
+    points, command = _points("compare", settings, keys, check, "compare", observer)
+    out = output(points, "compare")
+    results = Results(compare_points(points, run_of(points, observer), command))
+    if out is not None:
+        results.save(out)
+    return results
+
+
+def search(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) -> SearchResults:
+    """How to split a job, and how to wire its network, so that it runs fastest.
+
+    Keys are those of ``configs/search.yaml``, names or objects as for ``compare``; ``search={"proposals": 200}`` says
+    how long. A list makes several searches. With ``out``, a search that was stopped continues where it was.
+
+    Raises ``ValueError`` in one line, as ``compare`` does.
+
+    >>> import topoflow
+    >>> found = topoflow.search("workload.tables=4", "workload.rows=1000", servers=4, search={"proposals": 64})
+    >>> found.best.iteration_time <= found.start.iteration_time
+    True
+    >>> found.plan.fabric
+    'topoopt'
+    """
+    points, command = _points("search", settings, keys, check_search, SEARCH, observer)
+    out = output(points, "search")
+    results = SearchResults(search_all(points, run_of(points, observer), command, out))
+    if out is not None:
+        results.save(out)
+    return results
+
+
+def simulate(
+    world: str | PathLike[str] | World | WorldFile,
+    *,
+    fidelity: Fidelity | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Simulated:
+    """When every task of one world runs: of a file, as ``topoflow simulate`` reads it, or one made in Python.
+
+    ``fidelity`` None: ``Fluid()``. ``device``: ``cpu``, ``cuda`` or ``auto``; ``threads`` None: all of the CPU. Raises
+    ``ValueError`` in one line for what is wrong in the file, ``OSError`` where it cannot be read.
+
+    >>> import topoflow
+    >>> done = topoflow.simulate("examples/two_flows.json")
+    >>> done.iteration_time
+    15.0
+    >>> done
+    two_flows.json
+    makespan      15 s
+    tasks         3
+    links         3
+    busiest link  2: switch to c
+    its load      1.2 kB, 80.0% of what it could carry
+    """
+    from topoflow.engine.fluid import Fluid
+
+    file = named(world) if isinstance(world, World) else world if isinstance(world, WorldFile) else read(Path(world))
+    run = Run(Device.named(device), threads)
+    (timeline,) = simulate_worlds([file.world], Fluid() if fidelity is None else fidelity, run)
+    return Simulated(file, timeline)
+
+
+def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | Plan | Trace:
+    """What a file holds, by its content: a world, the plan of a search (or its folder), or the trace of a job.
+
+    The traces of a job's ranks are given together, or as their folder. Raises ``ValueError`` in one line for what is
+    wrong in a file, ``OSError`` where it cannot be read.
+
+    >>> import topoflow
+    >>> topoflow.load("examples/two_flows.json").ids
+    ('forward', 'long', 'short')
+    >>> len(topoflow.load("examples/ddp_4_ranks.jsonl.gz").ranks)
+    4
+    """
+    first = Path(path)
+    plan = first / "plan.json" if first.is_dir() else first
+    if plan.name.endswith(".json") and plan.is_file() and not more:
+        text = plan.read_text(encoding="utf-8", errors="replace")
+        if '"topoflow plan' in text[:200]:
+            return Plan.from_json(text, str(plan))
+        if '"links"' in text and '"tasks"' in text and "traceEvents" not in text[:10_000]:
+            return read(plan)
+    return load_trace([first, *map(Path, more)])
+
+
+def _points(
+    verb: str, settings: Sequence[str], keys: Mapping[str, object], check: Any, config: str, observer: Observer
+) -> tuple[list[Point], str]:
+    """The points of a call, and the call as a command where it is one, else as Python."""
+    texts, objects = arguments(settings, keys)
+    observer.stage("composing")
+    points = grid(texts, check, config, observer, objects)
+    return points, shlex.join(["topoflow", verb, *texts]) if not objects else f"topoflow.{verb}({', '.join(texts)})"

@@ -1,0 +1,127 @@
+"""What the functions of ``topoflow`` return: results to look at, to compute with, and to save."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from topoflow.case.base import Result
+from topoflow.case.frame import frame
+from topoflow.report.base import Report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 160  # characters of a table where there is no terminal
+
+
+class Results(Sequence[Result]):
+    """The results of a comparison, in the order of its grid. As text and in a notebook they are a table.
+
+    ``results[0]`` and ``results["topoopt"]`` are one :class:`~topoflow.case.base.Result`; ``results[:2]`` are fewer.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __len__(self) -> int:
+        return len(self._report.outcomes)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._report.outcomes)
+
+    @overload
+    def __getitem__(self, which: int | str) -> Result: ...
+    @overload
+    def __getitem__(self, which: slice) -> Results: ...
+    def __getitem__(self, which: int | str | slice) -> Result | Results:
+        """By number, or by the name of the world or of its fabric; several by a slice. Raises ``KeyError``."""
+        if isinstance(which, slice):
+            return Results(replace(self._report, outcomes=self._report.outcomes[which]))
+        if isinstance(which, int):
+            return self._report.outcomes[which]
+        found = [each for each in self if which in (each.settings.world, each.settings.fabric)]
+        if len(found) != 1:
+            raise KeyError(f"{which!r}: must name one of {', '.join(each.settings.world for each in self)}")
+        return found[0]
+
+    @property
+    def fastest(self) -> Result:
+        """Of what fits in memory, the result with the shortest iteration; of equal ones the cheapest."""
+        return self._report.ranking[0]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Fabrics of the default sweep that cannot be built for the job, each with the reason."""
+        return self._report.left_out
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per result; ``topoflow.case.rows.COLUMNS`` says what the columns mean.
+
+        Raises ``ImportError`` where pandas is not installed.
+        """
+        return frame([asdict(row) for row in self._report.rows])
+
+    @property
+    def pictures(self) -> list[str]:
+        """The names that ``figure`` takes: pictures for which these results have something to show."""
+        from topoflow.report.draw.pictures import PICTURES
+
+        return [Path(picture.file).stem for picture in PICTURES if picture.needs(self._report)]
+
+    def figure(self, name: str) -> Any:
+        """A picture of the report, a ``matplotlib.figure.Figure``; ``name`` is of ``pictures``, else ``ValueError``.
+
+        They are those of the files that ``save`` writes: ``iteration_time``, ``price``, ``traffic``, ``timeline``, ...
+        """
+        from topoflow.report.draw.pictures import PICTURES
+
+        for picture in PICTURES:
+            if Path(picture.file).stem == name and picture.needs(self._report):
+                return picture.draw(self._report)
+        raise ValueError(f"figure: must be one of {', '.join(self.pictures)}, got {name!r}")
+
+    def save(self, out: str | Path) -> Path:
+        """Write what ``topoflow compare out=DIR`` writes into the folder ``out``; returns its ``report.html``.
+
+        Raises ``ValueError`` where ``out`` cannot be such a folder.
+        """
+        from topoflow.report.write import write
+
+        write(self._report, Path(out), lambda done: None)
+        return Path(out) / "report.html"
+
+    def __repr__(self) -> str:
+        from topoflow.report.terminal import show
+
+        return printed(lambda console: show(self._report, console))
+
+    def _repr_html_(self) -> str:
+        from topoflow.report.answer import answers
+
+        sentences = "".join(f"<p>{escape(answer)}</p>" for answer in answers(self._report))
+        return sentences + "".join(_html_table(self._report, job) for job in self._report.jobs)
+
+
+def printed(show: Any) -> str:
+    """What ``show(console)`` prints, as text."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    console: Console = Console(file=file, width=WIDTH)
+    show(console)
+    return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").splitlines())
+
+
+def _html_table(report: Report, job: tuple[Result, ...]) -> str:
+    from topoflow.report.terminal import cells, setting
+
+    columns, best = cells(report, job), job[0].iteration_time
+    head = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
+    rows = ("".join(f"<td>{escape(cell.text(each, best))}</td>" for cell in columns) for each in job)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<h4>{escape(setting(job))}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,93 @@
+"""What ``topoflow.search`` returns: each search's plan, and its results before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from topoflow.api.results import printed
+from topoflow.case.frame import frame
+from topoflow.search.base import Plan
+from topoflow.search.found import Found
+from topoflow.study.searches import Searched
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class SearchResults(Sequence[Found]):
+    """What searches found, in the order of their grid. As text it is a table.
+
+    ``found[0]`` and ``found["fabric=topoopt"]`` are one search's :class:`~topoflow.search.found.Found`. The properties
+    are those of the search that the objective chooses, of several the cheapest.
+    """
+
+    def __init__(self, searched: Searched) -> None:
+        self._searched = searched
+
+    def __len__(self) -> int:
+        return len(self._searched.searches)
+
+    def __iter__(self) -> Iterator[Found]:
+        return (self._searched.found[name] for name in self.names)
+
+    def __getitem__(self, which: Any) -> Any:
+        """By number or by name. Raises ``IndexError`` or ``KeyError``."""
+        return list(self)[which] if isinstance(which, int | slice) else self._searched.found[which]
+
+    @property
+    def names(self) -> list[str]:
+        """What tells the searches from each other."""
+        return [each.name for each in self._searched.searches]
+
+    @property
+    def chosen(self) -> list[Found]:
+        """What the objective chooses: one, or with ``pareto`` all that nothing beats in time and price."""
+        return [self._searched.found[name] for name in self._searched.winners]
+
+    @property
+    def plan(self) -> Plan:
+        """The strategy, the network, its circuits, rings and routes; ``plan.to_json()`` is plan.json."""
+        return self.chosen[0].plan
+
+    @property
+    def best(self) -> Any:
+        """The result of what was found."""
+        return self.chosen[0].best
+
+    @property
+    def start(self) -> Any:
+        """The result of what the search began with."""
+        return self.chosen[0].start
+
+    @property
+    def iteration_time(self) -> float:
+        """s, of what was found."""
+        return self.plan.iteration_time
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per search, the columns of ``result.json``.
+
+        Raises ``ImportError`` where pandas is not installed.
+        """
+        return frame(self._searched.rows)
+
+    def save(self, out: str | Path) -> Path:
+        """Write what ``topoflow search out=DIR`` writes into the folder ``out``; returns its ``report.html``.
+
+        Raises ``ValueError`` where ``out`` cannot be such a folder.
+        """
+        from topoflow.report.files import check_folder
+
+        check_folder(Path(out), "search")
+        self._searched.write(Path(out), lambda done, total: None)
+        return Path(out) / "report.html"
+
+    def __repr__(self) -> str:
+        from topoflow.report.search_terminal import show_all
+
+        def show(console: Console) -> None:
+            show_all(self._searched.reports, self._searched.winners, console)
+
+        return printed(show)

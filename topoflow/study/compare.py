@@ -1,0 +1,75 @@
+"""A comparison: the points of a grid become cases, these are simulated as one batch, and that is a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from topoflow.case.base import Result
+from topoflow.case.failures import Failures, Slowdowns
+from topoflow.engine.base import Run, World
+from topoflow.engine.lowering.placement import Placer
+from topoflow.engine.simulation import simulate_each
+from topoflow.fabric.base import Fabric
+from topoflow.report.base import Report
+from topoflow.study.builder import Asked, Builder
+from topoflow.study.configure.grid import Point, fidelity_of
+from topoflow.study.failures import fail_fibers, fail_servers
+from topoflow.traffic.base import Traffic
+
+
+def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
+    """The results of all points, in their order. ``command`` is what asked for them.
+
+    Raises ``ValueError`` in one line, that names the point, for what cannot be built or simulated.
+    """
+    builder = Builder()
+    run.observer.stage("placing")
+    asked = builder.build(points, run.observer)
+    run.observer.stage("simulating")
+    results = simulate(asked, run)
+    results = [_with_failures(each.point, result, builder, run) for each, result in zip(asked, results, strict=True)]
+    return Report(tuple(results), command, tuple(builder.left_out))
+
+
+def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:
+    """The result of every point; what has the same fidelity runs as one batch.
+
+    Where several networks may be left after a failure, the result is that of the fastest.
+    """
+    cases = [(each.point, case) for each in asked for case in each.cases]
+    timelines = simulate_each([(case.world, fidelity_of(point)) for point, case in cases], run)
+    results = (Result(case, timeline) for (_, case), timeline in zip(cases, timelines, strict=True))
+    return [min(islice(results, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]
+
+
+def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
+    """``result``; where its point asks for it, with how much slower the job is if each fiber or server fails."""
+    fail, fabric = point.config["fail"], result.fabric
+    if fail["each"] is None:
+        return result
+    run.observer.stage(f"{fabric.name} failing")
+    place, fidelity = partial(_place, result), fidelity_of(point)
+    if fail["each"] == "fiber":
+        found = fail_fibers(result.traffic, fabric, place, fidelity, rings=fail["rings"], run=run)
+        return replace(result, failures=_of_fibers(fabric, found))
+    smaller = builder.job(point, fewer=1).traffic
+    found = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
+    names = fabric.nodes[: fabric.servers]
+    return replace(result, failures=Failures("server", tuple(names), np.ones(len(names), np.int64), found))
+
+
+def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
+    """A link is as many fibers as interfaces of a server have its bandwidth together, at least one."""
+    ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
+    names = tuple(f"{fabric.nodes[source]} to {fabric.nodes[target]}" for source, target in ends)
+    count = np.maximum(1, np.rint(fabric.bandwidth / fabric.interface_bandwidth)).astype(np.int64)
+    return Failures("fiber", names, count, found)
+
+
+def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:
+    return Placer(fabric, result.case.lowering).place(traffic, result.settings.world)

@@ -1,0 +1,182 @@
+"""Searches: for every point of a grid the strategy and the network that make an iteration fastest, found together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topoflow.engine.base import Run
+from topoflow.report.search_report import SearchReport
+from topoflow.search.alternate import search
+from topoflow.search.checkpoint import key as key_of
+from topoflow.search.checkpoint import load
+from topoflow.search.found import Found
+from topoflow.search.front import chosen
+from topoflow.search.judge import check_keeps_circuits
+from topoflow.search.problem import Problem, Settings
+from topoflow.search.space import space
+from topoflow.study.builder import servers_of, workload_of
+from topoflow.study.configure.grid import Point, at, build, fidelity_of, numbered, unique_names
+from topoflow.study.configure.keys import GROUPS, check_job, check_keys
+from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.figures.similar_cost import unwired
+from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
+
+CONFIG = "search"
+Tick = Callable[[int, int], None]
+KEYS = (
+    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "search"),
+    *("resume", "device", "threads", "out"),
+)
+
+
+@dataclass(frozen=True)
+class Search:
+    """One point of the grid, as objects, and where its files are."""
+
+    name: str
+    point: Point
+    problem: Problem
+    settings: Settings
+    out: Path | None
+
+    @property
+    def checkpoint(self) -> Path | None:
+        return None if self.out is None else self.out / "checkpoint.npz"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Searches, what each found, and which of them the objective chooses."""
+
+    searches: tuple[Search, ...]
+    found: Mapping[str, Found]  # by the names of the searches
+    reports: Mapping[str, SearchReport]
+    winners: tuple[str, ...]
+    out: Path | None
+
+    def write(self, out: Path, tick: Tick) -> None:
+        """A folder for every search, an overview of several; ``tick`` is called with (pictures done, of how many)."""
+        rows = self.rows
+        folders = {each.name: out / each.name if each.point.swept else out for each in self.searches}
+        for name, found in self.found.items():
+            write_plan(found, self.reports[name], folders[name], tick)
+        write_result(rows, self.reports[self.searches[0].name].command, out)
+        if len(self.searches) > 1:
+            write_overview(self.reports, folders, self.winners, out, tick)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What a program wants to know of each search."""
+        return [
+            row(each.name, each.point, self.found[each.name], each.name in self.winners)
+            | memory_row(self.reports[each.name])
+            for each in self.searches
+        ]
+
+
+def search_all(
+    points: Sequence[Point],
+    run: Run,
+    command: str,
+    out: Path | None = None,
+    say: Callable[[str], object] = lambda text: None,
+) -> Searched:
+    """A search for every point. In ``out``, one that was stopped continues; ``say`` is called with where.
+
+    Raises ``ValueError`` in one line, before anything is searched, for what is impossible.
+    """
+    searches = tuple(_search(name, point, out) for name, point in zip(names(points), points, strict=True))
+    objective = _objective(searches)
+    for each in searches:
+        with at(each.point):
+            check_possible(each, objective)
+    found = {each.name: _find(each, run, say) for each in searches}
+    winners = tuple(searches[number].name for number in chosen([one.plan for one in found.values()], objective))
+    reports = {each.name: report(each.problem, found[each.name], command) for each in searches}
+    return Searched(searches, found, reports, winners, out)
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/search.yaml`` does not have, before it is used."""
+    check_keys(config, (*GROUPS, *KEYS))
+    if not isinstance(config["resume"], bool):
+        raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
+    check_job(config)
+
+
+def names(points: Sequence[Point]) -> list[str]:
+    """Of the only search, its fabric; of several, what tells them from each other, which is also their folder."""
+    return numbered([re.sub(r"[^\w.,=+-]", "_", name) for name in unique_names(points)])
+
+
+def _search(name: str, point: Point, out: Path | None) -> Search:
+    """Objects of a point. Several searches have a folder each."""
+    with at(point):
+        settings = build(point, "search")
+        workload = workload_of(point)
+        problem = Problem(
+            workload=workload,
+            start=build(point, "strategy").place(workload, servers_of(point, workload)),
+            design=build(point, "fabric"),
+            prices=build(point, "prices"),
+            fidelity=fidelity_of(point),
+            **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
+        )
+    folder = out / name if out is not None and point.swept else out
+    return Search(name, point, problem, settings, folder)
+
+
+def _objective(searches: Sequence[Search]) -> str:
+    """What chooses between the searches. Raises ``ValueError`` where it is not one."""
+    named = dict.fromkeys(each.settings.objective for each in searches)
+    if len(named) > 1:
+        raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
+    return next(iter(named))
+
+
+def check_possible(each: Search, objective: str) -> None:
+    """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
+    if each.problem.servers < 2:
+        raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
+    space(each.problem, each.settings).start()
+    each.settings.deciding(each.problem.fidelity)
+    with named(of_group(each.point, "fabric")):
+        fabric = unwired(each.problem.design, each.problem.servers)
+    check_keeps_circuits(fabric)
+    if fabric.bill and each.problem.prices is not None:
+        each.problem.prices.cost(fabric.bill)
+        each.problem.prices.power(fabric.bill)
+    elif objective != "time":
+        what = "power" if objective == "power" else "cost"
+        law = f"must be time where a network has no bill of materials, as {fabric.name}"
+        raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
+
+
+def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
+    """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
+    run.observer.stage(each.name)
+    path = each.checkpoint
+    if path is not None and not each.point.config["resume"]:
+        path.unlink(missing_ok=True)
+    if path is not None and path.exists():
+        there = load(path, key_of(each.problem, each.settings))
+        where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
+        say(f"Going on from {where}, {there.history.made:,} proposals, in {path}.")
+    try:
+        return search(each.problem, each.settings, run, checkpoint=path)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(_kept(each)) from stop
+
+
+def _kept(each: Search) -> str:
+    """What goes on after Ctrl-C, and how."""
+    if each.checkpoint is None:
+        return "; nothing is kept without out=DIR"
+    if not each.checkpoint.exists():
+        return " before there was anything to keep"
+    again = "the same command" if each.point.config["resume"] else "the same command without resume=false"
+    return f"; the search is kept in {each.checkpoint}, {again} goes on from there"
