@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.links import Links, read_links
+from topoflow.fabric.link_list import read_links
+from topoflow.fabric.links import Links
 
 
 def row(src: object, dst: object, bandwidth: object = 1e9, latency: object = 1e-6) -> dict[str, object]:

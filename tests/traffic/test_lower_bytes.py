@@ -126,12 +126,20 @@ def test_one_server_reduces_among_its_gpus_and_one_gpu_not_at_all(
     assert not any(isinstance(task, Transfer | Collective) for task in lower(alone, rule.place(alone, 1)).tasks)
 
 
-@pytest.mark.parametrize(("op", "times"), [("all_to_all", 2), ("all_gather", 1), ("reduce_scatter", 1)])
-def test_the_demand_between_servers_counts_what_their_members_exchange(op: str, times: int) -> None:
-    # 3 servers of 2 members: in an all-to-all each hands S/6 to the 2 of another server, 2 * 2 * S/6 = 2 S/3; of a
-    # gathered buffer a server holds S/3, which another server needs once
-    demand = Traffic.from_tasks("t", 3, (Collective(op, 30.0, (0, 1, 2), local=2),)).demand()
-    np.testing.assert_array_equal(demand.matrix(), times * 10.0 * (1 - np.eye(3)))
+def test_the_demand_between_servers_counts_what_their_members_exchange() -> None:
+    # 3 servers of 2 members: in an all-to-all each hands S/6 to the 2 of another server, 2 * 2 * S/6 = 2 S/3
+    demand = Traffic.from_tasks("t", 3, (Collective("all_to_all", 30.0, (0, 1, 2), local=2),)).demand()
+    np.testing.assert_array_equal(demand.matrix(), 20.0 * (1 - np.eye(3)))
+    assert not demand.all_reduce
+
+
+def test_a_gather_and_a_scatter_are_on_rings_an_all_reduce() -> None:
+    # their order is free as well, and each sends (n-1)/n S per rank, of the 2 (n-1)/n S of an all-reduce
+    halves = tuple(Collective(op, 30.0, (0, 1, 2), local=2) for op in ("reduce_scatter", "all_gather"))
+    demand = Traffic.from_tasks("t", 3, halves).demand()
+    whole = Traffic.from_tasks("t", 3, (Collective("all_reduce", 30.0, (0, 1, 2), local=2),)).demand()
+    assert demand.all_reduce == whole.all_reduce == {(0, 1, 2): 30.0}
+    assert not demand.matrix().any()
 
 
 def test_a_collective_knows_its_server_mates() -> None:

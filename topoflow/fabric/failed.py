@@ -1,6 +1,6 @@
 """A fabric after fibers or servers have failed, routed over what is left. L links, N nodes.
 
-What a job sends does not change; how it travels does:
+What a job sends does not change, but its paths do:
 
 - A connection keeps those of its paths that are whole, as ECMP drops a next hop that is gone. With none left it takes
   the shortest of what is left: in a direct fabric hosts forward, over circuits that were for other traffic (TopoOpt 7:

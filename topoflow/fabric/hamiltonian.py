@@ -10,7 +10,7 @@ def torus_rings(dims: tuple[int, ...]) -> tuple[Order, ...]:
     """Hamiltonian cycles of a torus of one or two dimensions (of more than one server each) that share no link.
 
     - Where one dimension divides the other: the Lee-distance Gray code, row r entered at column -r, and the cables
-      it leaves over where these are one cycle too, as in a square: then every cable carries an all-reduce, both ways.
+      it leaves over where these are one cycle too, as in a square: every cable then carries an all-reduce each way.
       Source: Bae & Bose, Edge Disjoint Hamiltonian Cycles in k-Ary n-Cubes and Hypercubes, IEEE ToC 52 (10), 2003.
     - Else, where one dimension is even: to and fro along the rows.
     - Else none: odd sizes that do not divide each other, three dimensions or more.
@@ -21,13 +21,13 @@ def torus_rings(dims: tuple[int, ...]) -> tuple[Order, ...]:
     """
     sizes = tuple(size for size in dims if size > 1)
     if len(sizes) == 1:
-        return both_ways(tuple(range(sizes[0])))
+        return both_directions(tuple(range(sizes[0])))
     if len(sizes) != 2:
         return ()
-    return tuple(order for places in _cycles(*sizes) for order in both_ways(_numbers(places, sizes[1])))
+    return tuple(order for places in _cycles(*sizes) for order in both_directions(_numbers(places, sizes[1])))
 
 
-def both_ways(order: Order) -> tuple[Order, ...]:
+def both_directions(order: Order) -> tuple[Order, ...]:
     """A ring and the same ring backwards; two servers have one direction only, one has none."""
     return (order, order[::-1]) if len(order) > 2 else (order,) if len(order) == 2 else ()
 

@@ -29,7 +29,7 @@ class Torus:
     are one link of their summed bandwidth. Hosts forward, dimension by dimension from the last to the first,
     as in real tori (Dally & Towles, Principles and Practices of Interconnection Networks, 8.4.2); half way
     round both directions are as short and flows are hashed over them. All-reduce over all servers finds ring orders
-    that use as many cables as we know how (``hamiltonian``).
+    that use as many cables as a known construction does (``hamiltonian``).
     """
 
     bandwidth: float  # B/s of one interface, each direction

@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+ON_RINGS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5}  # bytes that rings carry, of an all-reduce's
+
+
 def _none() -> Ints:
     return np.zeros(0, np.int32)
 
@@ -186,12 +189,13 @@ class Traffic:
         return f"task {self.task_name(task) or task}"
 
     def demand(self) -> Demand:
-        """What a network is asked for: transfers and all collectives but all-reduce as bytes between pairs of servers.
+        """What a network is asked for: transfers, and collectives whose ranks cannot be reordered, as bytes by pair.
 
-        Of all-reduces the bytes of the buffer, summed over those of a group.
+        Of all-reduces the bytes of the buffer, summed over those of a group. All-gathers and reduce-scatters run on the
+        same rings, in any order, and are half of an all-reduce each.
         """
         collectives = np.flatnonzero(self.is_collective)
-        ops = np.array([each.op != "all_reduce" for each in self.operations], np.bool_)
+        ops = np.array([each.op not in ON_RINGS for each in self.operations], np.bool_)
         between = collectives[ops[self.operation[collectives]]] if len(ops) else collectives
         spread = {task: self._pairs(task) for task in between.tolist()}
         transfers = np.flatnonzero(self.is_transfer)
@@ -205,14 +209,14 @@ class Traffic:
         return Demand.from_pairs(self.servers, source, target, bytes, self._reduced())
 
     def _reduced(self) -> dict[tuple[int, ...], float]:
-        """Bytes by group of the all-reduces."""
+        """Bytes by group of the all-reduces, and of what is a half of one."""
         groups: dict[tuple[int, ...], float] = {}
-        reduces = np.array([each.op == "all_reduce" and len(each.group) > 1 for each in self.operations], np.bool_)
+        reduces = np.array([each.op in ON_RINGS and len(each.group) > 1 for each in self.operations], np.bool_)
         collectives = np.flatnonzero(self.is_collective)
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
         for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
-            group = self.operations[operation].group
-            groups[group] = groups.get(group, 0.0) + bytes
+            kind = self.operations[operation]
+            groups[kind.group] = groups.get(kind.group, 0.0) + ON_RINGS[kind.op] * bytes
         return groups
 
     def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:

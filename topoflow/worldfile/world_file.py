@@ -16,7 +16,7 @@ import numpy as np
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric, Path
-from topoflow.fabric.links import LinkList, number, parse_links, read_json, shorten
+from topoflow.fabric.link_list import LinkList, number, parse_links, read_json, shorten
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.units import check_positive
@@ -28,7 +28,7 @@ Orders = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class WorldFile:
-    """A world, and how its file named things. K tasks, L links."""
+    """A world, and the names that its file uses. K tasks, L links."""
 
     world: World
     ids: tuple[str, ...]  # [K] in the order of the file

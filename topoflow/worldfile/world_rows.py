@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from topoflow.engine.lowering.algorithms import check_algorithm, following, names
 from topoflow.fabric.base import Path
-from topoflow.fabric.links import LinkList, name_of, number, shorten
+from topoflow.fabric.link_list import LinkList, name_of, number, shorten
 from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Transfer
 from topoflow.units import check_positive
@@ -22,7 +22,7 @@ MOST_LOCAL = 2**20
 
 
 def fields(kind: str) -> tuple[str, ...]:
-    """What a task of this type may have beside ``COMMON``."""
+    """What a task of this type may have in addition to ``COMMON``."""
     if kind == "transfer":
         return ("bytes", "src", "dst", "path", "paths", "limit")
     if kind == "compute":
@@ -107,7 +107,7 @@ class Row:
         return row
 
     def task(self, after: tuple[int, ...]) -> Task:
-        """The task that this row describes, behind the tasks ``after``."""
+        """The task that this row describes; it waits for the tasks ``after``."""
         if self.values["type"] == "transfer":
             subflows = self._subflows()
             source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))

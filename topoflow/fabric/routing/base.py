@@ -65,7 +65,7 @@ class ListedRoutes(Routes):
 
 
 class FunctionRoutes(ListedRoutes):
-    """Those of a plain function, of which nothing is known."""
+    """The paths that a plain function lists; nothing else is known about them."""
 
     def __init__(self, route: Route) -> None:
         self.route = route

@@ -16,7 +16,7 @@ class KShortestPaths(ListedRoutes):
     """The ``limit`` shortest loopless paths from node to node, as a ``Fabric.route``: all of h hops, then of h + 1, ...
 
     A search by depth that leaves a node only for one from which the goal is still in reach finds the paths of each
-    length; where that led nowhere, it looks whether the nodes behind it block the way, and goes back if they do. These
+    length; where that found none, it looks whether visited nodes block the path, and goes back if they do. These
     paths are as long as those of Yen's algorithm (Management Science 17(11), 1971), which solves a shortest path
     problem for every node of every path (networkx takes 20 times as long for 128 servers); where only hops count, the
     distances to the goal are mostly enough. Of several equally long ones it begins with another link for each pair, so
@@ -75,7 +75,7 @@ class KShortestPaths(ListedRoutes):
                     return
 
     def _reaches(self, node: int, goal: int, length: int, visited: tuple[int, ...]) -> bool:
-        """Whether a path of at most ``length`` links leads from ``node`` to ``goal`` beside the ``visited`` nodes."""
+        """Whether ``node`` reaches ``goal`` in at most ``length`` links without the ``visited`` nodes."""
         seen, front = set(visited), {node}
         for _ in range(length):
             front = {self.target[link] for at in front for link in self.outgoing[at]} - seen

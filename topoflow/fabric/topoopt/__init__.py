@@ -47,7 +47,7 @@ class TopoOpt:
     bandwidth: float  # B/s of one interface, each direction
     degree: int  # interfaces per server
     latency: float  # s per circuit
-    paths: int  # at most so many for a pair
+    paths: int  # at most this many for a pair
     optics: str = "patch_panel"
     ports: int | None = None  # of one optical switch; None: as many as the largest of its kind
     routes: str = "shortest"

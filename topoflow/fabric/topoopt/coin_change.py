@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def coin_change(size: int, coins: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """For every distance 0..size-1 round a ring of ``size`` servers, the strides of a shortest way there.
+    """For every distance 0..size-1 round a ring of ``size`` servers, the strides of a shortest path there.
 
     The fewest coins that sum to the distance modulo ``size`` (TopoOpt E.3, Algorithm 4), found breadth first; the
     earlier coin wins a tie. The paper starts every coin at distance 0 and adds one per further coin: the same
@@ -15,14 +15,14 @@ def coin_change(size: int, coins: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
         16, coins 1, 3, 7 -> distance 2: 1 1    distance 5: 1 1 3    distance 14: 7 7
     """
-    ways: dict[int, tuple[int, ...]] = {0: ()}
+    strides: dict[int, tuple[int, ...]] = {0: ()}
     queue = deque([0])
     while queue:
         distance = queue.popleft()
         for coin in coins:
             further = (distance + coin) % size
-            if further not in ways:
-                ways[further] = (*ways[distance], coin)
+            if further not in strides:
+                strides[further] = (*strides[distance], coin)
                 queue.append(further)
-    assert len(ways) == size, f"coins {list(coins)} must generate the integers modulo {size}"
-    return tuple(ways[distance] for distance in range(size))
+    assert len(strides) == size, f"coins {list(coins)} must generate the integers modulo {size}"
+    return tuple(strides[distance] for distance in range(size))

@@ -1,0 +1,180 @@
+"""Lists of links in files: what ``fabric=links`` and world files have in common. L links, N nodes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.units import check_not_negative, check_positive
+
+COLUMNS = ("src", "dst", "bandwidth", "latency")
+
+
+@dataclass(frozen=True)
+class LinkList:
+    """Directed links between named nodes, as a file gives them. L links, N nodes.
+
+    ``nodes`` are in the order of their first appearance; ``servers`` are the names that the file calls so.
+    """
+
+    nodes: tuple[str, ...]  # [N]
+    source: NDArray[np.int32]  # [L] node
+    target: NDArray[np.int32]  # [L] node
+    bandwidth: NDArray[np.float64]  # [L] B/s
+    latency: NDArray[np.float64]  # [L] s
+    servers: tuple[str, ...] = ()
+
+    def index(self) -> dict[str, int]:
+        """Node by name."""
+        return {name: node for node, name in enumerate(self.nodes)}
+
+
+def read_links(path: FilePath) -> LinkList:
+    """Read a list of links: JSON ``{"links": [...], "servers": [...]}`` or CSV with the header of ``COLUMNS``."""
+    if path.suffix.lower() == ".csv":
+        return _read_csv(path)
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: must be an object with 'links', got {type(content).__name__}")
+    unknown = sorted(set(content) - {"links", "servers"})
+    if unknown:
+        raise ValueError(f"{path}: keys must be links and servers, got {unknown[0]!r}")
+    names = content.get("servers", [])
+    if not isinstance(names, list):
+        raise ValueError(f"{path}: servers must be a list of names, got {names!r}")
+    servers = tuple(name_of(f"{path}: servers[{position}]", name) for position, name in enumerate(names))
+    if "links" not in content:
+        raise ValueError(f"{path}: must have 'links', got {sorted(content)}")
+    return parse_links(content["links"], f"{path}: links", servers)
+
+
+def parse_links(rows: object, where: str, servers: tuple[str, ...] = ()) -> LinkList:
+    """Check the rows of a list of links and number their nodes.
+
+    ``rows`` is the list of objects with ``COLUMNS`` as a JSON reader gives it, ``where`` the file and field it
+    came from: ``"world.json: links"`` makes ``"world.json: links[3].bandwidth: must be positive, got -1"``.
+    """
+    if not isinstance(rows, list):
+        raise ValueError(f"{where}: must be a list, got {type(rows).__name__}")
+    return _collect(where, ((f"{where}[{position}]", row) for position, row in enumerate(rows)), servers)
+
+
+def read_json(path: FilePath) -> Any:
+    """The content of a JSON file; a key that is given twice is an error, as is anything that is not JSON."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"keys must be unique, got {first_repeated(keys)!r} twice")
+        return dict(pairs)
+
+    try:
+        return json.loads(_read_text(path), object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: line {error.lineno}: must be JSON, got {error.msg}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path}: must be JSON of a sane depth, got too many brackets") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_text(path: FilePath) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"must be UTF-8, got byte {error.start} wrong") from error
+
+
+def _read_csv(path: FilePath) -> LinkList:
+    try:
+        reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
+        lines = [(reader.line_num, cells) for cells in reader if cells]
+    except (csv.Error, ValueError) as error:
+        raise ValueError(f"{path}: must be CSV, got {error}") from error
+    header = [cell.strip() for cell in lines[0][1]] if lines else []
+    if sorted(header) != sorted(COLUMNS):
+        raise ValueError(f"{path}: line 1: columns must be {','.join(COLUMNS)}, got {','.join(header)!r}")
+    places = []
+    for line, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise ValueError(f"{path}: line {line}: must have {len(header)} cells, got {len(cells)}")
+        row = {column: cell.strip() for column, cell in zip(header, cells, strict=True)}
+        places.append((f"{path}: line {line}", row | _numbers(f"{path}: line {line}", row)))
+    return _collect(str(path), places, ())
+
+
+def _numbers(place: str, row: Mapping[str, str]) -> dict[str, float]:
+    numbers = {}
+    for column in ("bandwidth", "latency"):
+        try:
+            numbers[column] = float(row[column])
+        except ValueError as error:
+            raise ValueError(f"{place}.{column}: must be a number, got {row[column]!r}") from error
+    return numbers
+
+
+def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str, ...]) -> LinkList:
+    nodes: dict[str, int] = {}
+    ends: list[tuple[int, int]] = []
+    bandwidth: list[float] = []
+    latency: list[float] = []
+    for place, row in rows:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"{place}: must be an object with {', '.join(COLUMNS)}, got {row!r}")
+        for key in (*COLUMNS, *row):
+            if key not in row or key not in COLUMNS:
+                problem = "is missing" if key not in row else "is unknown"
+                raise ValueError(f"{place}: must have {', '.join(COLUMNS)}, {key!r} {problem}")
+        source, target = name_of(f"{place}.src", row["src"]), name_of(f"{place}.dst", row["dst"])
+        if source == target:
+            raise ValueError(f"{place}: must join two nodes, got {source!r} twice")
+        ends.append((nodes.setdefault(source, len(nodes)), nodes.setdefault(target, len(nodes))))
+        bandwidth.append(number(f"{place}.bandwidth", row["bandwidth"]))
+        check_positive(f"{place}.bandwidth", bandwidth[-1])
+        latency.append(number(f"{place}.latency", row["latency"]))
+        check_not_negative(f"{place}.latency", latency[-1])
+    if not ends:
+        raise ValueError(f"{where}: must have at least one link, got none")
+    pairs = np.array(ends, dtype=np.int32)
+    return LinkList(tuple(nodes), pairs[:, 0], pairs[:, 1], np.array(bandwidth), np.array(latency), servers)
+
+
+def number(place: str, value: object) -> float:
+    """A number that is no boolean, as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{place}: must be a number, got {shorten(value)}")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{place}: must be finite, got {shorten(value)}") from error
+
+
+def name_of(place: str, value: object) -> str:
+    """A string or a whole number; 7 and "7" are the same name."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError(f"{place}: must be a name or a whole number, got {shorten(value)}")
+    name = str(value)
+    if not name.isprintable():
+        raise ValueError(f"{place}: must be printable, got {ascii(name)[:60]}")
+    return name
+
+
+def shorten(value: object) -> str:
+    """A value for a message: one line of at most 60 characters, whatever a file holds."""
+    if isinstance(value, int) and abs(value) > 10**60:
+        return f"a whole number of {value.bit_length()} bits"
+    text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def first_repeated(names: Sequence[str]) -> str:
+    return next(name for name, count in Counter(names).items() if count > 1)
