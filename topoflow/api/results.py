@@ -112,7 +112,7 @@ def printed(show: Any) -> str:
     from rich.console import Console
 
     file = io.StringIO()
-    console: Console = Console(file=file, width=WIDTH)
+    console: Console = Console(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
     show(console)
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").splitlines())
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoflow.api.worlds import Simulated
 from topoflow.cli.output import Output
-from topoflow.engine.base import Timeline
 from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate
-from topoflow.report.files import whole_folder
 from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
 from topoflow.study.configure.keys import check_keys, check_run
 from topoflow.study.configure.os_errors import named
 from topoflow.study.configure.output import output
-from topoflow.units import human
-from topoflow.worldfile.world_file import WorldFile, read
+from topoflow.worldfile.world_file import read
 
 CONFIG = "simulate"
 KEYS = ("world", "fidelity", "device", "threads", "out")
@@ -37,9 +33,10 @@ def run(arguments: argparse.Namespace) -> None:
     with named({"world": path}):
         file = read(path)
     (timeline,) = simulate([file.world], fidelity, how)
+    simulated = Simulated(file, timeline)
     if out is not None:
-        write(file, timeline, out)
-    show(file, timeline, Output())
+        simulated.save(out)
+    show(simulated, Output())
 
 
 def parse(settings: Sequence[str]) -> Point:
@@ -64,38 +61,9 @@ def _check(config: Mapping[str, Any]) -> None:
     check_run(config)
 
 
-def write(file: WorldFile, timeline: Timeline, out: Path) -> None:
-    """``flows.csv`` and ``links.csv``, both or none; numbers are the shortest that read back as the same double."""
-    flows = table(("id", "start", "finish"), file.flows(timeline))
-    links = table(("link", "src", "dst", "bytes", "utilization"), _numbered(file.loads(timeline)))
-    with whole_folder(out) as folder:
-        (folder / "flows.csv").write_bytes(flows)
-        (folder / "links.csv").write_bytes(links)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """CSV as RFC 4180 has it, with line feeds."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([repr(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
-    return text.getvalue().encode()
-
-
-def _numbered(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
-    return ((number, *row) for number, row in enumerate(rows))
-
-
-def show(file: WorldFile, timeline: Timeline, console: Console) -> None:
+def show(simulated: Simulated, console: Console) -> None:
     """What a person wants to know first."""
-    summary = Table("", "", title=escape(file.world.name), show_header=False)
-    summary.add_row("makespan", human(timeline.makespan, "s"))
-    summary.add_row("tasks", f"{len(file.ids):,}")
-    summary.add_row("links", f"{len(file.ends):,}")
-    loads = file.loads(timeline)
-    if loads:
-        link = max(range(len(loads)), key=lambda link: loads[link][3])
-        source, target, carried, utilization = loads[link]
-        summary.add_row("busiest link", escape(f"{link}: {source} to {target}"))
-        summary.add_row("its load", f"{human(carried, 'B')}, {utilization:.1%} of what it could carry")
+    summary = Table("", "", title=escape(simulated.world.name), show_header=False)
+    for what, value in simulated.summary:
+        summary.add_row(what, escape(value))
     console.print(summary)

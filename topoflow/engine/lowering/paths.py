@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
 
 NO_PATH = -1  # what does not enter the network
+SEPARATOR = b"\xff"  # the last byte of NO_LINK, and of no link
 
 
 class Hops(NamedTuple):
@@ -119,6 +119,21 @@ def _joined(tables: Sequence[PathTable]) -> PathTable:
     return PathTable(offsets(count), *map(np.concatenate, fields))
 
 
+def _contents(hops: Hops) -> list[bytes]:
+    """The links of each path, and their weights where some are below 1, as one word."""
+    count = np.diff(hops.offsets)
+    rows = np.full((len(count), int(count.max(initial=0))), NO_LINK, np.int32)
+    rows[np.arange(rows.shape[1]) < count[:, None]] = hops.links
+    data, width = rows.tobytes(), 4 * rows.shape[1]
+    if width == 0:
+        return [b""] * len(count)
+    words = [data[at : at + width].rstrip(SEPARATOR) for at in range(0, len(data), width)]  # a link is no NO_LINK
+    uneven = np.unique(np.repeat(np.arange(len(count)), count)[hops.weights < 1])
+    for path in uneven.tolist():
+        words[path] += SEPARATOR + hops.weights[hops.offsets[path] : hops.offsets[path + 1]].tobytes()
+    return words
+
+
 @dataclass
 class Paths:
     """Grows as connections are made on ``fabric``; ``seed`` keys the choice among equal paths.
@@ -130,7 +145,7 @@ class Paths:
     seed: int
     routing: str = "ecmp"
     rule: Routing = field(init=False, repr=False)
-    numbers: dict[tuple[bytes, bytes, float], int] = field(default_factory=dict, repr=False)  # by links, weights, limit
+    numbers: dict[float, dict[bytes, int]] = field(default_factory=dict, repr=False)  # limit -> contents -> path
     taken: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)  # class of traffic -> connection -> path
     parts: list[PathTable] = field(default_factory=lambda: [NO_PATHS], repr=False)  # of the table, in order
     entered: int = 0  # paths in the table
@@ -177,19 +192,19 @@ class Paths:
 
     def _enter(self, hops: Hops, limit: float) -> Ints:
         """[P] the places of these paths in the table, where they are entered if they are new; none without links."""
-        links, weights = hops.links.astype(np.int32).tobytes(), hops.weights.tobytes()
-        places = np.full(len(hops.offsets) - 1, NO_PATH, np.int32)
+        known = self.numbers.setdefault(limit, {b"": NO_PATH})
+        places: list[int] = []
         new: list[int] = []
-        for path, (first, end) in enumerate(pairwise(hops.offsets.tolist())):
-            if first < end:
-                key = links[4 * first : 4 * end], weights[8 * first : 8 * end], limit
-                places[path] = place = self.numbers.setdefault(key, len(self.numbers))
-                if place == self.entered + len(new):
-                    new.append(path)
+        for path, key in enumerate(_contents(hops)):
+            place = known.get(key)
+            if place is None:
+                known[key] = place = self.entered + len(new)
+                new.append(path)
+            places.append(place)
         if new:
             self.entered += len(new)
             self.parts.append(self._table(hops, limit).taken(np.array(new)))
-        return places
+        return np.array(places, np.int32)
 
     def _table(self, hops: Hops, limit: float) -> PathTable:
         paths = len(hops.offsets) - 1
