@@ -41,7 +41,9 @@ def shared(
     Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
     slowest, if it were alone, had done ``rounds`` iterations. Then all stop: the number of running jobs never changes.
     What a fidelity neglects relative to the time since the beginning (``Fluid.merge``) is large compared with an
-    iteration, where iterations are many. Raises ``ValueError`` where the time is too short for some job to finish an iteration.
+    iteration, where iterations are many.
+
+    Raises ``ValueError`` where the time is too short for some job to finish an iteration.
     """
     worlds = [place(job, fabric) for job in jobs]
     alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
