@@ -85,7 +85,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     capsys.readouterr()
     assert main(["search", *broken]) == 130
     kept = tmp_path / "broken" / "checkpoint.npz"
-    told = f"topoflow search: interrupted; the search is kept in {kept}, the same command goes on from there\n"
+    told = f"topoflow search: interrupted; the search is kept in {kept}, the same command resumes it\n"
     assert capsys.readouterr().err == told
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0

@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser(__version__).parse_args(argv)
     try:
         import_module(f"topoflow.cli.{arguments.verb}").run(arguments)
-    except BrokenPipeError:  # the reader, say `head`, has seen enough; there is nobody to flush to at exit
+    except BrokenPipeError:  # the reader, say `head`, has seen enough; there is no reader to flush to at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError) as error:

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         console.print("Add out=DIR for report.html with pictures, result.json and Parquet tables.")
     else:
         console.print(
-            f"Open {out / 'report.html'}; numbers for programs are in result.json beside it.", highlight=False
+            f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False
         )
         if not can_write_parquet():
             console.print(NO_PARQUET, highlight=False, markup=False)

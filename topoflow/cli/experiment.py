@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not console.is_terminal:
         console.width = 200
     console.print(summary_table(experiment, experiment.summary(rows)))
-    console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv beside it.", highlight=False)
+    console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)
 
 
 def titled(experiment: Experiment, rows: Sequence[Row]) -> Experiment:

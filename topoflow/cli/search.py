@@ -42,7 +42,7 @@ def show(searched: Searched, console: Console) -> None:
     where = (
         "Add out=DIR for plan.json, result.json and report.html with pictures."
         if out is None
-        else f"Open {out / 'report.html'}; the plan is in plan.json beside it."
+        else f"Open {out / 'report.html'}; the plan is in plan.json next to it."
         if len(searched.searches) == 1
         else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
     )

@@ -68,7 +68,7 @@ class Dragonfly:
         )
 
     def plan(self, servers: int) -> DragonflyRoutes:
-        """The sizes for so many servers. Raises ``ValueError`` where they do not hold them."""
+        """The sizes for this number of servers. Raises ``ValueError`` where they do not hold them."""
         nodes = self.nodes or _balanced(servers)
         routers = self.routers or 2 * nodes
         groups = self.groups or -(-servers // (nodes * routers))

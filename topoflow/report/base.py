@@ -70,7 +70,7 @@ class Report:
         return tuple(tuple(group) for group in groups.values())
 
     def representatives(self, most: int) -> tuple[Result, ...]:
-        """At most so many worlds, to be drawn: the fastest of each fabric, then the fastest of the rest."""
+        """At most this many results, to be drawn: the fastest of each fabric, then the fastest of the rest."""
         if len(self.outcomes) <= most:
             return self.outcomes
         first: dict[str, Result] = {}

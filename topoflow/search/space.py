@@ -27,7 +27,7 @@ class Space(Protocol):
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
 
-        ``tell`` is called with every step; ``walk`` is the last one told when this round was left, None: begin.
+        ``tell`` is called with every step; ``walk`` is the last one before an interruption of this round, None: begin.
         """
 
 

@@ -99,7 +99,7 @@ class Builder:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
         if point.config["fail"]["each"] == "server":
             if job.servers == 1:
-                raise ValueError("fail.each: must leave a server to go on with, got server of a job on 1 server")
+                raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
     def _cases(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:

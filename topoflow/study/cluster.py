@@ -39,9 +39,11 @@ def shared(
     """Seconds of every iteration that each of the ``jobs`` [J] finishes, all on one ``fabric``.
 
     Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
-    slowest, if it were alone, had done ``rounds`` iterations. Then all stop: no job ever runs beside fewer. What a
-    fidelity neglects relative to the time since the beginning (``Fluid.merge``) is large beside an iteration, where
-    iterations are many. Raises ``ValueError`` where the time is too short for some job to finish an iteration.
+    slowest, if it were alone, had done ``rounds`` iterations. Then all stop: the number of running jobs never changes.
+    What a fidelity neglects relative to the time since the beginning (``Fluid.merge``) is large compared with an
+    iteration, where iterations are many.
+
+    Raises ``ValueError`` where the time is too short for some job to finish an iteration.
     """
     worlds = [place(job, fabric) for job in jobs]
     alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
@@ -100,7 +102,7 @@ def dedicated(
 def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
     """Iterations of ``graph`` one after the other, the first at ``start`` (s); the T tasks of each, then its end.
 
-    An iteration begins when the end of the one before is over, which waits for all its tasks. So task
+    An iteration begins when the end of the one before has finished, which waits for all its tasks. So task
     (i + 1) (T + 1) - 1 is the end of iteration i; it belongs to an owner of its own.
     """
     if graph.release.any():
@@ -135,7 +137,7 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
 
 
 def side_by_side(graphs: Sequence[Graph]) -> Graph:
-    """Graphs on the same links, at the same time; tasks, paths and owners of one behind those of the one before."""
+    """Graphs on the same links, at the same time; tasks, paths and owners of one after those of the one before."""
     tasks, paths = _before([graph.tasks for graph in graphs]), _before([len(g.path_offsets) - 1 for g in graphs])
     owners = _before([graph.owners for graph in graphs])
 

@@ -56,7 +56,7 @@ def fail_fibers(
     rings: str = "faster",
     run: Run = Run(),
 ) -> Slowdowns:
-    """One fiber of each of ``links`` (None: of every link) fails by itself, and all else goes on.
+    """One fiber of each of ``links`` (None: of every link) fails by itself, and all else continues.
 
     ``rings`` is one of ``CHOICES``; ``run.observer`` is informed how many failures are simulated.
     """
@@ -84,7 +84,7 @@ def fail_servers(
     rings: str = "faster",
     run: Run = Run(),
 ) -> Slowdowns:
-    """Each of ``servers`` (None: any) fails by itself, and the job goes on as ``smaller``, on one server fewer."""
+    """Each of ``servers`` (None: any) fails by itself, and the job continues as ``smaller``, on one server fewer."""
     if smaller.servers != traffic.servers - 1:
         raise ValueError(f"{smaller.name}.servers: must be {traffic.servers - 1}, got {smaller.servers}")
     chosen = range(traffic.servers) if servers is None else servers

@@ -157,7 +157,7 @@ def check_possible(each: Search, objective: str) -> None:
 
 
 def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
-    """Says where it goes on, and what is kept where it is stopped. With ``resume=false`` no checkpoint counts."""
+    """Says from where it resumes, and what is kept when it is stopped. With ``resume=false`` no checkpoint counts."""
     run.observer.stage(each.name)
     path = each.checkpoint
     if path is not None and not each.point.config["resume"]:
@@ -173,10 +173,10 @@ def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
 
 
 def _kept(each: Search) -> str:
-    """What goes on after Ctrl-C, and how."""
+    """What can be resumed after Ctrl-C, and how."""
     if each.checkpoint is None:
         return "; nothing is kept without out=DIR"
     if not each.checkpoint.exists():
         return " before there was anything to keep"
     again = "the same command" if each.point.config["resume"] else "the same command without resume=false"
-    return f"; the search is kept in {each.checkpoint}, {again} goes on from there"
+    return f"; the search is kept in {each.checkpoint}, {again} resumes it"

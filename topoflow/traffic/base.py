@@ -70,7 +70,7 @@ class Traffic:
     seconds: Floats  # [K] s of a compute
     bytes: Floats  # [K] B of a transfer or a collective
     release: Floats  # [K] s, not before
-    server: Ints  # [K] of a compute; NONE: it occupies nobody
+    server: Ints  # [K] of a compute; NONE: it occupies no server
     source: Ints  # [K] server, of a transfer
     target: Ints  # [K] server, of a transfer
     operation: Ints  # [K] of a collective

@@ -7,7 +7,7 @@
       send 1 -> 2                      ->  transfer 0 -> 1
 
 Which iteration: ``captured_iteration``; what waits for what: ``captured_order``. Compute of the busiest rank of a
-server occupies the server; the other ranks have GPUs of their own and compute beside it.
+server occupies the server; the other ranks have GPUs of their own and compute at the same time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from topoflow.workload.base import RecordedJob, Workload
 def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
     """The traffic of the trace's representative iteration on ``strategy.servers`` servers.
 
-    ValueError when the trace's ranks do not fill the servers, some were not recorded and cannot be told from the
-    others, or the ranks contradict each other.
+    ValueError when the trace's ranks do not fill the servers, some were not recorded and cannot be distinguished from
+    the others, or the ranks contradict each other.
     """
     if not isinstance(workload, RecordedJob):
         raise ValueError(f"workload: must be captured, got {workload.name}")
@@ -136,7 +136,7 @@ class _Lowering:
     def _all_to_all(
         self, members: dict[int, Communication], servers: tuple[int, ...], after: tuple[int, ...], name: str
     ) -> None:
-        """Bytes between servers are the sums over their ranks; what stays inside takes its time beside them."""
+        """Bytes between servers are the sums over their ranks; what stays inside takes its time in parallel."""
         place = {server: place for place, server in enumerate(servers)}
         splits = [[0.0] * len(servers) for _ in servers]
         inside = 0.0  # the most that one rank sends within its server

@@ -27,7 +27,7 @@ def representative(trace: Trace) -> Iteration:
     """The iteration of median length among those that communicate as most of them do.
 
     Set-up is never taken; nor, among several, an odd one out, as DDP's first is (one bucket) or one that a profiler's
-    window has cut. ValueError when the ranks that were not recorded cannot be told from those that were.
+    window has cut. ValueError when the ranks that were not recorded cannot be distinguished from those that were.
     """
     communicates = {number: _communicates(trace, number) for number in range(trace.iterations)}
     counts = Counter(communicates.values())

@@ -1,7 +1,7 @@
 """What waits for what in a recorded iteration: its events become steps of the whole job, in an order that can be run.
 
 Where the record says what an event followed (``after``: recorder, task graphs), that holds. Elsewhere it is inferred
-from one rank's times, as a GPU runs one compute stream beside its communicators:
+from one rank's times, as a GPU runs one compute stream in parallel to its communicators:
 
     compute        |== c0 ==|== c1 ==|           |== c2 ==|
     communicator         |---- A ----|--- B -----|
@@ -37,7 +37,7 @@ ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some forma
 
 @dataclass(frozen=True)
 class Member:
-    """A rank's part in a step: ``seconds`` after the steps ``after`` its compute is over, or it joins the others."""
+    """A rank's part in a step: ``seconds`` after the steps ``after``, its compute ends or it joins the others."""
 
     rank: int
     event: Event

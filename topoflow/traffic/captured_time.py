@@ -1,4 +1,4 @@
-"""How long each event of a recorded rank takes, beside what it waits for.
+"""How long each event of a recorded rank takes, without what it waits for.
 
     compute        |== c0 ==|      |= c1 =|            |== c2 ==|
     communicator              |-- A --|--- waiting, B ---|
@@ -22,7 +22,7 @@ from topoflow.capture.base import Compute, Event
 
 
 def taken(events: Mapping[int, Event], follows: Mapping[int, set[int]], began: float | None) -> dict[int, float]:
-    """Seconds by position: of a compute, until it is over; of a communication, until the rank takes part in it.
+    """Seconds by position: of a compute, until it has finished; of a communication, until the rank takes part in it.
 
     Both count from the end of the last event that it ``follows``; without one, from ``began`` (when the
     iteration before was over; None if there is none), or from its own start.

@@ -27,7 +27,7 @@ class Columns:
         self._waits: list[tuple[Offsets, Offsets]] = []
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
-        """``seconds`` on each ``server`` [n], NONE: a delay that occupies nobody. Returns the tasks [n]."""
+        """``seconds`` on each ``server`` [n], NONE: a delay that occupies no server. Returns the tasks [n]."""
         return self.run(label, len(server), kind=COMPUTE, server=server, seconds=seconds)
 
     def transfer(self, label: Label, source: Offsets, target: Offsets, bytes: float | Floats) -> Offsets:

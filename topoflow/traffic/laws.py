@@ -72,15 +72,15 @@ def _broken(traffic: Traffic) -> Iterator[Broken]:
 
 def _servers(traffic: Traffic) -> Iterator[Broken]:
     beyond, source, target = traffic.servers, traffic.source, traffic.target
-    nobody = (traffic.kind != COMPUTE) | (traffic.server == NONE)
-    for first in _first(~nobody & _outside(traffic.server, beyond)):
+    free = (traffic.kind != COMPUTE) | (traffic.server == NONE)
+    for first in _first(~free & _outside(traffic.server, beyond)):
         yield Broken(first, 4, _within(beyond, [int(traffic.server[first])]))
     for first in _first((traffic.kind == TRANSFER) & (_outside(source, beyond) | _outside(target, beyond))):
         yield Broken(first, 4, _within(beyond, [int(source[first]), int(target[first])]))
 
 
 def _operations(traffic: Traffic) -> Iterator[Broken]:
-    """Those of collectives, each looked at once."""
+    """Those of collectives, each checked once."""
     mine = np.flatnonzero(traffic.is_collective)
     used, first = np.unique(traffic.operation[mine], return_index=True)
     for row, task in zip(used.tolist(), mine[first].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The least time of a grid on any network whose servers send at most so many bytes per second.
+"""The least time of a grid on any network whose servers send at a limited rate (bytes per second).
 
 Stage i begins when a microbatch has come through the stages before it, works on all of them, and then the last one goes
 back through the stages before it. With f and b the seconds of its passes, collectives included, h those of a handover:
@@ -50,7 +50,7 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
     backward = [least.of_pass(back) for _, back in works]
     handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
-    behind = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
+    later = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
     updates = [step_seconds(workload, sum(size for _, size in stage)) for stage in stages]
     ends = []
     for number, stage in enumerate(stages):
@@ -58,7 +58,7 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
         reduced = worked - backward[number] + least.of_gradients(stage)
         neighbours = sum(handovers[max(number - 1, 0) : number + 1])
         loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
-        ends += [max(worked, reduced, loaded) + updates[number], worked + behind[number] + updates[0]]
+        ends += [max(worked, reduced, loaded) + updates[number], worked + later[number] + updates[0]]
     for rank in range(grid.pipeline):  # all stages of one, which it works on one at a time
         own = slice(rank, None, grid.pipeline)
         ends.append(before[rank] + grid.microbatches * (sum(forward[own]) + sum(backward[own])) + sum(updates[own]))
@@ -74,7 +74,7 @@ class _Least:
         self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
 
     def of_pass(self, work: Work) -> float:
-        """Compute, and the collectives behind it one after another."""
+        """Compute, and the collectives that follow it one after another."""
         sent = (least_seconds_of(op, bytes, self.groups[op], *self.rates) for op, bytes in work.sent.items())
         return work.seconds + sum(sent)
 

@@ -18,7 +18,7 @@ NONE = -1  # no server, no operation
 class Compute:
     """``seconds`` of a server's compute, which is one resource: its tasks run one at a time, in listed order.
 
-    ``server=None`` occupies nobody: a plain delay.
+    ``server=None`` occupies no server: a plain delay.
     """
 
     seconds: float

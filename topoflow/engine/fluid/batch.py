@@ -31,7 +31,7 @@ GRAPH_ARRAYS: dict[str, type[np.generic]] = {
     "path_offsets": np.int64,
     "path_links": np.int32,
 }
-# What a graph may lack, and what stands in for it beside a graph that has it; empty where no graph of a batch has it.
+# What a graph may lack, and its default in a batch with a graph that has it; empty where no graph of a batch has it.
 OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf}
 
 # The arrays of a batch that its graphs alone say, and those that the kernel writes, by their type.

@@ -24,7 +24,7 @@ Counts = NDArray[np.int64]
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
     """How many circuits [n, n] lead from server to server: the highest demand gets one, then counts ``discount`` times.
 
-    ``demand`` [n, n] is not negative, its diagonal is not looked at. A discount of 1/2 is that of Equation 2, the next
+    ``demand`` [n, n] is not negative, its diagonal is ignored. A discount of 1/2 is that of Equation 2, the next
     circuit of a pair is worth half of the one before; of 1, the highest demand takes all interfaces of its servers.
     """
     servers = len(demand)

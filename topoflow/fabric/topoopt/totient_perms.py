@@ -14,7 +14,7 @@ def totient_perms(size: int, primes_above: float = float("inf")) -> tuple[int, .
 
         12 -> 1, 5, 7, 11
          2 -> 1
-         1 -> none: nobody to send to
+         1 -> none: no other member to send to
         25, only primes -> 1, 2, 3, 7, 11, 13, 17, 19, 23
     """
     strides = (stride for stride in range(1, size) if gcd(stride, size) == 1)

@@ -47,7 +47,7 @@ def draw_path_length(report: Report) -> Figure:
     axes.set_xlim(left=0)
     axes.set_ylim(0, 103)
     axes.set_xlabel("links between two servers (a switch in between makes it 2)")
-    axes.set_ylabel("pairs of servers with at most so many links [%]")
+    axes.set_ylabel("pairs of servers with at most this many links [%]")
     plain(axes, "both")
     _finish(figure, "How far servers are from each other", len(shown), len(wirings))
     return figure

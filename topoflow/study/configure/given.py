@@ -54,7 +54,7 @@ def described(given: object) -> Mapping[str, Any]:
         if _is_plain(fields):
             kind = type(given)
             return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **fields}
-    return {"object": f"{name_of(given)} {id(given):x}"}  # told from others of its name
+    return {"object": f"{name_of(given)} {id(given):x}"}  # differs from others of its name
 
 
 def _is_plain(value: object) -> bool:

@@ -15,7 +15,7 @@ CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of it
 
 
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
-    """Keys beside the wrong one, in the configuration of the same groups."""
+    """Keys of the same level as the wrong one, in the configuration of the same groups."""
     loader = GlobalHydra.instance().config_loader()
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in overrides}
     chosen = [o for o, at in keys.items() if at in there and at != FIDELITY and loader.get_group_options(at)]

@@ -21,7 +21,7 @@ Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
-SIMILAR_COST = "similar_cost_to"  # key of a series beside those of a comparison: another series, whose price it has
+SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Experiment(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """What ``measure`` depends on beside the setup."""
+        """What ``measure`` depends on in addition to the setup."""
         ...
 
     def measure(self, setup: Setup) -> Sequence[Row]:
@@ -87,7 +87,7 @@ class Experiment(Protocol):
         ...
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The figure in a few numbers, to be set beside those of the paper."""
+        """The figure in a few numbers, to be compared with those of the paper."""
         ...
 
     @property

@@ -38,7 +38,7 @@ def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices
     budget = prices.cost(unwired(rival, servers).bill)
 
     def cost(link: float) -> float:
-        """USD with links of so many B/s, a listed speed."""
+        """USD with links of this speed (B/s), a listed one."""
         return prices.cost(unwired(_with(asked, link), servers).bill)
 
     most = asked.degree * asked.bandwidth
@@ -55,7 +55,7 @@ def unwired(design: FabricDesign, servers: int) -> Fabric:
 
 
 def _with(design: Any, link: float) -> Any:
-    """The design with links of so many B/s: ``degree`` interfaces share each."""
+    """The design with links of this speed (B/s): ``degree`` interfaces share each."""
     return replace(design, bandwidth=link / design.degree)
 
 

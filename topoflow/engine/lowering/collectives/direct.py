@@ -1,4 +1,4 @@
-"""Direct all-to-all, gather and scatter: every pair talks at once, nobody forwards.
+"""Direct all-to-all, gather and scatter: every pair talks at once, no rank forwards.
 
 n = 3, all-to-all: rank i keeps part j of its buffer for rank j, which files it as part i of its own.
 

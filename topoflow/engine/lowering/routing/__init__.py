@@ -25,7 +25,7 @@ Index = NDArray[np.int64]
 
 
 class Connections(NamedTuple):
-    """What sends from a server to another; several between the same two are told apart by their channel."""
+    """What sends from a server to another; several between the same two differ in their channel."""
 
     source: Index  # [F] server
     target: Index  # [F] server
