@@ -38,7 +38,7 @@ def test_a_search_finds_the_fastest_of_all_that_fit() -> None:
     worlds = [placer.place(lower(asked.workload, option), option.name) for option in options]
     fastest = min(timeline.makespan for timeline in fluid.simulate(worlds))
     assert found.timeline.makespan == pytest.approx(fastest, rel=1e-12)
-    assert found.timeline.makespan < found.start.time
+    assert found.timeline.makespan < found.start.iteration_time
 
 
 def test_a_start_that_does_not_fit_is_replaced_by_one_that_does() -> None:
