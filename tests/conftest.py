@@ -19,6 +19,9 @@ from hypothesis import HealthCheck, settings
 from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.units import register_resolvers
 
+# Programs that tests start import the installed package, not the folder topoflow/ of a checkout, which has no _C.
+os.environ["PYTHONSAFEPATH"] = "1"
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # A law is tried on the same examples in every run, so that what has passed does not fail where nothing changed;

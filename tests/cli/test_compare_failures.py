@@ -87,7 +87,7 @@ def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path
     [
         (["fail.each=switch"], "fail.each: must be fiber, server or null, got 'switch'"),
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
-        (["fail.each=server", "servers=1"], "fail.each: must leave a server to go on with"),
+        (["fail.each=server", "servers=1"], "fail.each: must leave a server to continue with"),
         (["fail.each=fiber", "servers=1"], "fail.each: must be of a network with a fiber to lose, got topoopt without"),
         (["fail.each=fiber", "fabric=sip_ml"], "fail.each: must be of a network that keeps its circuits, got sip_ml"),
         (
