@@ -27,6 +27,8 @@ import numpy as np
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.timelines import link_bytes, timeline
 
+from topoflow import _C
+
 
 @dataclass(frozen=True)
 class Serial:
@@ -68,7 +70,8 @@ for command in json.loads(sys.argv[1]):
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with two files more."""
     folder = tmp_path_factory.mktemp("house")
-    shutil.copytree(ROOT / "topoflow", folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__", "configs"))
+    installed = Path(_C.__file__).parent  # a checkout's folder has no _C
+    shutil.copytree(installed, folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__", "configs"))
     shutil.copytree(ROOT / "configs", folder / "topoflow" / "configs", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "topoflow" / "engine" / "serial").mkdir()
     (folder / "topoflow" / "engine" / "serial" / "__init__.py").write_text(SERIAL)
