@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from topoflow import _C
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 
