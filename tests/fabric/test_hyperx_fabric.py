@@ -80,4 +80,4 @@ def test_all_ports_of_all_switches_are_bought() -> None:
 def test_a_hyperx_that_cannot_be_is_an_error_with_its_law(design: dict[str, object], law: str) -> None:
     keys = {"servers_per_switch": 4} | design
     with pytest.raises(ValueError, match=law):
-        HyperX(B, 4, 1e-6, **keys).build(17, Demand(17))  # type: ignore[arg-type]
+        HyperX(B, 4, 1e-6, **keys).build(17, Demand(17))

@@ -31,7 +31,8 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
-# What reading an archive of anything raises; NotImplementedError: a compression or an encryption that zipfile lacks.
+# What numpy and zipfile raise for a damaged archive. zipfile raises NotImplementedError for a compression method or an
+# encryption that it does not support, which a changed byte of the header can ask for.
 DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, NotImplementedError, struct.error, zlib.error, zipfile.BadZipFile
 )  # fmt: skip

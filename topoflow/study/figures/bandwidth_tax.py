@@ -11,28 +11,30 @@ from topoflow.case.rows import bandwidth_tax
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation, wire_bytes
 
 
 @dataclass(frozen=True)
-class BandwidthTax:
+class BandwidthTax(Experiment):
     """Bytes that servers send, those that they relay included, over bytes asked for (5.4); a group of bars for each
     value of ``x``, in it a bar for each of ``series``. Nothing is simulated: routes say it."""
 
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
     x: str
     x_label: str
 
     def __post_init__(self) -> None:
         check_roles("experiment.x", self, self.x)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        return {}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         run = Simulation(setup)

@@ -7,9 +7,10 @@ figure is drawn from all of them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from topoflow.engine.base import Fidelity, Run
 from topoflow.fabric.base import FabricDesign
@@ -60,42 +61,36 @@ class Picture:
     png: bytes
 
 
-class Experiment(Protocol):
-    """What a file of ``experiment/`` holds: a frozen dataclass whose fields a figure's config gives."""
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """A kind of figure: a frozen dataclass in a file of ``study/figures/``, whose fields a figure's config gives."""
 
-    @property
-    def title(self) -> str: ...
-    @property
-    def source(self) -> str:
-        """Section and figure of the paper."""
-        ...
-
-    @property
-    def grid(self) -> Grid: ...
-    @property
-    def series(self) -> Mapping[str, Grid]:
-        """Name -> what of the grid it fixes."""
-        ...
+    title: str
+    source: str  # section and figure of the paper
+    grid: Grid
+    series: Mapping[str, Grid]  # name -> what of the grid it fixes
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """What ``measure`` depends on in addition to the setup."""
-        ...
+        return {}
 
+    @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:
         """What one point yields, without what ``setup.point`` says already."""
-        ...
 
+    @abstractmethod
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The figure in a few numbers, to be compared with those of the paper."""
-        ...
 
     @property
+    @abstractmethod
     def headings(self) -> Mapping[str, Heading]:
         """Of the summary's columns, those whose key alone does not say what they are."""
-        ...
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...
+    @abstractmethod
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        """The figure's pictures."""
 
 
 def check_roles(where: str, experiment: Experiment, *keys: str) -> None:

@@ -20,7 +20,17 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.study.cluster import dedicated, mean_and_tail, shared
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import allocate, apportion, on_servers
@@ -33,16 +43,12 @@ PARTS = {"mean": "average", "p99": "99th percentile"}
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(Experiment):
     """Average and 99th percentile over the number of ``jobs``, a line for each of ``series``.
 
     Every job counts as much, however many iterations it does (``study.cluster.mean_and_tail``).
     """
 
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
     baseline: str
     sharded: Sequence[str]  # series in which each job has a network of its own
     kinds: Mapping[str, WorkloadModel]

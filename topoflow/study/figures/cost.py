@@ -11,27 +11,29 @@ import numpy as np
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Experiment):
     """A panel for each value of ``panel``, a line for each of ``series``, over ``servers``. Nothing is simulated."""
 
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
     panel: str
     baseline: str
 
     def __post_init__(self) -> None:
         check_roles("experiment.panel", self, self.panel, "servers")
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        return {}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """What is bought does not depend on the job."""

@@ -11,25 +11,26 @@ from numpy.typing import NDArray
 from topoflow.case.rows import flow_matrix
 from topoflow.report.draw.figures import draw_heat_maps
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation
 
 
 @dataclass(frozen=True)
-class HeatMaps:
+class HeatMaps(Experiment):
     """A heat map for each of ``series``."""
-
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
 
     def __post_init__(self) -> None:
         check_roles("experiment", self)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        return {}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per pair of servers that send something: all bytes, and those of model parallelism."""

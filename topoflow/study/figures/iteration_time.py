@@ -14,12 +14,22 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.search.problem import Settings
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation, wire_bytes
 
 
 @dataclass(frozen=True)
-class IterationTime:
+class IterationTime(Experiment):
     """A panel for each value of ``panel``, a line for each of ``series``, over the values of ``x``.
 
     What else the grid sweeps is not drawn: of the points that differ in it the fastest counts, except for ``seed``,
@@ -27,10 +37,6 @@ class IterationTime:
     point looks for its best strategy, beginning with the grid's.
     """
 
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
     panel: str
     x: str
     x_label: str

@@ -12,29 +12,31 @@ from topoflow.engine.base import Graph
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation
 
 KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
 
 
 @dataclass(frozen=True)
-class LinkTraffic:
+class LinkTraffic(Experiment):
     """The distribution of bytes over physical links, a panel for each value of ``panel``, a curve for each of
     ``series`` and each kind of traffic: all-to-all alone, and all-reduce with it. Routes say it."""
 
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
     panel: str
 
     def __post_init__(self) -> None:
         check_roles("experiment.panel", self, self.panel)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        return {}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per link. Parallel circuits are one link of several, which share its bytes."""

@@ -13,25 +13,26 @@ from topoflow.case.rows import path_lengths
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Grid, Heading, Picture, Row, Setup, check_roles, distinct, number, where
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    Setup,
+    check_roles,
+    distinct,
+    number,
+    where,
+)
 from topoflow.study.figures.simulate import Simulation
 
 
 @dataclass(frozen=True)
-class PathLength:
+class PathLength(Experiment):
     """The distribution of links between two servers over all ordered pairs, a curve for each of ``series``."""
-
-    title: str
-    source: str
-    grid: Grid
-    series: Mapping[str, Grid]
 
     def __post_init__(self) -> None:
         check_roles("experiment", self)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        return {}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per length that occurs."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.case.base import Job
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
@@ -20,20 +20,6 @@ from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.base import Strategy
 from topoflow.study.figures.base import Setup
 from topoflow.study.figures.similar_cost import similar_cost, unwired
-from topoflow.traffic.base import Traffic
-from topoflow.traffic.lower import lower
-
-
-@dataclass(frozen=True)
-class Job:
-    """A workload and a strategy, and what they send."""
-
-    strategy: Strategy
-    traffic: Traffic
-
-    @cached_property
-    def demand(self) -> Demand:
-        return self.traffic.demand()
 
 
 def wire_bytes(demand: Demand) -> float:
@@ -52,10 +38,7 @@ class Simulation:
     @cached_property
     def job(self) -> Job:
         """Raises ``ValueError`` where the strategy cannot be."""
-        if self._found is not None:
-            return Job(self._found.strategy, self._found.traffic)
-        strategy = self._start
-        return Job(strategy, lower(self.setup.workload, strategy))
+        return Job(self.setup.workload, self._start) if self._found is None else self._found.best.case.job
 
     @property
     def cost(self) -> float:
