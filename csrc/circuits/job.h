@@ -1,4 +1,5 @@
-// A job that is run from pause to pause over routes that change: one world of which only what can move is run.
+// A job whose routes change while it runs. It is simulated in intervals between two changes; in each interval only
+// the tasks that have begun and not finished are part of the simulated world.
 //
 // Shapes: T tasks, D dependencies, P paths, H hops, L links.
 //

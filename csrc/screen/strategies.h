@@ -102,7 +102,7 @@ constexpr std::tuple kStrategiesFields{
 
 enum class Step : int32_t { kBuild, kPropose, kAccept };
 
-// One step of all chains, each of which has one strategy.
+// One step of all chains. Every chain has one strategy.
 struct StepBatch {
   Strategies strategies;
   int32_t chains;

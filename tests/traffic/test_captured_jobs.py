@@ -16,7 +16,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic import base
-from topoflow.traffic.captured import lower_captured
+from topoflow.traffic.captured.job import lower_captured
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph, RecordedJob
 from topoflow.workload.captured import Captured

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.traffic.captured_iteration import representative
-from topoflow.traffic.captured_order import steps
+from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.order import steps
 
 
 def compute(name: str, start: float | None = None, end: float | None = None, after=None) -> Compute:

@@ -10,8 +10,8 @@ from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
-from topoflow.traffic.captured_iteration import representative
-from topoflow.traffic.captured_order import steps
+from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.order import steps
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu

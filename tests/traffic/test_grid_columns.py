@@ -15,12 +15,12 @@ from topoflow.strategy.grid import GRADIENTS, Grid, Group
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Compute, Task, Transfer
 from topoflow.traffic.buckets import Bucket, fill
+from topoflow.traffic.grid.one_f_one_b import Pass, one_f_one_b
+from topoflow.traffic.grid.pipelined import handover_bytes, lower_pipelined
+from topoflow.traffic.grid.side_by_side import inside_seconds
+from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.lower import lower
-from topoflow.traffic.one_f_one_b import Pass, one_f_one_b
-from topoflow.traffic.pipelined import handover_bytes, lower_pipelined
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.side_by_side import inside_seconds
-from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe

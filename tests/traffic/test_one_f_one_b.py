@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.strategy.memory import begun_microbatches
-from topoflow.traffic.one_f_one_b import Pass, interleaved, interleaved_order, one_f_one_b, stage_order
+from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, interleaved_order, one_f_one_b, stage_order
 
 sizes = {"stages": st.integers(1, 8), "microbatches": st.integers(1, 20)}
 

@@ -12,7 +12,7 @@ from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.grid import Grid
 from topoflow.traffic.base import Collective, Label, Traffic
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.side_by_side import Exchange, Groups
+from topoflow.traffic.grid.side_by_side import Exchange, Groups
 
 B, LOCAL, S = 10e9, 100e9, 4e9  # B/s of a server, B/s of a GPU inside, bytes
 

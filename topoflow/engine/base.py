@@ -179,7 +179,7 @@ class Fidelity(Protocol):
         ...
 
     def simulate(self, worlds: Sequence[World], run: Run = ...) -> list[Timeline]:
-        """The timelines of ``worlds``, none of which it refuses, in their order; worlds do not influence each other.
+        """The timelines of ``worlds``, in their order. It refuses none of them, and they do not influence each other.
 
         ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` that names the worlds in
         which a flow has no bandwidth or a task waits forever, or whose arrays break a law of ``Graph``.

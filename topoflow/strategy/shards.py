@@ -129,8 +129,8 @@ def model_state_bytes(
 ) -> float:
     """Bytes on each of ``ranks`` GPUs; ``weight``, ``gradient`` and ``optimizer`` are bytes per parameter.
 
-    Source: Rajbhandari et al., SC 2020, figure 1 and section 5: (2 + 2 + K) P, of which K P, (2 + K) P and all are
-    divided in stages 1, 2 and 3.
+    Source: Rajbhandari et al., SC 2020, figure 1 and section 5: (2 + 2 + K) P in all. Stage 1 divides K P of them,
+    stage 2 (2 + K) P, stage 3 all.
     """
     divided = sum([optimizer, gradient, weight][:stage])
     return parameters * (weight + gradient + optimizer - divided + divided / ranks)

@@ -20,11 +20,11 @@ from math import inf
 
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
+from topoflow.traffic.grid.side_by_side import least_seconds_of, outside_seconds
+from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.lower import find_lowering
-from topoflow.traffic.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.side_by_side import least_seconds_of, outside_seconds
-from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 

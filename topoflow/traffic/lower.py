@@ -1,7 +1,7 @@
 """Lowering: a workload and a strategy become the tasks of one training iteration.
 
-A placement of layers is lowered by ``placed.py``, a grid of ranks that cut the layers by ``pipelined.py``, a recorded
-job by ``captured.py``. A kind of strategy that is defined in ``topoflow.strategy.NAME`` registers its lowering in
+A placement of layers is lowered by ``placed.py``, a grid of ranks by ``grid/pipelined.py``, a recorded job by
+``captured/job.py``. A kind of strategy that is defined in ``topoflow.strategy.NAME`` registers its lowering in
 ``topoflow.traffic.NAME``:
 
     @lowering.register
@@ -19,8 +19,8 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import Grid
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
-from topoflow.traffic.captured import lower_captured
-from topoflow.traffic.pipelined import lower_pipelined
+from topoflow.traffic.captured.job import lower_captured
+from topoflow.traffic.grid.pipelined import lower_pipelined
 from topoflow.traffic.placed import Placements
 from topoflow.workload.base import Workload, layer_graph
 

@@ -11,7 +11,7 @@ A pipeline of two stages and two microbatches under 1F1B, each stage with one bu
 
 The order is that in which a server computes, and that in which the collectives of a group run, as on one NCCL
 communicator. It says nothing of dependencies: those follow from what an instruction means (``placed.py``,
-``pipelined.py``), so that another order of the same instructions is another schedule of the same job: GPipe, or
+``grid/pipelined.py``), so that another order of the same instructions is another schedule of the same job: GPipe, or
 interleaved 1F1B, is another list of passes for ``of_grid``.
 
 A new kind of strategy adds instructions: a name here, a method of that name in the class that lowers such strategies,
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from topoflow.traffic.buckets import Bucket
-from topoflow.traffic.one_f_one_b import Pass
+from topoflow.traffic.grid.one_f_one_b import Pass
 from topoflow.workload.base import LayerGraph
 
 FORWARD, BACKWARD, SEND, REDUCE, TIE, UPDATE = "forward", "backward", "send", "reduce", "tie", "update"

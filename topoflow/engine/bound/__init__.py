@@ -127,7 +127,7 @@ def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any]) -> None:
 
 
 def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Timeline]:
-    """Timelines of worlds of one graph, of which every task is a node."""
+    """Timelines of worlds of one graph whose nodes are its tasks: nothing is collapsed."""
     device, count, tasks = run.device, len(worlds), worlds[0].graph.tasks
     answers = {name: device.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": device.zeros(count)}
     rows = {

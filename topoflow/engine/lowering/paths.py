@@ -222,7 +222,7 @@ class Paths:
         return self.number(subflows or self.subflows(source, target, 0, "mp"), limit)
 
     def _check(self, source: int, target: int, path: Path, where: str) -> None:
-        """A path is links, each of which begins where the one before ends, from source to target, each once."""
+        """A path is a chain of links from source to target that crosses no link twice."""
         fabric = self.fabric
         if any(not 0 <= link < fabric.links for link in path):
             raise ValueError(f"{where}: must be links within 0..{fabric.links - 1}, got {list(path)}")

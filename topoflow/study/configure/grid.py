@@ -150,7 +150,7 @@ def _with_objects(point: Point) -> Point:
 
 
 def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
-    """``point`` without the settings of the fidelities that it is not simulated in, all of which must be valid."""
+    """``point`` without the settings of other fidelities than its own; these must be valid nevertheless."""
     chosen = point.config[FIDELITY]
     if chosen not in fidelities:
         raise ValueError(f"{FIDELITY}: must be one of {', '.join(fidelities)}, got {chosen!r}")

@@ -15,7 +15,7 @@ from one rank's times, as a GPU runs one compute stream in parallel to its commu
   contains waiting for the others, so it is never taken for compute;
 - without times, compute follows all that was issued before it, a communication the last compute.
 
-How long each takes after that: ``captured_time``.
+How long each takes after that: ``captured.time``.
 
 Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
 the k-th receive of j from i with that tag. A transfer waits for its sender only, as an eager send does.
@@ -29,8 +29,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
-from topoflow.traffic.captured_iteration import Iteration
-from topoflow.traffic.captured_time import taken
+from topoflow.traffic.captured.iteration import Iteration
+from topoflow.traffic.captured.time import taken
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 

@@ -6,7 +6,7 @@
       all_reduce of S in [0, 1]        ->  a delay of 2 * 1/2 * S / local_bandwidth
       send 1 -> 2                      ->  transfer 0 -> 1
 
-Which iteration: ``captured_iteration``; what waits for what: ``captured_order``. Compute of the busiest rank of a
+Which iteration: ``captured.iteration``; what waits for what: ``captured.order``. Compute of the busiest rank of a
 server occupies the server; the other ranks have GPUs of their own and compute at the same time.
 """
 
@@ -19,8 +19,8 @@ from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured_iteration import representative
-from topoflow.traffic.captured_order import Member, Step, steps
+from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.order import Member, Step, steps
 from topoflow.workload.base import RecordedJob, Workload
 
 

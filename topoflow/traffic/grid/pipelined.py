@@ -30,11 +30,11 @@ from topoflow.strategy.grid import GRADIENTS, Grid
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.one_f_one_b import Pass, interleaved, one_f_one_b
+from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, one_f_one_b
+from topoflow.traffic.grid.side_by_side import Exchange, Groups
+from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.program import Instruction, Part, of_grid
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.side_by_side import Exchange, Groups
-from topoflow.traffic.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
