@@ -20,7 +20,7 @@ from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
 
 NO_PATH = -1  # what does not enter the network
-SEPARATOR = b"\xff"  # the last byte of NO_LINK, and of no link
+SEPARATOR = b"\xff" * 4  # four bytes at a place where a path has a link: no link has that number
 
 
 class Hops(NamedTuple):
@@ -124,13 +124,14 @@ def _contents(hops: Hops) -> list[bytes]:
     count = np.diff(hops.offsets)
     rows = np.full((len(count), int(count.max(initial=0))), NO_LINK, np.int32)
     rows[np.arange(rows.shape[1]) < count[:, None]] = hops.links
-    data, width = rows.tobytes(), 4 * rows.shape[1]
-    if width == 0:
+    if rows.size == 0:
         return [b""] * len(count)
-    words = [data[at : at + width].rstrip(SEPARATOR) for at in range(0, len(data), width)]  # a link is no NO_LINK
+    # As text of numpy, which has no zeros at its end: links count from 1 here, and NO_LINK is 0.
+    words: list[bytes] = (rows + 1).view(f"S{4 * rows.shape[1]}").ravel().tolist()
     uneven = np.unique(np.repeat(np.arange(len(count)), count)[hops.weights < 1])
     for path in uneven.tolist():
-        words[path] += SEPARATOR + hops.weights[hops.offsets[path] : hops.offsets[path + 1]].tobytes()
+        own = slice(hops.offsets[path], hops.offsets[path + 1])
+        words[path] = hops.links[own].tobytes() + SEPARATOR + hops.weights[own].tobytes()
     return words
 
 

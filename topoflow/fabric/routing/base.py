@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from topoflow.fabric.base import Path, Route
 
 Index = NDArray[np.int64]
 Links = NDArray[np.int32]
+Mask = NDArray[np.bool_]
 
 NO_LINK = -1  # after the last hop of a path that is shorter than others
 
@@ -50,18 +53,67 @@ class Routes(ABC):
 
 
 class ListedRoutes(Routes):
-    """Routes that list the paths of a pair; arrays of pairs are asked one by one."""
+    """Routes that list the paths of a pair. Arrays of pairs are answered from rows; a pair is listed once."""
 
     @abstractmethod
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]: ...
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        counts = [len(self(*pair, kind)) for pair in zip(source.tolist(), target.tolist(), strict=True)]
-        return np.array(counts, np.int64).reshape(-1, 1)
+        rows, pair = self._rows(source, target, kind)
+        return rows.paths[pair].reshape(-1, 1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        asked = zip(source.tolist(), target.tolist(), number.tolist(), strict=True)
-        return padded([self(i, j, kind)[path] for i, j, path in asked])
+        rows, pair = self._rows(source, target, kind)
+        found = rows.links[rows.first[pair] + number]
+        longest: Links = found[:, (found != NO_LINK).any(axis=0)]
+        return longest
+
+    @cached_property
+    def _known(self) -> dict[str, Rows]:
+        """By class of traffic."""
+        return {}
+
+    def _rows(self, source: Index, target: Index, kind: str) -> tuple[Rows, Index]:
+        """The paths that are known, and which pair each of F is there."""
+        known = self._known.get(kind, NO_ROWS)
+        key = source.astype(np.int64) << 32 | target
+        new = np.unique(key[~known.has(key)])
+        if len(new):
+            known = known.extended(new, [self(each >> 32, each & 0xFFFFFFFF, kind) for each in new.tolist()])
+            self._known[kind] = known
+        return known, np.searchsorted(known.key, key)
+
+
+class Rows(NamedTuple):
+    """The paths of P pairs of nodes."""
+
+    key: Index  # [P] source and target as one number, ascending
+    first: Index  # [P] row of the first path
+    paths: Index  # [P] how many
+    links: Links  # [paths, H] NO_LINK after the last hop
+
+    def has(self, key: Index) -> Mask:
+        """[F] whether the paths of a pair are known."""
+        place = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        found: Mask = self.key[place] == key if len(self.key) else np.zeros(len(key), np.bool_)
+        return found
+
+    def extended(self, key: Index, paths: Sequence[Sequence[Path]]) -> Rows:
+        """With more pairs and the paths of each."""
+        count = np.array([len(each) for each in paths], np.int64)
+        more = padded(list(chain.from_iterable(paths)))
+        hops = max(self.links.shape[1], more.shape[1])
+        links = [
+            np.pad(each, ((0, 0), (0, hops - each.shape[1])), constant_values=NO_LINK) for each in (self.links, more)
+        ]
+        keys = np.concatenate([self.key, key])
+        first = np.concatenate([self.first, len(self.links) + np.cumsum(count) - count])
+        order = np.argsort(keys)
+        return Rows(keys[order], first[order], np.concatenate([self.paths, count])[order], np.concatenate(links))
+
+
+_EMPTY = np.zeros(0, np.int64)
+NO_ROWS = Rows(_EMPTY, _EMPTY, _EMPTY, np.zeros((0, 0), np.int32))
 
 
 class FunctionRoutes(ListedRoutes):
