@@ -114,8 +114,8 @@ def pair_bytes(operation: Operation, bytes: float) -> Floats:
     """Bytes [n, n] from server i to server j of the group that are asked for, if every pair talked directly.
 
     all_to_all: ``local`` S/n to each, as each of the ``local`` members of a server hands S/n to those of the other (or
-    ``splits``). all_gather and reduce_scatter: S/n from each to each. broadcast and reduce: S between the root and
-    each. scatter and gather: S/n between the root and each.
+    ``splits``). broadcast and reduce: S between the root and each. scatter and gather: S/n between the root and each.
+    What runs on rings is no demand between pairs (``Traffic.demand``).
     """
     size = len(operation.group)
     if operation.splits is not None:
@@ -123,11 +123,10 @@ def pair_bytes(operation: Operation, bytes: float) -> Floats:
     matrix = np.zeros((size, size))
     if operation.op == "all_to_all":
         matrix[:] = operation.local * bytes / size
-    elif operation.op in ("all_gather", "reduce_scatter"):
-        matrix[:] = bytes / size
     elif operation.op in ("broadcast", "scatter"):
         matrix[operation.group.index(operation.root), :] = bytes / (size if operation.op == "scatter" else 1)
-    elif operation.op in ("reduce", "gather"):
+    else:
+        assert operation.op in ("reduce", "gather"), operation.op
         matrix[:, operation.group.index(operation.root)] = bytes / (size if operation.op == "gather" else 1)
     np.fill_diagonal(matrix, 0.0)
     return matrix
