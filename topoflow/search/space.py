@@ -10,8 +10,9 @@ from topoflow.search.listed import Listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem, Settings
-from topoflow.search.screen import Numbers, screen
-from topoflow.search.tempering import Tell, Tempering, Walk, begin, fastest, ladder
+from topoflow.search.screen import screen
+from topoflow.search.tempering import Numbers
+from topoflow.search.tempering import Tell, Tempering, Walk, fastest
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import lower
