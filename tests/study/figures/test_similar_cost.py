@@ -13,7 +13,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.prices import Prices
 from topoflow.fabric.topoopt import TopoOpt
-from topoflow.study.figures.similar_cost import fastest_within, listed_speeds, similar_cost
+from topoflow.study.figures.similar_cost import by_authors, by_prices, fastest_within, listed_speeds
 from topoflow.units import gbps
 
 SPEEDS = tuple(map(gbps, (10, 25, 40, 100, 200)))
@@ -44,9 +44,19 @@ def test_a_fat_tree_of_128_servers_for_the_money_of_topoopt_by_hand(table2: Pric
     # fat-tree, k = 8, of 200 Gb/s links: 640 switch ports * 374 + 128 NICs * 815 + 768 transceivers * 198
     #   + 384 cables * 2 fibers * 150 = 239,360 + 104,320 + 152,064 + 115,200 = 610,944; of 400 Gb/s twice as much
     # on the line between: 200 + 200 * (666,624 - 610,944) / 610,944 = 218.23 Gb/s = 4 B'
-    design, cost = similar_cost(fat_tree(100, 4), topoopt(100, 4), 128, table2)
+    design, cost = by_prices(fat_tree(100, 4), topoopt(100, 4), 128, table2)
     assert cost == pytest.approx(666_624)
     assert design.bandwidth * 4 == pytest.approx(gbps(200 + 200 * (666_624 - 610_944) / 610_944))
+
+
+@pytest.mark.parametrize(("degree", "speeds"), [(4, (10, 25, 40, 100, 200)), (8, (20, 50, 80, 200, 400))])
+def test_the_authors_fat_trees_have_these_links(table2: Prices, degree: int, speeds: tuple[float, ...]) -> None:
+    # TopoOpt's scripts: B = 10, 25, 40, 100, 200 Gb/s; fig16 at B = 100: 100 Gb/s per server for d = 4, 200 for d = 8
+    for speed, link in zip((10, 25, 40, 100, 200), speeds, strict=True):
+        design, cost = by_authors(fat_tree(speed, degree), topoopt(speed, degree), 16, table2)
+        fabric = design.build(16, demand(16))
+        assert fabric.bandwidth.tolist() == [gbps(link)] * fabric.links
+        assert cost == table2.cost(fabric.bill)
 
 
 @pytest.mark.parametrize("table", ["topoopt_table2", "sirius"])
@@ -55,7 +65,7 @@ def test_a_fat_tree_of_128_servers_for_the_money_of_topoopt_by_hand(table2: Pric
 def test_it_costs_as_much_or_is_as_fast(configured: Callable[..., Any], table: str, degree: int, speed: float) -> None:
     rival, prices = topoopt(speed, degree), configured("prices", f"prices={table}")
     budget = prices.cost(rival.build(16, demand(16)).bill)
-    design, cost = similar_cost(fat_tree(speed, degree), rival, 16, prices)
+    design, cost = by_prices(fat_tree(speed, degree), rival, 16, prices)
     assert cost <= budget * (1 + 1e-9)
     assert design.bandwidth <= rival.bandwidth * (1 + 1e-9)
     assert cost == pytest.approx(budget) or design.bandwidth == pytest.approx(rival.bandwidth)
@@ -86,4 +96,4 @@ def test_what_no_money_buys_is_an_error(table2: Prices) -> None:
     # 640 * 94 + 128 * 185 + 768 * 20 + 384 * 150 = 156,800
     law = r"FatTree: must cost at most the 93,440 USD of its rival, got 156,800 USD"
     with pytest.raises(ValueError, match=law):
-        similar_cost(fat_tree(10, 1), topoopt(10, 1), 128, table2)
+        by_prices(fat_tree(10, 1), topoopt(10, 1), 128, table2)
