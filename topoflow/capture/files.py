@@ -10,6 +10,7 @@ import io
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -22,6 +23,7 @@ LARGEST_FILE = 2 * 2**30
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
 LARGEST_RANK = LARGEST_WORLD - 1
+MOST_ITERATIONS = 2**20  # of a trace; recordings have tens
 
 
 def read_bytes(path: Path) -> bytes:
@@ -75,8 +77,8 @@ def _refuse_constant(constant: str) -> NoReturn:
 def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)[:40]!r} twice")
+        count = Counter(key for key, _ in pairs)
+        raise ValueError(f"{next(key for key in count if count[key] > 1)[:40]!r} twice")
     return found
 
 
