@@ -19,7 +19,7 @@ from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.base import Run
 from topoflow.engine.observer import Observer, Silent
-from topoflow.report.files import check_folder
+from topoflow.report.files import sole_writer
 from topoflow.search.problem import Settings
 from topoflow.study.builder import DEFAULT_SERVERS, workload_of
 from topoflow.study.configure.grid import (
@@ -44,7 +44,7 @@ CHECKPOINT = "checkpoint.jsonl"
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fail",)  # keys of a comparison
-HOW = ("device", "threads")  # keys on which no answer depends
+NOT_OF_ANSWERS = ("point", "rule", "run")  # of a setup: its label, the rule of a strategy that is made, the device
 OF_FIGURES = (
     *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
     *("series", "search", "experiment"),
@@ -55,10 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Compose, measure what is not stored yet, write, print."""
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
-    check_folder(out, "experiment")
-    stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
-    with Terminal() as terminal:
+    with sole_writer(out, "experiment"), Terminal() as terminal:
+        stored = Points(out / CHECKPOINT)
         planned = list(points(experiment, chosen, given))
         how = run_of([each.point for each in planned], Silent())
         terminal.stage("composing")
@@ -67,8 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
         terminal.stage("simulating")
         rows = measure(experiment, todo, stored, how, terminal)
-    experiment = titled(experiment, rows)
-    write(experiment, rows, command, out)
+        experiment = titled(experiment, rows)
+        write(experiment, rows, command, out)
     console = Output()
     if not console.is_terminal:
         console.width = 200
@@ -147,13 +146,14 @@ class Planned:
     similar_cost: str  # by which rule it has the price of the rival
 
     def id(self, setup: Setup, parameters: Mapping[str, object]) -> str:
-        """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split."""
+        """The digest of what is simulated, as objects, so that files count by their content.
+
+        Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split.
+        """
         strategy = setup.rule.place(setup.workload, setup.servers)
-        config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *HOW)}
-        configuration: dict[str, object] = {"point": config, "strategy": {**strategy.to_json(), "name": ""}}
-        if self.rival is not None:
-            configuration |= {"rival": self.rival.config["fabric"], "similar_cost": self.similar_cost}
-        return identity({**configuration, **parameters})
+        built = {each.name: getattr(setup, each.name) for each in fields(setup) if each.name not in NOT_OF_ANSWERS}
+        named = {"series": self.label["series"], "strategy": {**strategy.to_json(), "name": ""}}
+        return identity({**built, **named, **parameters})
 
 
 def points(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Planned]:
@@ -196,9 +196,9 @@ def value_of(point: Point, key: str) -> Value:
 
 def identified(experiment: Experiment, todo: Sequence[Planned], observer: Observer) -> list[tuple[str, Planned]]:
     """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
-    found = []
+    found, parameters = [], experiment.parameters
     for done, planned in enumerate(todo, start=1):
-        found.append((planned.id(setup(planned, Run()), experiment.parameters), planned))
+        found.append((planned.id(setup(planned, Run()), parameters), planned))
         observer.advance(done, len(todo))
     return found
 
