@@ -39,14 +39,15 @@ def demand(servers: int) -> Demand:
 
 
 def test_a_fat_tree_of_128_servers_for_the_money_of_topoopt_by_hand(table2: Prices) -> None:
-    # TopoOpt, 128 servers of 4 x 100 Gb/s: 512 NICs * 678 + 512 transceivers * 99 + 512 1x2 switches * 25
-    #   + 1024 panel ports * 100 + 1024 fibers * 150 = 347,136 + 50,688 + 12,800 + 102,400 + 153,600 = 666,624
-    # fat-tree, k = 8, of 200 Gb/s links: 640 switch ports * 374 + 128 NICs * 815 + 768 transceivers * 198
-    #   + 384 cables * 2 fibers * 150 = 239,360 + 104,320 + 152,064 + 115,200 = 610,944; of 400 Gb/s twice as much
-    # on the line between: 200 + 200 * (666,624 - 610,944) / 610,944 = 218.23 Gb/s = 4 B'
+    # TopoOpt, 128 servers of 4 x 100 Gb/s: 512 ports of NICs * 339 + 512 transceivers * 99 + 512 1x2 switches * 25
+    #   + 1024 panel ports * 100 + 1024 fibers * 150 = 173,568 + 50,688 + 12,800 + 102,400 + 153,600 = 493,056
+    # fat-tree, k = 8, of 100 Gb/s links: 640 switch ports * 187 + 128 ports of NICs * 339 + 768 transceivers * 99
+    #   + 384 fibers * 150 = 119,680 + 43,392 + 76,032 + 57,600 = 296,704; of 200 Gb/s 640 * 374 + 128 * 407.5
+    #   + 768 * 198 + 384 cables * 2 fibers * 150 = 239,360 + 52,160 + 152,064 + 115,200 = 558,784
+    # on the line between: 100 + 100 * (493,056 - 296,704) / (558,784 - 296,704) = 174.92 Gb/s = 4 B'
     design, cost = by_prices(fat_tree(100, 4), topoopt(100, 4), 128, table2)
-    assert cost == pytest.approx(666_624)
-    assert design.bandwidth * 4 == pytest.approx(gbps(200 + 200 * (666_624 - 610_944) / 610_944))
+    assert cost == pytest.approx(493_056)
+    assert design.bandwidth * 4 == pytest.approx(gbps(100 + 100 * (493_056 - 296_704) / (558_784 - 296_704)))
 
 
 @pytest.mark.parametrize(("degree", "speeds"), [(4, (10, 25, 40, 100, 200)), (8, (20, 50, 80, 200, 400))])
@@ -92,8 +93,8 @@ def test_speeds_are_those_of_the_price_list(table2: Prices) -> None:
 
 
 def test_what_no_money_buys_is_an_error(table2: Prices) -> None:
-    # 1 x 10 Gb/s on 128 servers: 128 * (185 + 20 + 25 + 200 + 300) = 93,440; the cheapest fat-tree is
-    # 640 * 94 + 128 * 185 + 768 * 20 + 384 * 150 = 156,800
-    law = r"FatTree: must cost at most the 93,440 USD of its rival, got 156,800 USD"
+    # 1 x 10 Gb/s on 128 servers: 128 * (92.5 + 20 + 25 + 200 + 300) = 81,600; the cheapest fat-tree is
+    # 640 * 94 + 128 * 92.5 + 768 * 20 + 384 * 150 = 144,960
+    law = r"FatTree: must cost at most the 81,600 USD of its rival, got 144,960 USD"
     with pytest.raises(ValueError, match=law):
         by_prices(fat_tree(10, 1), topoopt(10, 1), 128, table2)
