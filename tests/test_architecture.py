@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "workload": {"capture", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
-    "fabric": {"demand", "operations", "files", "units"},
+    "fabric": {"demand", "arrays", "operations", "files", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "case": {"engine"} | BEFORE_ENGINE,
