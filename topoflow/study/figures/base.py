@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from topoflow.study.figures.similar_cost import RULES
 
 if TYPE_CHECKING:
     from topoflow.study.figures.setup import Setup
@@ -21,7 +23,7 @@ Grid = Mapping[str, object]  # key of a comparison -> value, or values separated
 
 T = TypeVar("T", bound="Experiment")
 
-SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has
+SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has about
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Experiment(ABC):
     source: str  # section and figure of the paper
     grid: Grid
     series: Mapping[str, Grid]  # name -> what of the grid it fixes
+    similar_cost: str = field(default="authors", kw_only=True)  # how fast what has the price of another is: ``RULES``
 
     def titled(self: T, rows: Sequence[Row]) -> T:
         """The same, its title with the number of servers that were simulated."""
@@ -84,6 +87,8 @@ def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
         if fixed.get(SIMILAR_COST, name) not in experiment.series:
             rival = fixed[SIMILAR_COST]
             raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
+    if experiment.similar_cost not in RULES:
+        raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {experiment.similar_cost!r}")
     known = {"series", *experiment.grid, *(key for fixed in experiment.series.values() for key in fixed)}
     for key in keys:
         if key not in known:

@@ -27,7 +27,7 @@ def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) 
         keys.pop(SIMILAR_COST, None)
         for point, priced in zip(composed, rivals, strict=True):
             label = {"series": series, **{key: value_of(point, key) for key in keys}}
-            yield Setup(label, point, priced)
+            yield Setup(label, point, priced, experiment.similar_cost)
 
 
 def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:

@@ -25,7 +25,7 @@ from topoflow.study.builder import Builder, problem_of
 from topoflow.study.configure.grid import Point, build
 from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
-from topoflow.study.figures.similar_cost import similar_cost, unwired
+from topoflow.study.figures.similar_cost import RULES, unwired
 
 RUN = ("device", "threads")  # keys on which no answer depends
 
@@ -36,7 +36,8 @@ class Setup:
 
     label: Row  # what tells this point from the others: the series, and the values of the grid
     point: Point
-    rival: Point | None = None  # of the series that the network must cost as much as; None: it costs what it costs
+    rival: Point | None  # of the series whose price the network has about; None: it costs what it costs
+    similar_cost: str  # by which rule
     run: Run = Run()
 
     def id(self, parameters: Mapping[str, object]) -> str:
@@ -49,7 +50,7 @@ class Setup:
         configuration: dict[str, object] = {"point": config, "strategy": strategy}
         if self.rival is not None:
             build(self.rival, "fabric")
-            configuration["rival"] = self.rival.config["fabric"]
+            configuration |= {"rival": self.rival.config["fabric"], "similar_cost": self.similar_cost}
         return identity({**configuration, **parameters})
 
     @cached_property
@@ -74,14 +75,14 @@ class Setup:
 
     @property
     def cost(self) -> float:
-        """USD of the network: of its own bill of materials, or of the rival that it must cost as much as."""
+        """USD of the network: of its own bill of materials, or of the rival whose price it has about."""
         return self._priced[1]
 
     @cached_property
     def _priced(self) -> tuple[FabricDesign, float]:
         design = self.problem.design
         if self.rival is not None:
-            return similar_cost(design, build(self.rival, "fabric"), self.servers, self.prices)
+            return RULES[self.similar_cost](design, build(self.rival, "fabric"), self.servers, self.prices)
         return design, self.prices.cost(unwired(design, self.servers).bill)
 
     @cached_property
