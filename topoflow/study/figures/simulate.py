@@ -27,6 +27,11 @@ def wire_bytes(demand: Demand) -> float:
     return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())
 
 
+def buffer_bytes(demand: Demand) -> float:
+    """Bytes of the buffers that all-reduces have at all servers together."""
+    return sum(len(group) * buffer for group, buffer in demand.all_reduce.items())
+
+
 class Simulation:
     """A setup, simulated as far as is asked for."""
 
