@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json, read_bytes, write_atomically
+from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
+from topoflow.files import read_bytes, write_atomically
 
 FORMAT = "topoflow-trace"
 VERSION = 1

@@ -16,13 +16,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation, buffer_bytes, wire_bytes
+from topoflow.study.figures.setup import Setup, buffer_bytes, model_parallel, wire_bytes
 
 TAXES = {  # column -> what all-reduces ask for
     "bandwidth_tax": "all-reduces by what their rings send",
@@ -47,17 +46,17 @@ class BandwidthTax(Experiment):
         check_roles("experiment.x", self, self.x)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        run = Simulation(setup)
-        graph, demand = run.world.graph, run.job.demand
+        case = setup.case
+        graph, demand, is_mp = case.world.graph, case.job.demand, model_parallel(case)
         mp, reduced = (
-            bandwidth_tax(replace(graph, bytes=np.where(chosen, graph.bytes, 0.0)), run.fabric)
-            for chosen in (run.immutable, ~run.immutable)
+            bandwidth_tax(replace(graph, bytes=np.where(chosen, graph.bytes, 0.0)), case.fabric)
+            for chosen in (is_mp, ~is_mp)
         )
         mp_bytes, buffers = float(demand.bytes.sum()), buffer_bytes(demand)
         asked = mp_bytes + buffers
         return [
             {
-                "bandwidth_tax": bandwidth_tax(graph, run.fabric),
+                "bandwidth_tax": bandwidth_tax(graph, case.fabric),
                 "bandwidth_tax_mp": mp,
                 "bandwidth_tax_buffers": (mp * mp_bytes + reduced * buffers) / asked if asked > 0 else 1.0,
                 "mp_bytes": mp_bytes,
