@@ -19,7 +19,11 @@ POINT_TO_POINT = ("send", "recv")
 
 @dataclass(frozen=True)
 class Compute:
-    """A span in which a rank computed. ``after`` names events of the same rank by position, where known."""
+    """A span in which a rank computed. ``after`` names events of the same rank by position, where known.
+
+    With ``communicates`` it is a kernel that communicated an unknown number of bytes: it takes as long as it was
+    recorded, on any network.
+    """
 
     name: str
     start: float | None  # s
@@ -27,6 +31,7 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
+    communicates: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,9 @@ class Communication:
         """The size of the collective as Traffic counts it: the larger of the two tensors of this rank.
 
         That is the buffer of an all-reduce, the gathered output of an all-gather, the full input of a
-        reduce-scatter, the rank's whole send buffer of an equal all-to-all.
+        reduce-scatter. Of an all-to-all it is what the rank sends, so that the mean over ranks is that of all bytes.
         """
-        return max(self.bytes_in, self.bytes_out)
+        return self.bytes_in if self.op == "all_to_all" else max(self.bytes_in, self.bytes_out)
 
 
 Event = Compute | Communication
