@@ -144,6 +144,7 @@ class Planned:
     label: Row
     point: Point
     rival: Point | None
+    similar_cost: str  # by which rule it has the price of the rival
 
     def id(self, setup: Setup, parameters: Mapping[str, object]) -> str:
         """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split."""
@@ -151,7 +152,7 @@ class Planned:
         config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *HOW)}
         configuration: dict[str, object] = {"point": config, "strategy": {**strategy.to_json(), "name": ""}}
         if self.rival is not None:
-            configuration["rival"] = self.rival.config["fabric"]
+            configuration |= {"rival": self.rival.config["fabric"], "similar_cost": self.similar_cost}
         return identity({**configuration, **parameters})
 
 
@@ -167,7 +168,7 @@ def points(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) 
         keys.pop(SIMILAR_COST, None)
         for point, priced in zip(composed, rivals, strict=True):
             label = {"series": series, **{key: value_of(point, key) for key in keys}}
-            yield Planned(label, point, priced)
+            yield Planned(label, point, priced, experiment.similar_cost)
 
 
 def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:
@@ -229,6 +230,7 @@ def setup(planned: Planned, run: Run) -> Setup:
         rule=build(point, "strategy"),
         design=build(point, "fabric"),
         rival=None if planned.rival is None else build(planned.rival, "fabric"),
+        similar_cost=planned.similar_cost,
         prices=build(point, "prices"),
         servers=servers,
         all_reduce=config["all_reduce"],

@@ -148,6 +148,11 @@ the same steps as well: they are matched rank by rank. To record a job instead o
     importer.add_argument(
         "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
     )
+    importer.add_argument(
+        "--one-group",
+        action="store_true",
+        help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
+    )
 
 
 def _inspect(subparsers: Subparsers, verb: str) -> None:

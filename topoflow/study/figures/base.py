@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from topoflow.engine.base import Fidelity, Run
 from topoflow.fabric.base import FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import StrategyRule
+from topoflow.study.figures.similar_cost import RULES
 from topoflow.workload.base import Workload
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
-SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has
+SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has about
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Setup:
     workload: Workload
     rule: StrategyRule
     design: FabricDesign
-    rival: FabricDesign | None  # what the design must cost as much as; None: it costs what it costs
+    rival: FabricDesign | None  # what the design must cost about as much as; None: it costs what it costs
+    similar_cost: str  # by which rule
     prices: Prices
     servers: int
     all_reduce: str
@@ -69,6 +71,7 @@ class Experiment(ABC):
     source: str  # section and figure of the paper
     grid: Grid
     series: Mapping[str, Grid]  # name -> what of the grid it fixes
+    similar_cost: str = field(default="authors", kw_only=True)  # how fast what has the price of another is: ``RULES``
 
     @property
     def parameters(self) -> Mapping[str, object]:
@@ -99,6 +102,8 @@ def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
         if fixed.get(SIMILAR_COST, name) not in experiment.series:
             rival = fixed[SIMILAR_COST]
             raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
+    if experiment.similar_cost not in RULES:
+        raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {experiment.similar_cost!r}")
     known = {"series", *experiment.grid, *(key for fixed in experiment.series.values() for key in fixed)}
     for key in keys:
         if key not in known:

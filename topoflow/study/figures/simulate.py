@@ -19,7 +19,7 @@ from topoflow.search.found import Found
 from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.base import Strategy
 from topoflow.study.figures.base import Setup
-from topoflow.study.figures.similar_cost import similar_cost, unwired
+from topoflow.study.figures.similar_cost import RULES, unwired
 
 
 def wire_bytes(demand: Demand) -> float:
@@ -42,7 +42,7 @@ class Simulation:
 
     @property
     def cost(self) -> float:
-        """USD of the network: of its own bill of materials, or of the rival that it must cost as much as."""
+        """USD of the network: of its own bill of materials, or of the rival whose price it has about."""
         return self._priced[1]
 
     @cached_property
@@ -93,7 +93,7 @@ class Simulation:
     def _priced(self) -> tuple[FabricDesign, float]:
         setup = self.setup
         if setup.rival is not None:
-            return similar_cost(setup.design, setup.rival, setup.servers, setup.prices)
+            return RULES[setup.similar_cost](setup.design, setup.rival, setup.servers, setup.prices)
         return setup.design, setup.prices.cost(unwired(setup.design, setup.servers).bill)
 
     @cached_property
