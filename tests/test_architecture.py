@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "workload": {"capture", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
-    "fabric": {"demand", "operations", "units"},
+    "fabric": {"demand", "arrays", "operations", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "case": {"engine"} | BEFORE_ENGINE,
