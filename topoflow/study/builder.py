@@ -12,6 +12,7 @@ from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
@@ -23,6 +24,7 @@ from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
 @dataclass(frozen=True)
@@ -156,12 +158,29 @@ def servers_of(point: Point, workload: Workload) -> int | None:
     return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
 
 
+def job_of(point: Point) -> Job:
+    """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
+    workload = workload_of(point)
+    return Job(workload, build(point, "strategy").place(workload, servers_of(point, workload)))
+
+
+def problem_of(point: Point) -> Problem:
+    """A point as the beginning of a search. Raises ``ValueError`` in one line that names the key."""
+    job = job_of(point)
+    return Problem(
+        workload=job.workload,
+        start=job.strategy,
+        design=build(point, "fabric"),
+        prices=build(point, "prices"),
+        fidelity=fidelity_of(point),
+        **{key: point.config[key] for key in PROBLEM},
+    )
+
+
 def _job(point: Point, fewer: int) -> Job:
-    workload, rule = workload_of(point), build(point, "strategy")
-    strategy = rule.place(workload, servers_of(point, workload))
+    job = job_of(point)
     if fewer:
-        strategy = _smaller(rule, workload, strategy.servers - fewer)
-    job = Job(workload, strategy)
+        job = Job(job.workload, _smaller(build(point, "strategy"), job.workload, job.servers - fewer))
     job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
     return job
 

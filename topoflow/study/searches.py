@@ -18,8 +18,8 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
-from topoflow.study.builder import servers_of, workload_of
-from topoflow.study.configure.grid import Point, at, build, fidelity_of, numbered, unique_names
+from topoflow.study.builder import problem_of
+from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
@@ -117,15 +117,7 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
     """Objects of a point. Several searches have a folder each."""
     with at(point):
         settings = build(point, "search")
-        workload = workload_of(point)
-        problem = Problem(
-            workload=workload,
-            start=build(point, "strategy").place(workload, servers_of(point, workload)),
-            design=build(point, "fabric"),
-            prices=build(point, "prices"),
-            fidelity=fidelity_of(point),
-            **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
-        )
+        problem = problem_of(point)
     folder = out / name if out is not None and point.swept else out
     return Search(name, point, problem, settings, folder)
 

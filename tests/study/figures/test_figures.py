@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.experiment import load
 from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST
+from topoflow.study.figures.load import load
 
 SMALL = {  # a figure in a second or two
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
