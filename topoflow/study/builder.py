@@ -76,12 +76,11 @@ class Builder:
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
-        with named(of_group(point, "fabric")):
-            fabric: Fabric = self._once(
-                point,
-                ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.servers, job.demand),
-            )
+        fabric: Fabric = self._once(
+            point,
+            ("workload", "strategy", "servers", "fabric"),
+            lambda point: build(point, "fabric").build(job.servers, job.demand),
+        )
         return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
@@ -143,7 +142,7 @@ def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
 def workload_of(point: Point) -> Workload:
     """The job of a point. Raises ``ValueError`` in one line that names the key."""
     build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-    with named(of_group(point, "workload")):
+    with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
         return workload
 
