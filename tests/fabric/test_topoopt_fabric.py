@@ -140,6 +140,7 @@ def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) 
     [
         ({"degree": 1009}, r"topoopt\.degree: must be at most the 1008 ports of an optical switch"),
         ({"degree": 400, "optics": "ocs"}, r"topoopt\.degree: must be at most the 384 ports of an optical switch"),
+        ({"fibers": 0}, r"topoopt\.fibers: must be positive, got 0"),
         ({"ports": 0}, r"topoopt\.ports: must be positive, got 0"),
         ({"routes": "scenic"}, r"topoopt\.routes: must be one of shortest, k_shortest, got 'scenic'"),
         ({"primes_above": 0}, r"topoopt\.primes_above: must be positive, got 0"),

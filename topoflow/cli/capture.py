@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
-    trace = load(arguments.files)
+    trace = load(arguments.files, arguments.one_group)
     with named({"--out": out}):
         jsonl.write(trace, out)
     print("\n".join([*summary(trace), f"written to {out}"]))

@@ -41,7 +41,8 @@ class TopoOpt:
 
     ``optics``: patch panels are slow to set up, so each interface has a 1x2 switch and a second, look-ahead panel
     port for the next job (TopoOpt C, G); an OCS ("ocs") needs one port per interface. A server takes one port of each
-    of the ``degree`` switches, so that a switch needs a port for every server.
+    of the ``degree`` switches, so that a switch needs a port for every server. ``fibers``: of an interface; None: one
+    to each of its panel or OCS ports.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -53,6 +54,7 @@ class TopoOpt:
     routes: str = "shortest"
     collective: str = "ring"  # what circuits are built for
     primes_above: int = 1008  # groups of more servers have rings of prime strides only
+    fibers: int | None = None  # that are bought for an interface
 
     def __post_init__(self) -> None:
         check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
@@ -64,8 +66,9 @@ class TopoOpt:
         check_count("topoopt.primes_above", self.primes_above)
         if self.optics not in PORTS:
             raise ValueError(f"topoopt.optics: must be one of {', '.join(PORTS)}, got {self.optics!r}")
-        if self.ports is not None:
-            check_count("topoopt.ports", self.ports)
+        for name in ("ports", "fibers"):
+            if getattr(self, name) is not None:
+                check_count(f"topoopt.{name}", getattr(self, name))
         if self.degree > self._ports:
             raise ValueError(f"topoopt.degree: must be at most the {self._switch}, got {self.degree}")
 
@@ -101,16 +104,15 @@ class TopoOpt:
     def _switch(self) -> str:
         return f"{self._ports} ports of an optical switch ({self.optics}: topoopt.ports)"
 
-    def _bill(self, ports: int) -> tuple[Item, ...]:
+    def _bill(self, interfaces: int) -> tuple[Item, ...]:
         """TopoOpt, Appendix G. All interfaces are bought, whatever this job does with them."""
-        if self.optics == "ocs":
-            return (*direct_bill(ports, ports, self.bandwidth), Item("ocs_port", ports))
-        panel = 2 * ports  # active and look-ahead
-        return (
-            *direct_bill(ports, panel, self.bandwidth),
-            Item("optical_switch_1x2", ports),
-            Item("patch_panel_port", panel),
-        )
+        panel = self.optics == "patch_panel"
+        ports = 2 * interfaces if panel else interfaces  # of a panel: active and look-ahead
+        fibers = ports if self.fibers is None else self.fibers * interfaces
+        direct = direct_bill(interfaces, fibers, self.bandwidth)
+        if panel:
+            return (*direct, Item("optical_switch_1x2", interfaces), Item("patch_panel_port", ports))
+        return (*direct, Item("ocs_port", ports))
 
 
 class JobRoutes(ListedRoutes):
