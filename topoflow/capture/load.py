@@ -13,10 +13,10 @@ from typing import Protocol, cast
 
 from topoflow.capture import formats
 from topoflow.capture.base import Trace
-from topoflow.capture.files import read_bytes
 from topoflow.capture.foreign import recognise
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import Part, Source
+from topoflow.files import read_bytes
 
 
 class Format(Protocol):

@@ -68,6 +68,11 @@ class Job:
         """B that a GPU has."""
         return self.workload.gpu.memory
 
+    @property
+    def fits(self) -> bool:
+        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        return self.memory is None or self.memory <= self.gpu_memory
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -165,7 +170,7 @@ class Result:
     @property
     def fits(self) -> bool:
         """Whether the GPUs have the memory that the strategy needs, as far as is known."""
-        return self.memory is None or self.memory <= self.gpu_memory
+        return self.case.job.fits
 
     @property
     def comparable(self) -> str:
@@ -181,6 +186,11 @@ class Result:
     def flow_matrix(self) -> NDArray[np.float64]:
         """Bytes [servers, servers] from one server to another in one step."""
         return flow_matrix(self.world.graph, self.fabric)
+
+    @cached_property
+    def all_reduces(self) -> frozenset[tuple[int, ...]]:
+        """Groups of servers that all-reduce bytes with each other."""
+        return frozenset(group for group, bytes_ in self.case.job.demand.all_reduce.items() if bytes_ > 0)
 
     @property
     def utilization(self) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.given import Given
 from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
@@ -23,6 +24,7 @@ from topoflow.workload.base import LayerGraph, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
+PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,11 @@ class Builder:
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
-        with named(of_group(point, "fabric")):
-            fabric: Fabric = self._once(
-                point,
-                ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.servers, job.demand),
-            )
+        fabric: Fabric = self._once(
+            point,
+            ("workload", "strategy", "servers", "fabric"),
+            lambda point: build(point, "fabric").build(job.servers, job.demand),
+        )
         return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
@@ -103,7 +104,7 @@ class Builder:
             self.job(point, fewer=1)
 
     def _cases(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
-        lowering = Lowering(**{key: point.config[key] for key in LOWERING})
+        lowering = lowering_of(point)
         worlds: list[World] = self._once(
             point,
             ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
@@ -139,7 +140,7 @@ def settings(point: Point, world: str) -> Settings:
 def workload_of(point: Point) -> Workload:
     """The job of a point. Raises ``ValueError`` in one line that names the key."""
     build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-    with named(of_group(point, "workload")):
+    with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
         return workload
 
@@ -154,12 +155,34 @@ def servers_of(point: Point, workload: Workload) -> int | None:
     return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
 
 
+def job_of(point: Point) -> Job:
+    """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
+    workload = workload_of(point)
+    return Job(workload, build(point, "strategy").place(workload, servers_of(point, workload)))
+
+
+def lowering_of(point: Point) -> Lowering:
+    """How traffic becomes a world."""
+    return Lowering(**{key: point.config[key] for key in LOWERING})
+
+
+def problem_of(point: Point) -> Problem:
+    """A point as the beginning of a search. Raises ``ValueError`` in one line that names the key."""
+    job = job_of(point)
+    return Problem(
+        workload=job.workload,
+        start=job.strategy,
+        design=build(point, "fabric"),
+        prices=build(point, "prices"),
+        fidelity=fidelity_of(point),
+        **{key: point.config[key] for key in PROBLEM},
+    )
+
+
 def _job(point: Point, fewer: int) -> Job:
-    workload, rule = workload_of(point), build(point, "strategy")
-    strategy = rule.place(workload, servers_of(point, workload))
+    job = job_of(point)
     if fewer:
-        strategy = _smaller(rule, workload, strategy.servers - fewer)
-    job = Job(workload, strategy)
+        job = Job(job.workload, _smaller(build(point, "strategy"), job.workload, job.servers - fewer))
     job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
     return job
 

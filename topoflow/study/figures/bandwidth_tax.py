@@ -16,13 +16,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation, wire_bytes
+from topoflow.study.figures.setup import Setup, model_parallel, wire_bytes
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,13 @@ class BandwidthTax(Experiment):
         check_roles("experiment.x", self, self.x)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        run = Simulation(setup)
-        graph, demand = run.world.graph, run.job.demand
-        mp = replace(graph, bytes=np.where(run.immutable, graph.bytes, 0.0))
+        case = setup.case
+        graph, demand = case.world.graph, case.job.demand
+        mp = replace(graph, bytes=np.where(model_parallel(case), graph.bytes, 0.0))
         return [
             {
-                "bandwidth_tax": bandwidth_tax(graph, run.fabric),
-                "bandwidth_tax_mp": bandwidth_tax(mp, run.fabric),
+                "bandwidth_tax": bandwidth_tax(graph, case.fabric),
+                "bandwidth_tax_mp": bandwidth_tax(mp, case.fabric),
                 "mp_bytes": float(demand.bytes.sum()),
                 "all_reduce_bytes": wire_bytes(demand),
             }

@@ -9,41 +9,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from topoflow.engine.base import Fidelity, Run
-from topoflow.fabric.base import FabricDesign
-from topoflow.fabric.prices import Prices
-from topoflow.strategy.base import StrategyRule
 from topoflow.study.figures.similar_cost import RULES
-from topoflow.workload.base import Workload
+
+if TYPE_CHECKING:
+    from topoflow.study.figures.setup import Setup
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
+T = TypeVar("T", bound="Experiment")
+
 SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has about
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What one point simulates, as objects."""
-
-    point: Row  # what tells this point from the others: the series, and the values of the grid
-    workload: Workload
-    rule: StrategyRule
-    design: FabricDesign
-    rival: FabricDesign | None  # what the design must cost about as much as; None: it costs what it costs
-    similar_cost: str  # by which rule
-    prices: Prices
-    servers: int
-    all_reduce: str
-    routing: str
-    rings: str
-    seed: int
-    fidelity: Fidelity
-    run: Run
 
 
 @dataclass(frozen=True)
@@ -73,6 +53,11 @@ class Experiment(ABC):
     series: Mapping[str, Grid]  # name -> what of the grid it fixes
     similar_cost: str = field(default="authors", kw_only=True)  # how fast what has the price of another is: ``RULES``
 
+    def titled(self: T, rows: Sequence[Row]) -> T:
+        """The same, its title with the number of servers that were simulated."""
+        servers = ", ".join(str(count) for count in distinct(rows, "servers"))
+        return replace(self, title=self.title.replace("{servers}", servers))
+
     @property
     def parameters(self) -> Mapping[str, object]:
         """What ``measure`` depends on in addition to the setup."""
@@ -80,7 +65,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """What one point yields, without what ``setup.point`` says already."""
+        """What one point yields, without what ``setup.label`` says already."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
