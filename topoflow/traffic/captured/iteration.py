@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topoflow.capture.base import POINT_TO_POINT, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
 from topoflow.capture.periods import representative
 from topoflow.traffic.captured.united import united
 
@@ -48,7 +48,7 @@ def _check_mirrors(trace: Trace) -> None:
             if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
                 raise ValueError(
                     f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the others "
-                    f"need not do the same, as rank {rank} has a {event.op!r} within {list(event.group)}"
+                    f"need not do the same, as rank {rank} has a {event.op!r} within {brief(event.group)}"
                 )
     if not trace.ranks:
         raise ValueError(f"trace {trace.name}: must have at least one rank, got none")
