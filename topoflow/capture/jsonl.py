@@ -133,6 +133,7 @@ def _compute(row: Fields) -> Compute:
         seconds=seconds,
         iteration=_iteration(row),
         after=_after(row),
+        communicates=row.has("communicates") and row.boolean("communicates"),
     )
 
 
