@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.merge import merge
+from topoflow.capture.merge import NO_COMPUTE, merge
 from topoflow.capture.merge.parts import Operation, Part
 
 ALL_REDUCE = Operation("f: e", "all_reduce", (0, 1), "dp", "float32", 64, 64, (), ())
@@ -33,7 +33,7 @@ def test_ranks_that_agree_become_one_trace() -> None:
     trace = merged(part(1, ALL_REDUCE), part(0, ALL_REDUCE))
     expected = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="dp")
     assert dict(trace.ranks) == {0: (expected,), 1: (expected,)}
-    assert (trace.name, trace.notes) == ("job", ())
+    assert (trace.name, trace.notes) == ("job", (NO_COMPUTE,))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,10 @@ def test_what_the_window_cut_before_the_first_iteration_is_counted_back_from_it(
     early, late = (replace(ALL_REDUCE, iteration=-1, bytes_in=size, bytes_out=size) for size in (16, 32))
     trace = merged(part(0, early, late, ALL_REDUCE), part(1, late, ALL_REDUCE))
     assert operations(trace, 0) == operations(trace, 1) == [(-1, 32), (0, 64)]
-    assert trace.notes == ("1 operations at the ends of the profile were not recorded by all members and are left out",)
+    assert trace.notes == (
+        "1 operations at the ends of the profile were not recorded by all members and are left out",
+        NO_COMPUTE,
+    )
 
 
 def test_sequence_numbers_align_windows_that_differ() -> None:
@@ -117,7 +120,7 @@ def test_only_steps_that_all_ranks_recorded_are_kept() -> None:
     trace = merged(part(0, *steps(4, 5, 6), steps=(4, 5, 6), iterations=3), part(1, *steps(5, 6), steps=(5, 6)))
     assert trace.iterations == 2
     assert operations(trace, 0) == operations(trace, 1) == [(0, 20), (1, 24)]
-    assert trace.notes == ("1 events of steps that not all ranks recorded are left out",)
+    assert trace.notes == ("1 events of steps that not all ranks recorded are left out", NO_COMPUTE)
     with pytest.raises(
         ValueError, match=r"rank0.json and rank1.json: must share a step, got steps 4..4 and steps 5..5"
     ):

@@ -130,8 +130,10 @@ def test_compute_spans_are_compact_and_never_busier_than_they_are_long(
 
 
 def test_dlrm_needs_both_files_of_each_rank(dlrm_traces: tuple[Path, Path]) -> None:
-    with pytest.raises(ValueError, match=r"worker0_.*traceEvents\[\d+\]: all_to_all must have splits, got none"):
+    with pytest.raises(ValueError, match=r"worker0_.*traceEvents\[\d+\]: all_to_all must name the ranks of its"):
         load([dlrm_traces[0]])
+    with pytest.raises(ValueError, match=r"worker0_.*traceEvents\[\d+\]: all_to_all must have splits, got none"):
+        load([dlrm_traces[0]], one_group=True)
 
 
 def test_dlrm_does_5_all_to_alls_and_3_all_reduces_per_rank(joined: Trace) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.experiment import load
 from topoflow.study.configure.options import options
+from topoflow.study.figures.load import load
 
 SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
 

@@ -27,8 +27,8 @@ def searched(*arguments: str) -> SearchReport:
 def test_what_is_sent_is_the_same_on_every_network(how: str) -> None:
     """Orders move an all-reduce, they do not change its bytes; TopoOpt 4.3."""
     found = reported("servers=4", "search.rounds=1", f"all_reduce={how}")
-    assert found.before.demand.sum() == pytest.approx(found.after.demand.sum())
-    assert np.all(np.diag(found.after.demand) == 0)
+    assert found.before.flow_matrix.sum() == pytest.approx(found.after.flow_matrix.sum())
+    assert np.all(np.diag(found.after.flow_matrix) == 0)
 
 
 def test_all_reduces_go_over_the_rings_of_the_network_before_and_after() -> None:
@@ -37,8 +37,8 @@ def test_all_reduces_go_over_the_rings_of_the_network_before_and_after() -> None
     number = np.arange(6)
     steps = (number[None] - number[:, None]) % 6
     assert found.sends == ("all-reduces over the rings of the network",) * 2
-    assert set(steps[found.before.demand > 0]) == {1, 5}
-    assert np.array_equal(found.before.demand, found.after.demand)
+    assert set(steps[found.before.flow_matrix > 0]) == {1, 5}
+    assert np.array_equal(found.before.flow_matrix, found.after.flow_matrix)
     assert found.wired_otherwise == ""
     assert found.orders == [("0-5", "4 rings: +1 (2 times), +5 (2 times)")]
 
@@ -48,7 +48,7 @@ def test_trees_send_along_their_edges_and_are_called_trees() -> None:
     assert found.sends == ("all-reduces over the trees of the network",) * 2
     (orders,) = found.after.fabric.channels.trees.values()
     edges = {edge for order in orders for up in tree_edges(order, 1) for edge in (up, up[::-1])}
-    assert set(zip(*map(np.ndarray.tolist, np.nonzero(found.after.demand)), strict=True)) == edges
+    assert set(zip(*map(np.ndarray.tolist, np.nonzero(found.after.flow_matrix)), strict=True)) == edges
     assert all("tree" in text and "ring" not in text for _, text in found.orders)
 
 

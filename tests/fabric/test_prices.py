@@ -31,17 +31,18 @@ def table2(configured: Callable[..., Any]) -> Prices:
 def test_listed_speeds_cost_what_table_2_says(
     table2: Prices, speed: float, transceiver: float, nic: float, switch_port: float
 ) -> None:
-    for component, usd in (("transceiver", transceiver), ("nic_port", nic), ("switch_port", switch_port)):
+    for component, usd in (("transceiver", transceiver), ("switch_port", switch_port)):
         assert table2.cost([Item(component, 1, gbps(speed))]) == usd
+    assert table2.cost([Item("nic_port", 2, gbps(speed))]) == nic  # a NIC is a card of two ports (Appendix G)
 
 
 @pytest.mark.parametrize(
     ("component", "speed", "usd"),
     [
-        ("nic_port", 400, 2 * 815),  # two of the fastest
+        ("nic_port", 400, 2 * 815 / 2),  # two of the fastest, two on a card
         ("transceiver", 400, 2 * 198),
         ("switch_port", 50, 187),  # one of 100
-        ("nic_port", 201, 2 * 815),
+        ("nic_port", 201, 2 * 815 / 2),
         ("transceiver", 0, 20),  # a component is whole
         ("fiber", 400, 4 * 150),  # of 100 Gb/s each (note 4); 0.30 USD/m * 500 m
         ("patch_panel_port", 400, 100),  # constant (Appendix G)
@@ -54,15 +55,28 @@ def test_other_speeds_take_the_next_faster_or_several_of_the_fastest(
 
 
 def test_a_full_fat_tree_of_128_servers_costs(table2: Prices) -> None:
-    # 100 Gb/s: 128 NICs * 678 + 640 ports * 187 + 768 transceivers * 99 + 384 fibers * 150 = 340,096 USD
+    # 100 Gb/s: 128 ports of NICs * 339 + 640 ports * 187 + 768 transceivers * 99 + 384 fibers * 150 = 296,704 USD
     bill = FatTree(gbps(25), 4, 0.0).build(128, NOTHING).bill
-    assert table2.cost(bill) == 128 * 678 + 640 * 187 + 768 * 99 + 384 * 150
+    assert table2.cost(bill) == 128 * 339 + 640 * 187 + 768 * 99 + 384 * 150
 
 
-def test_topoopt_of_128_servers_costs(table2: Prices) -> None:
-    # 512 interfaces of 100 Gb/s, each: NIC 678, transceiver 99, 2 panel ports 200, 1x2 switch 25, 2 fibers 300
-    bill = TopoOpt(gbps(100), 4, 0.0, 4).build(128, NOTHING).bill
-    assert table2.cost(bill) == 512 * (678 + 99 + 200 + 25 + 300)
+@pytest.mark.parametrize(("nic_ports", "nic"), [(2, 339), (1, 678)])
+@pytest.mark.parametrize(("fibers", "laid"), [(None, 2), (1, 1), (2, 2)])
+def test_topoopt_of_128_servers_costs(
+    configured: Callable[..., Any], nic_ports: int, nic: float, fibers: int | None, laid: int
+) -> None:
+    # 512 interfaces of 100 Gb/s, each: its share of a NIC, transceiver 99, 2 panel ports 200, 1x2 switch 25, fibers
+    prices = configured("prices", "prices=topoopt_table2", f"prices.nic_ports={nic_ports}")
+    bill = TopoOpt(gbps(100), 4, 0.0, 4, fibers=fibers).build(128, NOTHING).bill
+    assert prices.cost(bill) == 512 * (nic + 99 + 200 + 25 + laid * 150)
+
+
+def test_a_port_is_its_share_of_a_card_and_draws_it_too() -> None:
+    card = {"nic_port": {"each": 12.0}}
+    assert Prices(card, card, nic_ports=4).cost([Item("nic_port", 6)]) == 18
+    assert Prices(card, card, nic_ports=4).power([Item("nic_port", 6)]) == 18
+    with pytest.raises(ValueError, match=r"prices\.nic_ports: must be positive, got 0"):
+        Prices(card, card, nic_ports=0)
 
 
 @pytest.mark.parametrize("component", ["patch_panel_port", "ocs_port", "optical_switch_1x2"])

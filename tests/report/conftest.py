@@ -12,14 +12,16 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from topoflow.case.base import Case, Result, Settings
+from topoflow.case.base import Case, Job, Result, Settings
 from topoflow.case.failures import Failures, Slowdowns
+from topoflow.demand import Demand
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.base import Report
 from topoflow.report.draw.history import History, Round
+from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
@@ -88,6 +90,12 @@ class ToyJob:
     traffic: Traffic
     memory: float | None = None  # B
     gpu_memory: float = float("inf")  # B
+    strategy: Strategy | None = None
+    fits = Job.fits
+
+    @property
+    def demand(self) -> Demand:
+        return self.traffic.demand()
 
 
 def prices_of(fabric: Fabric, cost: float) -> Prices:
@@ -163,9 +171,16 @@ def fabrics() -> dict[str, Callable[[float], Fabric]]:
 
 @pytest.fixture(scope="session")
 def make_outcome() -> Callable[..., Result]:
-    """``make_outcome(fabric, traffic=TRAFFIC, cost=None, **swept)``: one world, simulated by the plain-Python twin."""
+    """``make_outcome(fabric, traffic=TRAFFIC, cost=None, strategy=None, **swept)``: one world, simulated by the
+    plain-Python twin."""
 
-    def make(fabric: Fabric, traffic: Traffic = TRAFFIC, cost: float | None = None, **swept: str) -> Result:
+    def make(
+        fabric: Fabric,
+        traffic: Traffic = TRAFFIC,
+        cost: float | None = None,
+        strategy: Strategy | None = None,
+        **swept: str,
+    ) -> Result:
         swept = {"fabric": fabric.name, **swept}
         name = ",".join(f"{key}={value}" for key, value in swept.items())
         settings = Settings(
@@ -184,7 +199,7 @@ def make_outcome() -> Callable[..., Result]:
         world = place(traffic, fabric, name=name)
         whole = simulate(world)
         prices = None if cost is None else prices_of(fabric, cost)
-        case = Case(settings, ToyJob(traffic), fabric, Lowering(all_reduce="ring"), world, prices)
+        case = Case(settings, ToyJob(traffic, strategy=strategy), fabric, Lowering(all_reduce="ring"), world, prices)
         return Result(case, whole, failures_of(fabric, whole.makespan))
 
     return make

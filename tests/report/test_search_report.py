@@ -13,17 +13,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from topoflow.case.rows import flow_matrix
-from topoflow.engine.fluid.reference import simulate
-from topoflow.engine.lowering.placement import place
+from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.report.draw.history import History
 from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
-from topoflow.report.page.search import SearchReport, State, page, write_search
+from topoflow.report.page.search import page, write_search
 from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
+from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
@@ -42,13 +41,6 @@ def job(table: float, dense: float) -> Traffic:
     )
 
 
-def state(traffic: Traffic, fabric: Fabric, strategy: Strategy) -> State:
-    world = place(traffic, fabric, name="world")
-    return State(
-        strategy, fabric, simulate(world), flow_matrix(world.graph, fabric), frozenset(traffic.demand().all_reduce)
-    )
-
-
 def strategy(**placement: tuple[int, ...]) -> Strategy:
     return Placement("hybrid", SERVERS, placement)
 
@@ -58,31 +50,30 @@ def topoopt(traffic: Traffic) -> Fabric:
 
 
 @pytest.fixture(scope="module")
-def found(make_history: Callable[..., History]) -> SearchReport:
+def found(make_history: Callable[..., History], make_outcome: Callable[..., Result]) -> SearchReport:
     before, after = job(1e6, 4e6), job(3e5, 4e6)
-    fabric = topoopt(after)
+    fabric = replace(topoopt(after), bill=())  # priced as a whole
     switch = tuple(fabric.target[fabric.source == server][0].item() for server in range(SERVERS))
+    start = make_outcome(topoopt(before), before, strategy=strategy(table=(0,), top=EVERYONE))
     return SearchReport(
-        workload="dlrm",
         command="topoflow search workload='dlrm' <servers=8>",
-        before=state(before, topoopt(before), strategy(table=(0,), top=EVERYONE)),
-        after=state(after, fabric, strategy(table=(0, 4), top=EVERYONE)),
+        given=start.case.job,
+        before=start,
+        after=make_outcome(fabric, after, cost=12345.0, strategy=strategy(table=(0, 4), top=EVERYONE)),
         bound=0.01,
-        cost=12345.0,
-        power=50.0,
         circuits=(switch, (None,) * SERVERS),
         history=make_history(),
     )
 
 
 @pytest.fixture(scope="module")
-def switched(found: SearchReport) -> SearchReport:
+def switched(found: SearchReport, make_outcome: Callable[..., Result]) -> SearchReport:
     """The same job behind a switch, whose circuits nobody chooses, of a search that proposed nothing."""
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
-    only = state(traffic, fabric, found.after.strategy)
-    nothing = History(*(np.zeros(0) for _ in range(6)), start=only.time)
-    return replace(found, before=only, after=only, circuits=(), cost=None, power=None, history=nothing)
+    only = make_outcome(fabric, traffic, strategy=found.after.strategy)
+    nothing = History(*(np.zeros(0) for _ in range(6)), start=only.iteration_time)
+    return replace(found, given=only.case.job, before=only, after=only, circuits=(), history=nothing)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +114,7 @@ def test_traffic_before_and_after_has_one_colour_scale(found: SearchReport) -> N
     shown = [axes.images[0] for axes in figure.axes if axes.images]
     assert len(shown) == 2
     assert shown[0].norm is shown[1].norm
-    both = np.concatenate([found.before.demand.ravel(), found.after.demand.ravel()])
+    both = np.concatenate([found.before.flow_matrix.ravel(), found.after.flow_matrix.ravel()])
     assert shown[0].get_clim() == (both[both > 0].min(), both.max())
 
 
@@ -149,7 +140,7 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
     reports = {
         "fabric=topoopt": found,
         "fabric=ideal_switch": switched,
-        "degree=4 <dear>": replace(found, cost=20000.0),
+        "degree=4 <dear>": replace(found, bound=0.02),
     }
     folders = {name: f"folder {number}" for number, name in enumerate(reports)}
     write_searches(reports, folders, {"fabric=topoopt"}, tmp_path, lambda done, total: None)
@@ -164,17 +155,19 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
 
 
 def test_names_on_the_page_are_escaped(found: SearchReport) -> None:
-    text = page(replace(found, workload="<script>alert(1)</script>"), {})
+    case = found.after.case
+    case = replace(case, settings=replace(case.settings, workload="<script>alert(1)</script>"))
+    text = page(replace(found, after=replace(found.after, case=case)), {})
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
 
 
 def test_the_answer_says_how_much_faster(found: SearchReport) -> None:
-    times = found.before.time / found.after.time
+    times = found.before.iteration_time / found.after.iteration_time
     assert 1 < times < 2
     assert f"{100 * (1 - 1 / times):.2g} % less" in found.answer
     assert "$12,345" in found.answer
-    late = replace(found.before, timeline=replace(found.before.timeline, at_least=3 * found.after.time))
+    late = replace(found.before, timeline=replace(found.before.timeline, at_least=3 * found.after.iteration_time))
     assert "3 times as fast" in replace(found, before=late).answer
 
 
@@ -183,15 +176,12 @@ def test_a_circuit_must_be_a_link_of_the_network(found: SearchReport) -> None:
         replace(found, circuits=((None, None, None, 3, None, None, None, None),))
 
 
-def test_demand_must_be_of_all_servers(found: SearchReport) -> None:
-    with pytest.raises(ValueError, match=r"state.demand: expected \[n, n\] = \[8, 8\], got \[2, 2\]"):
-        replace(found.after, demand=np.zeros((2, 2)))
-
-
 def test_rings_of_servers_that_do_not_all_reduce_are_not_shown_as_all_reduces(found: SearchReport) -> None:
     """The circuits still are what they are: a network has a ring so that all of its servers are joined."""
     assert [group for group, _ in found.orders] == ["0-7"]
-    silent = replace(found, after=replace(found.after, all_reduces=frozenset()))
+    after = found.after
+    silent_job = replace(after.case.job, traffic=Traffic.from_tasks("silent", SERVERS, (Compute(0.01, 0),)))
+    silent = replace(found, after=replace(after, case=replace(after.case, job=silent_job)))
     assert silent.orders == []
     assert silent.sends == (found.sends[0], "no all-reduces")
     assert silent.wired_otherwise == "circuits wired as rings; nothing all-reduces"

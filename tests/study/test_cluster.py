@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,10 @@ from topoflow.traffic.lower import lower
 
 def placed(traffic: Traffic, fabric: Fabric) -> World:
     return place(traffic, fabric, name=traffic.name, all_reduce="ring", rings="flows")
+
+
+def placed_all(jobs: Sequence[Traffic], fabric: Fabric) -> list[World]:
+    return [placed(job, fabric) for job in jobs]
 
 
 def sender(name: str, source: int, target: int, bytes_: float, seconds: float) -> Traffic:
@@ -61,14 +65,14 @@ def test_iterations_follow_each_other() -> None:
 def test_two_jobs_into_one_server_share_its_link() -> None:
     # 0 and 1 send 100 B each to 2 at 100 B/s, both after 1 s: always together, 1 + 2 s instead of 1 + 1 s.
     both = [sender("one", 0, 2, 100, 1), sender("other", 1, 2, 100, 1)]
-    for times in shared(both, switch(), placed, rounds=6.1):
+    for times in shared(placed_all(both, switch()), rounds=6.1):
         np.testing.assert_allclose(times, [3, 3, 3, 3])
 
 
 def test_a_job_meets_another_in_some_of_its_iterations_only() -> None:
     # The small one takes 1.5 s alone, the large one 4 s: two of its seconds are sending.
     small, large = sender("small", 0, 2, 50, 1), sender("large", 1, 2, 200, 2)
-    times, _ = shared([small, large], switch(), placed, rounds=8)
+    times, _ = shared(placed_all([small, large], switch()), rounds=8)
     assert times.min() == pytest.approx(1.5)
     assert times.max() > 1.6
     assert len(times) >= 8 * 4 / 2
@@ -80,22 +84,22 @@ def test_a_job_that_others_make_faster_goes_on_to_the_end_too() -> None:
     helped = Traffic.from_tasks("helped", 5, (Transfer(100, 0, 1), Transfer(100, 0, 2), Compute(1.5, 1, (0,))))
     others = Traffic.from_tasks("others", 5, (Transfer(1e4, 3, 2), Transfer(1e4, 4, 2)))  # 200 s alone
     fabric = IdealSwitch(100.0, 1, 0.0).build(5, Demand(5))
-    times, _ = shared([helped, others], fabric, placed, rounds=3.001)
+    times, _ = shared(placed_all([helped, others], fabric), rounds=3.001)
     np.testing.assert_allclose(times, 3)
     assert len(times) == 200
 
 
 def test_jobs_that_share_no_link_do_not_see_each_other(jobs: list[Traffic]) -> None:
     ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
-    alone = [float(times[0]) for times in dedicated([(job, ideal) for job in jobs], placed)]
-    for times, lone in zip(shared(jobs, ideal, placed, rounds=3), alone, strict=True):
+    alone = [float(times[0]) for times in dedicated(placed_all(jobs, ideal))]
+    for times, lone in zip(shared(placed_all(jobs, ideal), rounds=3), alone, strict=True):
         assert len(times) >= 2
         np.testing.assert_allclose(times, lone, rtol=1e-9)
 
 
 def test_jobs_that_share_links_are_slower_where_the_tree_is_thin(jobs: list[Traffic]) -> None:
-    full, thin = (shared(jobs, tree(each), placed, rounds=3) for each in (1, 2))
-    alone = dedicated([(job, tree()) for job in jobs], placed)
+    full, thin = (shared(placed_all(jobs, tree(each)), rounds=3) for each in (1, 2))
+    alone = dedicated(placed_all(jobs, tree()))
     assert np.mean(np.concatenate(full)) >= np.mean(np.concatenate(alone)) * 0.99
     assert max(times.max() for times in thin) > max(times.max() for times in alone)
 
@@ -103,8 +107,8 @@ def test_jobs_that_share_links_are_slower_where_the_tree_is_thin(jobs: list[Traf
 def test_later_starts_shift_a_job(jobs: list[Traffic]) -> None:
     ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
     for early, late in zip(
-        shared(jobs, ideal, placed, rounds=2),
-        shared(jobs, ideal, placed, rounds=2, starts=[0.0, 0.01, 0.02]),
+        shared(placed_all(jobs, ideal), rounds=2),
+        shared(placed_all(jobs, ideal), rounds=2, starts=[0.0, 0.01, 0.02]),
         strict=True,
     ):
         assert early[0] == pytest.approx(late[0], rel=1e-9)
@@ -135,4 +139,4 @@ def test_every_job_counts_the_same_in_the_mean_and_the_tail() -> None:
 def test_a_job_that_finishes_nothing_is_no_job_without_delay() -> None:
     crowd = [sender(f"job {source}", source, 3, 100, 0) for source in range(3)]
     with pytest.raises(ValueError, match="rounds: must let every job finish an iteration, got 2, too few for job 0"):
-        shared(crowd, switch(), placed, rounds=2)  # 1 s alone, 3 s together
+        shared(placed_all(crowd, switch()), rounds=2)  # 1 s alone, 3 s together

@@ -15,7 +15,7 @@ from topoflow.workload.resnet50 import Resnet50
 from topoflow.workload.transformer import Transformer
 from topoflow.workload.vgg16 import Vgg16
 
-A100 = Gpu("A100", {"float32": 19.5e12, "bfloat16": 312e12}, 1555e9, 300e9, 40e9)
+A100 = Gpu("A100", {"float32": 19.5e12, "tfloat32": 156e12, "bfloat16": 312e12}, 1555e9, 300e9, 40e9)
 
 DEEPSEEK = Moe(
     A100,
@@ -125,7 +125,11 @@ def test_a_transformer_costs_what_narayanan_counts() -> None:
 
 def test_vgg16_is_that_of_the_task_graph() -> None:
     # 100vgg_16.fbuf: its 32 all-reduces sum to 1,157,409,952 B; fc6 has 253,755,392 = 11 * 11 * 512 * 4096 weights
-    assert 4 * Vgg16(A100, image_size=352).build().parameters == 1_157_409_952
+    # FlexFlow, examples/cpp/vgg16sim: 229 -> 233 -> 116 -> 120 -> 59 -> 65 -> 32 -> 38 -> 18 -> 24 -> 11 pixels
+    graph = Vgg16(A100, image_size=229, padding=2, pooling=3).build()
+    assert 4 * graph.parameters == 1_157_409_952
+    pixels = [layer.output_elements for layer in graph.layers if layer.kind == "pool"]
+    assert pixels == [116**2 * 64, 59**2 * 128, 32**2 * 256, 18**2 * 512, 11**2 * 512]
 
 
 def test_dlrm_is_that_of_the_task_graph() -> None:
@@ -195,7 +199,7 @@ def test_a_residual_stream_is_read_where_it_is_added() -> None:
         (lambda: Dlrm(A100, tables=0), "dlrm.tables: must be a positive integer, got 0"),
         (lambda: Dlrm(A100, batch_per_gpu=-1), "dlrm.batch_per_gpu: must be a positive integer, got -1"),
         (lambda: Dlrm(A100, dense_layers=1), "dlrm.dense_layers: must be at least 2 (an input and a layer), got 1"),
-        (lambda: Vgg16(A100, image_size=100), "vgg16.image_size: must be a multiple of 32, got 100"),
+        (lambda: Vgg16(A100, image_size=31), "vgg16.image_size: must leave pixels after five poolings, got 31"),
         (lambda: Resnet50(A100, image_size=33), "resnet50.image_size: must be a multiple of 32, got 33"),
         (lambda: Bert(A100, heads=7), "bert.hidden: must be a multiple of the 7 heads, got 1024"),
         (lambda: Bert(A100, sequence=1024), "bert.sequence: must be at most the 512 positions, got 1024"),

@@ -13,9 +13,10 @@ from typing import Protocol, cast
 
 from topoflow.capture import formats
 from topoflow.capture.base import Trace
-from topoflow.capture.files import read_bytes
+from topoflow.capture.foreign import recognise
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import Part, Source
+from topoflow.files import read_bytes
 
 
 class Format(Protocol):
@@ -34,11 +35,12 @@ def known_formats() -> dict[str, Format]:
     return {name: cast(Format, import_module(f"{formats.__name__}.{name}")) for name in names}
 
 
-def load(paths: Sequence[Path]) -> Trace:
+def load(paths: Sequence[Path], one_group: bool = False) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
     ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
+    ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -48,7 +50,7 @@ def load(paths: Sequence[Path]) -> Trace:
     with _no_garbage_collection():
         for path in paths:
             parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
-        trace = merge(parts, _job_name(paths))
+        trace = merge(parts, _job_name(paths), one_group)
     return replace(trace, notes=(*trace.notes, *notes))
 
 
@@ -90,10 +92,11 @@ def _read_file(path: Path, must_match: bool = True) -> list[Part]:
     for module in known_formats().values():
         if module.matches(source):
             return module.parse(source)
-    if source.looks_like_json and source.damage:
+    foreign = recognise(source)
+    if source.looks_like_json and source.damage and not foreign:
         raise ValueError(source.damage)
     if must_match:
-        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {_content(source)}")
+        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {foreign or _content(source)}")
     return []
 
 

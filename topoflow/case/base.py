@@ -68,6 +68,11 @@ class Job:
         """B that a GPU has."""
         return self.workload.gpu.memory
 
+    @property
+    def fits(self) -> bool:
+        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        return self.memory is None or self.memory <= self.gpu_memory
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -83,6 +88,7 @@ class Settings:
     is_lower_bound: bool = False  # whether the times of that fidelity are the least that are possible
     swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
+    notes: tuple[str, ...] = ()  # what was decided by the size of the job, a line each
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +171,7 @@ class Result:
     @property
     def fits(self) -> bool:
         """Whether the GPUs have the memory that the strategy needs, as far as is known."""
-        return self.memory is None or self.memory <= self.gpu_memory
+        return self.case.job.fits
 
     @property
     def comparable(self) -> str:
@@ -181,6 +187,11 @@ class Result:
     def flow_matrix(self) -> NDArray[np.float64]:
         """Bytes [servers, servers] from one server to another in one step."""
         return flow_matrix(self.world.graph, self.fabric)
+
+    @cached_property
+    def all_reduces(self) -> frozenset[tuple[int, ...]]:
+        """Groups of servers that all-reduce bytes with each other."""
+        return frozenset(group for group, bytes_ in self.case.job.demand.all_reduce.items() if bytes_ > 0)
 
     @property
     def utilization(self) -> NDArray[np.float64]:

@@ -10,24 +10,40 @@ import sys
 from importlib import import_module
 
 from topoflow import __version__
-from topoflow.cli.parsers import parser
+from topoflow.cli.interrupts import interrupts
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code. What the verb needs is imported only now: ``--help`` needs none of it."""
-    arguments = parser(__version__).parse_args(argv)
-    try:
-        import_module(f"topoflow.cli.{arguments.verb}").run(arguments)
-    except BrokenPipeError:  # the reader, say `head`, has seen enough; there is no reader to flush to at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, OSError) as error:
-        print(f"topoflow {arguments.verb}: {one_line(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
-        print(f"topoflow {arguments.verb}: interrupted{stop}", file=sys.stderr)
-        return 130
+    verb = ""
+    with interrupts() as pressed:
+        try:
+            from topoflow.cli.parsers import parser
+
+            arguments = parser(__version__).parse_args(argv)
+            verb = arguments.verb
+            import_module(f"topoflow.cli.{verb}").run(arguments)
+        except BrokenPipeError:  # the reader, say `head`, has seen enough; there is no reader to flush to at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
+            return _interrupted(verb, str(stop))
+        except MemoryError as error:
+            print(f"topoflow {verb}: needs more memory than there is {error}".strip(), file=sys.stderr)
+            return 2
+        except Exception as error:
+            if pressed.requested:  # what a library raised instead
+                return _interrupted(verb)
+            if not isinstance(error, ValueError | OSError):
+                raise
+            print(f"topoflow {verb}: {one_line(error)}", file=sys.stderr)
+            return 2
     return 0
+
+
+def _interrupted(verb: str, kept: str = "") -> int:
+    print(f"{' '.join(['topoflow', verb]).strip()}: interrupted{kept}", file=sys.stderr)
+    return 130
 
 
 def one_line(error: ValueError | OSError) -> str:

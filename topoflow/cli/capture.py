@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from topoflow.capture import jsonl
+from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
 from topoflow.study.configure.os_errors import named
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
-    trace = load(arguments.files)
+    trace = load(arguments.files, arguments.one_group)
     with named({"--out": out}):
         jsonl.write(trace, out)
     print("\n".join([*summary(trace), f"written to {out}"]))
@@ -43,4 +44,4 @@ def summary(trace: Trace) -> list[str]:
         lines.append(f"  {op} of {members} ranks, {dtype}: {count * share:.4g} per rank and iteration, {size}")
     if not counts:
         lines.append("  no collectives and no sends")
-    return [*lines, *(f"  note: {note}" for note in trace.notes)]
+    return [*lines, *(f"  note: {note}" for note in assumptions(trace))]

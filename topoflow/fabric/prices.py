@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from topoflow.fabric.base import Item
+from topoflow.fabric.wiring import check_count
 from topoflow.units import check_not_negative, check_positive
 
 BYTES_PER_GIGABIT = 1e9 / 8
@@ -24,32 +25,36 @@ class Prices:
       as many of the fastest in parallel as carry it, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
 
     Gb/s are written here alone, because price lists are; bills are in B/s.
+
+    The tariffs of ``nic_port`` may be those of a card of several ports: a port is then its share of a card.
     """
 
     usd: Mapping[str, Tariff]
     watts: Mapping[str, Tariff]
+    nic_ports: int = 1  # ports of the card that nic_port is listed as
 
     def __post_init__(self) -> None:
+        check_count("prices.nic_ports", self.nic_ports)
         for field in ("usd", "watts"):
             for component, tariff in getattr(self, field).items():
                 _check_tariff(f"prices.{field}.{component}", tariff)
 
     def cost(self, bill: Sequence[Item]) -> float:
         """USD of all items."""
-        return _total("prices.usd", self.usd, bill)
+        return self._total("prices.usd", self.usd, bill)
 
     def power(self, bill: Sequence[Item]) -> float:
         """W of all items."""
-        return _total("prices.watts", self.watts, bill)
+        return self._total("prices.watts", self.watts, bill)
 
-
-def _total(field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
-    total = 0.0
-    for item in bill:
-        if item.component not in tariffs:
-            raise ValueError(f"{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
-        total += item.count * _unit(tariffs[item.component], item.bandwidth / BYTES_PER_GIGABIT)
-    return total
+    def _total(self, field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
+        total = 0.0
+        for item in bill:
+            if item.component not in tariffs:
+                raise ValueError(f"{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
+            parts = item.count / self.nic_ports if item.component == "nic_port" else item.count
+            total += parts * _unit(tariffs[item.component], item.bandwidth / BYTES_PER_GIGABIT)
+        return total
 
 
 def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:

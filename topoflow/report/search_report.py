@@ -1,7 +1,4 @@
-"""SearchReport: where a search began, what it found, and how it went.
-
-Shapes: n servers, L links.
-"""
+"""SearchReport: where a search began, what it found, and how it went."""
 
 from __future__ import annotations
 
@@ -10,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topoflow.engine.base import Timeline
+from topoflow.case.base import Job, Result
 from topoflow.engine.lowering.algorithms import algorithms
-from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.history import History
-from topoflow.strategy.base import Strategy
 from topoflow.strategy.words import servers
 from topoflow.units import human
 
@@ -28,56 +22,6 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """A strategy on a network: what it sends [n, n] and when it runs. ``demand[i, j]`` are bytes from i to j."""
-
-    strategy: Strategy
-    fabric: Fabric
-    timeline: Timeline
-    demand: NDArray[np.float64]
-    all_reduces: frozenset[Group]  # servers that all-reduce with each other
-    memory: float | None = None  # B that the strategy needs on the fullest GPU; None of a recorded job
-
-    def __post_init__(self) -> None:
-        size = self.fabric.servers
-        if self.demand.shape != (size, size):
-            raise ValueError(f"state.demand: expected [n, n] = [{size}, {size}], got {list(self.demand.shape)}")
-        if len(self.timeline.link_bytes) != self.fabric.links:
-            raise ValueError(
-                f"state.timeline.link_bytes: expected [L] = [{self.fabric.links}], "
-                f"got [{len(self.timeline.link_bytes)}]"
-            )
-
-    @property
-    def time(self) -> float:
-        """s, of one training step."""
-        return self.timeline.makespan
-
-    @property
-    def utilization(self) -> NDArray[np.float64]:
-        """Share [L] of what each link could carry in the step that it did carry."""
-        possible = self.fabric.bandwidth * self.time
-        return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
-
-
-@dataclass(frozen=True)
-class TooLarge:
-    """A strategy that was given to begin with, but needs more memory than there is."""
-
-    strategy: Strategy
-    memory: float  # B that it needs on the fullest GPU
-    gpu_memory: float  # B that a GPU has
-
-    def instead(self, began: State) -> str:
-        """Where the search began, in a sentence."""
-        needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
-        return (
-            f"The strategy given ({self.strategy.name}) needs {human(self.memory, 'B')} per GPU, has "
-            f"{human(self.gpu_memory, 'B')}: the search began with {began.strategy.difference(self.strategy)}{needs}."
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class SearchReport:
     """A search: where it began, what it found, and how it went.
 
@@ -85,17 +29,13 @@ class SearchReport:
     the port is dark; () where there are no optical switches. Law: circuits are links of the network that was found.
     """
 
-    workload: str
     command: str  # what was typed, to reproduce it
-    before: State
-    after: State
+    given: Job  # what the search was asked to begin with; it did unless that does not fit in memory
+    before: Result
+    after: Result
     bound: float  # s, the least time that ``after`` can take
-    cost: float | None  # USD; None when the fabric has no bill of materials
-    power: float | None  # W
     circuits: tuple[Switch, ...]
     history: History
-    all_reduce: str = "hierarchical"
-    too_large: TooLarge | None = None  # None: the search began with the strategy that was given
 
     def __post_init__(self) -> None:
         fabric = self.after.fabric
@@ -111,12 +51,12 @@ class SearchReport:
         fabric = self.after.fabric
         speed = human(8 * fabric.interface_bandwidth, "b/s")
         interfaces = f"{fabric.degree} interface{'s' if fabric.degree > 1 else ''} of {speed}"
-        return f"{self.workload} on {counted(fabric.servers, 'server')}, {fabric.name} with {interfaces}"
+        return f"{self.after.settings.workload} on {counted(fabric.servers, 'server')}, {fabric.name} with {interfaces}"
 
     @property
     def answer(self) -> str:
         """What was found, in a sentence."""
-        before, after = self.before.time, self.after.time
+        before, after = self.before.iteration_time, self.after.iteration_time
         took = f"A training step takes {human(after, 's')}, "
         if after >= before:
             took += "as where the search began: it found nothing faster."
@@ -124,29 +64,38 @@ class SearchReport:
             took += f"{100 * (1 - after / before):.2g} % less than where the search began ({human(before, 's')})."
         else:
             took += f"{before / after:.3g} times as fast as where the search began ({human(before, 's')})."
-        return took if self.cost is None else f"{took} The network costs ${self.cost:,.0f}."
+        cost = self.after.cost
+        return took if cost is None else f"{took} The network costs ${cost:,.0f}."
 
     @property
     def notes(self) -> list[str]:
         """What a person has to know in addition to the answer."""
-        return [] if self.too_large is None else [self.too_large.instead(self.before)]
+        given, began = self.given, self.before
+        if given.fits:
+            return []
+        needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
+        return [
+            f"The strategy given ({given.strategy.name}) needs {human(given.memory or 0.0, 'B')} per GPU, has "
+            f"{human(given.gpu_memory, 'B')}: the search began with {began.strategy.difference(given.strategy)}{needs}."
+        ]
 
     @property
     def numbers(self) -> list[tuple[str, str, str]]:
         """(what, before, after), for a table."""
-        states = (self.before, self.after)
-        busiest = [f"{100 * float(state.utilization.max(initial=0.0)):.3g} %" for state in states]
-        sent = [human(float(state.demand.sum()), "B") for state in states]
-        needed = ["-" if state.memory is None else human(state.memory, "B") for state in states]
+        ends = (self.before, self.after)
+        busiest = [f"{100 * float(each.utilization.max(initial=0.0)):.3g} %" for each in ends]
+        sent = [human(float(each.flow_matrix.sum()), "B") for each in ends]
+        needed = ["-" if each.memory is None else human(each.memory, "B") for each in ends]
+        cost, power = self.after.cost, self.after.power
         return [
-            ("training step", human(self.before.time, "s"), human(self.after.time, "s")),
+            ("training step", human(self.before.iteration_time, "s"), human(self.after.iteration_time, "s")),
             ("least that a step can take there (lower bound)", "", human(self.bound, "s")),
             ("busiest link, of what it could carry", busiest[0], busiest[1]),
             ("sent between servers in a step", sent[0], sent[1]),
             ("memory per GPU, at least", needed[0], needed[1]),
             ("links", f"{self.before.fabric.links:,}", f"{self.after.fabric.links:,}"),
-            ("price of the network", "", "-" if self.cost is None else f"${self.cost:,.0f}"),
-            ("power of the network", "", "-" if self.power is None else f"{self.power:,.0f} W"),
+            ("price of the network", "", "-" if cost is None else f"${cost:,.0f}"),
+            ("power of the network", "", "-" if power is None else f"{power:,.0f} W"),
         ]
 
     @property
@@ -192,13 +141,13 @@ class SearchReport:
         """How all-reduces go between servers, before and after."""
         return self._sent(self.before), self._sent(self.after)
 
-    def _sent(self, state: State) -> str:
-        if not state.all_reduces:
+    def _sent(self, result: Result) -> str:
+        if not result.all_reduces:
             return "no all-reduces"
-        orders = {"rings": state.fabric.channels.rings, "trees": state.fabric.channels.trees}.get(self._form)
+        orders = {"rings": result.fabric.channels.rings, "trees": result.fabric.channels.trees}.get(self._form)
         if orders is None:
             return f"all-reduces by {self._form}"
-        built = any(group in orders for group in state.all_reduces)
+        built = any(group in orders for group in result.all_reduces)
         return (
             f"all-reduces over the {self._form} of the network" if built else f"{self._form} in the order of each group"
         )
@@ -206,7 +155,8 @@ class SearchReport:
     @property
     def _form(self) -> str:
         """What the job's all-reduces are between servers: ``rings``, ``trees``, ``halving doubling``."""
-        return algorithms()[self.all_reduce].orders or self.all_reduce.replace("_", " ")
+        name = self.after.case.lowering.all_reduce
+        return algorithms()[name].orders or name.replace("_", " ")
 
     @property
     def went(self) -> str:
@@ -228,7 +178,7 @@ class SearchReport:
 
 def quickest(reports: Mapping[str, SearchReport]) -> list[str]:
     """The order of searches wherever they are listed."""
-    return sorted(reports, key=lambda name: reports[name].after.time)
+    return sorted(reports, key=lambda name: reports[name].after.iteration_time)
 
 
 def counted(count: int, what: str) -> str:

@@ -37,9 +37,9 @@ def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], cons
         return
     table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
     for name in order:
-        one = reports[name]
-        price = "-" if one.cost is None else f"${one.cost:,.0f}"
-        times = human(one.before.time, "s"), human(one.after.time, "s")
+        before, found = reports[name].before, reports[name].after
+        price = "-" if found.cost is None else f"${found.cost:,.0f}"
+        times = human(before.iteration_time, "s"), human(found.iteration_time, "s")
         table.add_row(escape(name), *times, price, "chosen" if name in winners else "")
     console.print(table)
 

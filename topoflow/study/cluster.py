@@ -10,7 +10,7 @@ Source: TopoOpt (Wang et al., NSDI 2023), 5.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -20,23 +20,17 @@ from topoflow.arrays import offsets
 from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
-from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Traffic
-
-Place = Callable[[Traffic, Fabric], World]  # ``lowering.placement.place`` with all that is the same for each job
 
 
 def shared(
-    jobs: Sequence[Traffic],
-    fabric: Fabric,
-    place: Place,
+    worlds: Sequence[World],
     fidelity: Fidelity = Fluid(),
     *,
     rounds: float,
     starts: Sequence[float] | None = None,
     run: Run = Run(),
 ) -> list[Floats]:
-    """Seconds of every iteration that each of the ``jobs`` [J] finishes, all on one ``fabric``.
+    """Seconds of every iteration that each job finishes; ``worlds`` [J] are those of the jobs, alone on one fabric.
 
     Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
     slowest, if it were alone, had done ``rounds`` iterations. Then all stop: the number of running jobs never changes.
@@ -45,11 +39,10 @@ def shared(
 
     Raises ``ValueError`` where the time is too short for some job to finish an iteration.
     """
-    worlds = [place(job, fabric) for job in jobs]
     alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
     if min(alone, default=0.0) <= 0:
         raise ValueError("jobs: must take some time each, got one that takes none, or no job")
-    begins = [0.0] * len(jobs) if starts is None else starts
+    begins = [0.0] * len(worlds) if starts is None else starts
     until = max(begins) + rounds * max(alone)
     counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one to spare
     ends = _ends(worlds, counts, begins, until, fidelity, run)
@@ -91,11 +84,8 @@ def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float
     return float(every @ weight / len(times)), float(every[order][np.argmax(reached)])
 
 
-def dedicated(
-    jobs: Sequence[tuple[Traffic, Fabric]], place: Place, fidelity: Fidelity = Fluid(), *, run: Run = Run()
-) -> list[Floats]:
-    """The same for jobs [J] that have a network each: all their iterations are alike, so there is one."""
-    worlds = [place(traffic, fabric) for traffic, fabric in jobs]
+def dedicated(worlds: Sequence[World], fidelity: Fidelity = Fluid(), *, run: Run = Run()) -> list[Floats]:
+    """The same of jobs that have a network each: all their iterations are alike, so there is one."""
     return [np.array([timeline.makespan]) for timeline in simulate(worlds, fidelity, run)]
 
 

@@ -8,46 +8,30 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from topoflow.case.rows import flow_matrix
+from topoflow.case.base import Job
 from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
 from topoflow.report.page.search import write_search
 from topoflow.report.page.searches import write_searches
-from topoflow.report.search_report import SearchReport, State, TooLarge
+from topoflow.report.search_report import SearchReport
 from topoflow.search.found import Found
-from topoflow.search.judge import Candidate
 from topoflow.search.problem import Problem
 from topoflow.study.configure.grid import Point
-from topoflow.workload.base import Workload
 
 Tick = Callable[[int, int], None]
 
 
 def report(problem: Problem, found: Found, command: str) -> SearchReport:
     """What a person is shown of a search."""
-    plan, start, best = found.plan, found.start, found.best
-    needed, has = problem.start.memory_per_gpu(problem.workload), problem.workload.gpu.memory
     return SearchReport(
-        workload=plan.workload,
         command=command,
-        all_reduce=problem.all_reduce,
-        before=_state(start, problem.workload),
-        after=_state(best, problem.workload),
-        bound=plan.bound,
-        cost=plan.cost,
-        power=plan.power,
-        circuits=plan.circuits,
+        given=Job(problem.workload, problem.start),
+        before=found.start,
+        after=found.best,
+        bound=found.plan.bound,
+        circuits=found.plan.circuits,
         history=_history(found),
-        too_large=None if needed is None or needed <= has else TooLarge(problem.start, needed, has),
     )
-
-
-def _state(judged: Candidate, workload: Workload) -> State:
-    """What was simulated of a strategy, on the network that it was simulated on."""
-    sent = flow_matrix(judged.world.graph, judged.fabric)
-    groups = frozenset(group for group, bytes_ in judged.traffic.demand().all_reduce.items() if bytes_ > 0)
-    memory = judged.strategy.memory_per_gpu(workload)
-    return State(judged.strategy, judged.fabric, judged.timeline, sent, groups, memory)
 
 
 def _history(found: Found) -> history.History:
@@ -95,11 +79,10 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
 
 def memory_row(shown: SearchReport) -> dict[str, Any]:
     """Of the same row, what was found, the start and the given strategy need on the fullest GPU (B)."""
-    given = shown.before.memory if shown.too_large is None else shown.too_large.memory
     return {
         "memory_per_gpu": shown.after.memory,
         "start_memory_per_gpu": shown.before.memory,
-        "given_memory_per_gpu": given,
+        "given_memory_per_gpu": shown.given.memory,
         "notes": shown.notes,
     }
 

@@ -18,10 +18,9 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
-from topoflow.study.builder import servers_of, workload_of
-from topoflow.study.configure.grid import Point, at, build, fidelity_of, numbered, unique_names
+from topoflow.study.builder import problem_of
+from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
-from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
 
@@ -117,15 +116,7 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
     """Objects of a point. Several searches have a folder each."""
     with at(point):
         settings = build(point, "search")
-        workload = workload_of(point)
-        problem = Problem(
-            workload=workload,
-            start=build(point, "strategy").place(workload, servers_of(point, workload)),
-            design=build(point, "fabric"),
-            prices=build(point, "prices"),
-            fidelity=fidelity_of(point),
-            **{key: point.config[key] for key in ("all_reduce", "routing", "seed")},
-        )
+        problem = problem_of(point)
     folder = out / name if out is not None and point.swept else out
     return Search(name, point, problem, settings, folder)
 
@@ -144,8 +135,7 @@ def check_possible(each: Search, objective: str) -> None:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
     space(each.problem, each.settings).start()
     each.settings.deciding(each.problem.fidelity)
-    with named(of_group(each.point, "fabric")):
-        fabric = unwired(each.problem.design, each.problem.servers)
+    fabric = unwired(each.problem.design, each.problem.servers)
     check_keeps_circuits(fabric)
     if fabric.bill and each.problem.prices is not None:
         each.problem.prices.cost(fabric.bill)

@@ -1,4 +1,4 @@
-"""Compute time of a layer on one server: the roofline of its GPUs.
+"""Compute time of a layer on one server: the roofline of its GPUs, or what was measured of it (``workload.kernels``).
 
 A server's GPUs split its samples evenly and work at the same time. Per GPU and forward pass a layer costs
 
@@ -9,12 +9,14 @@ where the parameters are streamed once by every GPU, which holds a replica, unle
 ``embedding``), which reads only the rows it gathers. The rows of a ``table`` are spread over the server's GPUs.
 The backward pass makes two gradients of the forward pass's size, of the inputs and of the parameters: it costs
 twice the forward pass (Kaplan et al., "Scaling laws", 2020, section 2.1). Launch overheads and imperfect kernels are
-not modelled: these times are a lower bound.
+not modelled: these times are a lower bound. A layer computes at the rate of the workload's dtype, or at that which
+``workload.precision`` names for its kind; what it moves is in dtype.
 """
 
 from __future__ import annotations
 
 from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.kernels import Times
 from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
@@ -22,15 +24,25 @@ LOOKUPS = ("table", "embedding")
 
 def forward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
     """Seconds a server needs for the forward pass of ``layer`` over ``samples``."""
+    times = _measured(workload, layer, samples)
+    if times is not None:
+        return times.forward
     per_gpu = samples / workload.gpus_per_server
     streamed = 0 if layer.kind in LOOKUPS else layer.parameters
     moved = (per_gpu * layer.memory_elements + streamed) * workload.element_bytes
-    return workload.gpu.seconds(per_gpu * layer.forward_flops, moved, workload.dtype)
+    return workload.gpu.seconds(per_gpu * layer.forward_flops, moved, workload.rate(layer.kind))
 
 
 def backward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
     """Seconds a server needs for the backward pass of ``layer`` over ``samples``."""
-    return 2 * forward_seconds(workload, layer, samples)
+    times = _measured(workload, layer, samples)
+    return 2 * forward_seconds(workload, layer, samples) if times is None else times.backward
+
+
+def _measured(workload: LayerGraph, layer: Layer, samples: int) -> Times | None:
+    if workload.kernels is None or not workload.kernels.has(layer.kernel):
+        return None
+    return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
 
 
 def update_seconds(workload: LayerGraph, layer: Layer, samples: int, replicated: bool) -> float:

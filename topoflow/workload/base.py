@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from topoflow.capture.base import Trace
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
-from topoflow.workload.gpu import Gpu
+from topoflow.workload.gpu import TF32, Gpu
+from topoflow.workload.kernels import Kernels
 from topoflow.workload.optimizer import check_optimizer
 
 
@@ -45,10 +47,11 @@ class Layer:
     after: tuple[str, ...] = ()  # layers whose outputs it reads
     sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
     sharding: Sharding | None = None  # None: it can be placed, but not cut
+    kernel: str = ""  # what files of measured kernels call it, "Dense_4096_4096" (``kernels.py``); "": nothing
 
     def __post_init__(self) -> None:
-        for field in ("parameters", "forward_flops", "output_elements", "memory_elements"):
-            check_not_negative(f"layer {self.name}.{field}", getattr(self, field))
+        for name in ("parameters", "forward_flops", "output_elements", "memory_elements"):
+            check_not_negative(f"layer {self.name}.{name}", getattr(self, name))
         if self.sparse and self.memory_elements < self.output_elements:  # it writes those, and reads rows for them
             law = f"must be at least the {self.output_elements} output_elements of a sparse layer"
             raise ValueError(f"layer {self.name}.memory_elements: {law}, got {self.memory_elements}")
@@ -59,7 +62,10 @@ class LayerGraph:
     """A training job before anyone decided where it runs: its layers and what each of them computes and sends.
 
     ``layers`` are in topological order (every ``after`` names an earlier layer). Source of the defaults: TopoOpt
-    List 1.
+    List 1. ``precision`` maps a kind of layer to the rate of ``gpu.flops`` that it computes at, where that is not the
+    rate of ``dtype``, in which everything is stored and sent: {"conv": "tfloat32"} for what cuDNN does with float32 on
+    GPUs that have this rate. ``kernels`` are measured times, which count for the layers that they have instead of the
+    roofline.
     """
 
     name: str
@@ -69,6 +75,8 @@ class LayerGraph:
     gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
     dtype: str = "float32"
     optimizer: str = "sgd"  # what FlexFlow's DLRM is trained with; its state is in ``optimizer.py``
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: Kernels | None = None
 
     def __post_init__(self) -> None:
         check_optimizer("workload.optimizer", self.optimizer)
@@ -86,6 +94,25 @@ class LayerGraph:
                 if earlier not in seen:
                     raise ValueError(f"layer {layer.name}.after: must name an earlier layer, got {earlier!r}")
             seen.add(layer.name)
+        self._check_precision()
+        if self.kernels is not None and not any(self.kernels.has(layer.kernel) for layer in self.layers):
+            law = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
+            raise ValueError(f"workload.kernels: {law}, got {self.kernels.names} in {self.kernels.name}")
+
+    def _check_precision(self) -> None:
+        kinds = dict.fromkeys(layer.kind for layer in self.layers)
+        for kind, rate in self.precision.items():
+            if kind not in kinds:
+                raise ValueError(f"workload.precision: must be of kinds of layers, {', '.join(kinds)}, got {kind!r}")
+            if rate not in (TF32, *self.gpu.flops):
+                known = ", ".join(self.gpu.flops)
+                raise ValueError(f"workload.precision.{kind}: must be a rate of the gpu, {known}, got {rate!r}")
+
+    def rate(self, kind: str) -> str:
+        """The rate of ``gpu.flops`` at which layers of this kind compute. TF32 is float32's, where the GPU has it."""
+        rate = self.precision.get(kind, self.dtype)
+        has_no_tf32 = self.dtype != "float32" or TF32 not in self.gpu.flops
+        return self.dtype if rate == TF32 and has_no_tf32 else rate
 
     @property
     def element_bytes(self) -> int:

@@ -6,12 +6,13 @@ block:  qkv -> attention -> projection (+) -> norm -> ffn_up -> ffn_down (+) -> 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, embedding, linear
+from topoflow.workload.layers import check_sizes, embedding, graph_of, linear
 from topoflow.workload.sharding import Cut
 
 TYPES = 2  # sentence A, sentence B
@@ -31,6 +32,8 @@ class Bert:
     batch_per_gpu: int = 16
     gpus_per_server: int = 4
     dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     layers: int = 12
     hidden: int = 1024
     heads: int = 16
@@ -56,7 +59,7 @@ class Bert:
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
         pooler = ends.whole(linear("pooler", self.hidden, self.hidden, [layers[-1].name]))
-        return LayerGraph("bert", (*layers, pooler), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return graph_of(self, "bert", (*layers, pooler))
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         """One block after ``source``; the projection and the second feed-forward layer add the residual."""

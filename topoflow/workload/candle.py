@@ -10,11 +10,12 @@ dose1, dose2 ---------------------------------+
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, mlp
+from topoflow.workload.layers import check_sizes, graph_of, mlp
 
 # Features of each input that has a tower. Source: FlexFlow, examples/cpp/candle_uno, feature_shapes and input_features.
 TOWERS = {
@@ -35,6 +36,8 @@ class Candle:
     batch_per_gpu: int = 256
     gpus_per_server: int = 4
     dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     dense_layers: int = 8
     dense_size: int = 16384
     feature_layers: int = 16
@@ -51,4 +54,4 @@ class Candle:
             ends.append(layers[-1].name)
         concatenated = len(TOWERS) * self.feature_size + DOSES
         layers += mlp("dense", [concatenated, *[self.dense_size] * self.dense_layers, 1], after=ends)
-        return LayerGraph("candle", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return graph_of(self, "candle", layers)

@@ -7,11 +7,12 @@ features -- bottom0 .. bottom6 -+
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from topoflow.workload.base import LayerGraph
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, mlp, table
+from topoflow.workload.layers import check_sizes, graph_of, mlp, table
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Dlrm:
     batch_per_gpu: int = 128
     gpus_per_server: int = 4
     dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     tables: int = 64
     rows: int = 10_000_000
     dimension: int = 128
@@ -52,11 +55,4 @@ class Dlrm:
             [concatenated, *[self.feature_size] * (self.feature_layers - 1), 1],
             after=[layer.name for layer in tables] + [bottom[-1].name],
         )
-        return LayerGraph(
-            name="dlrm",
-            layers=(*tables, *bottom, *top),
-            batch_per_gpu=self.batch_per_gpu,
-            gpu=self.gpu,
-            gpus_per_server=self.gpus_per_server,
-            dtype=self.dtype,
-        )
+        return graph_of(self, "dlrm", (*tables, *bottom, *top))

@@ -12,11 +12,25 @@ from dataclasses import Field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
-from topoflow.workload.base import Layer
+from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.kernels import Kernels
 
 
 class _Model(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+class _Trained(_Model, Protocol):
+    @property
+    def kernels(self) -> str | None: ...
+
+
+def graph_of(model: _Trained, name: str, layers: Sequence[Layer]) -> LayerGraph:
+    """``layers``, trained as the model says in the fields that a graph has, too; ``kernels`` is the path of a file."""
+    shared = {field.name for field in fields(LayerGraph)} - {"name", "layers", "kernels"}
+    said = {field.name: getattr(model, field.name) for field in fields(model) if field.name in shared}
+    kernels = None if model.kernels is None else Kernels.load(model.kernels)
+    return LayerGraph(name, tuple(layers), kernels=kernels, **said)
 
 
 def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
@@ -43,6 +57,7 @@ def linear(
         output_elements=outputs * positions,
         memory_elements=(inputs + outputs) * positions,
         after=tuple(after),
+        kernel=f"Dense_{inputs}_{outputs}",
     )
 
 
@@ -67,6 +82,7 @@ def table(name: str, rows: int, dimension: int, bag: int) -> Layer:
         output_elements=dimension,
         memory_elements=bag * dimension + dimension,
         sparse=True,
+        kernel=f"Embed_{rows}x{dimension}",
     )
 
 
@@ -127,10 +143,11 @@ def conv(
     after: Sequence[str],
     *,
     stride: int = 1,
+    padding: int | None = None,
     bias: bool = True,
 ) -> Layer:
-    """A square convolution over ``size x size`` pixels, padded so that only ``stride`` shrinks them."""
-    pixels = _shrunk(size, stride) ** 2
+    """A square convolution over ``size x size`` pixels, padded so that only ``stride`` shrinks them, or as said."""
+    pixels = (_shrunk(size, stride) if padding is None else slid(size, kernel, stride, padding)) ** 2
     return Layer(
         name=name,
         kind="conv",
@@ -139,12 +156,14 @@ def conv(
         output_elements=outputs * pixels,
         memory_elements=inputs * size**2 + outputs * pixels,
         after=tuple(after),
+        kernel=f"Conv2D_{kernel}_{kernel}_{outputs}",
     )
 
 
-def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: int) -> Layer:
-    """Pooling over ``size x size`` pixels, of which ``stride x stride`` become one."""
-    pixels = _shrunk(size, stride) ** 2
+def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: int, kernel: int | None = None) -> Layer:
+    """Pooling over ``size x size`` pixels: ``stride x stride`` become one, or windows of ``kernel x kernel`` do."""
+    pixels = (_shrunk(size, stride) if kernel is None else slid(size, kernel, stride)) ** 2
+    window = stride if kernel is None else kernel
     return Layer(
         name=name,
         kind="pool",
@@ -153,7 +172,13 @@ def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: i
         output_elements=channels * pixels,
         memory_elements=channels * (size**2 + pixels),
         after=tuple(after),
+        kernel=f"Pool2D_{window}_{window}",
     )
+
+
+def slid(size: int, kernel: int, stride: int, padding: int = 0) -> int:
+    """How often a window fits: pixels of one side of what it makes."""
+    return (size + 2 * padding - kernel) // stride + 1
 
 
 def _shrunk(size: int, stride: int) -> int:

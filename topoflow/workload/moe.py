@@ -10,12 +10,13 @@ Experts", 2024; Dai et al., "DeepSeekMoE", 2024, section 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, linear
+from topoflow.workload.layers import check_sizes, graph_of, linear
 from topoflow.workload.sharding import Cut
 
 
@@ -31,6 +32,8 @@ class Moe:
     batch_per_gpu: int = 1
     gpus_per_server: int = 4
     dtype: str = "bfloat16"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     layers: int = 32
     hidden: int = 4096
     heads: int = 32
@@ -65,15 +68,7 @@ class Moe:
             layers += self._block(stream, block, layers[-1].name)
         layers.append(stream.norm("norm", [layers[-1].name]))
         layers.append(stream.head(self.vocabulary, "norm", shares=None))
-        return LayerGraph(
-            name="moe",
-            layers=tuple(layers),
-            batch_per_gpu=self.batch_per_gpu,
-            gpu=self.gpu,
-            gpus_per_server=self.gpus_per_server,
-            dtype=self.dtype,
-            optimizer=self.optimizer,
-        )
+        return graph_of(self, "moe", layers)
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         prefix = f"block{block}."

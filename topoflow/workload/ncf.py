@@ -6,11 +6,12 @@ user_mlp_i, item_mlp_i -- concatenate -- mlp0 .. mlp7 ------+
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, linear, mlp, table
+from topoflow.workload.layers import check_sizes, graph_of, linear, mlp, table
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Ncf:
     batch_per_gpu: int = 128
     gpus_per_server: int = 4
     dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     tables: int = 32
     users: int = 1_000_000
     items: int = 1_000_000
@@ -50,7 +53,7 @@ class Ncf:
         dense = mlp("mlp", sizes, after=[layer.name for layer in concatenated])
         predict = linear("predict", factors + self.dense_size, 1, after=[product.name, dense[-1].name])
         layers = (*mf, *concatenated, product, *dense, predict)
-        return LayerGraph("ncf", layers, self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return graph_of(self, "ncf", layers)
 
     def _tables(self, part: str, dimension: int) -> list[Layer]:
         return [

@@ -6,11 +6,12 @@ block:  conv1 1x1 -> bn1 -> conv2 3x3 -> bn2 -> conv3 1x1 -> bn3 -> (+) ->
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, conv, linear, norm, pool
+from topoflow.workload.layers import check_sizes, conv, graph_of, linear, norm, pool
 
 # (blocks, width, stride) of the four stages; a block's output is 4 * width channels.
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
@@ -25,6 +26,8 @@ class Resnet50:
     batch_per_gpu: int = 128
     gpus_per_server: int = 4
     dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     image_size: int = 224
     classes: int = 1000
 
@@ -44,7 +47,7 @@ class Resnet50:
                 channels, size, stride = EXPANSION * width, size // stride, 1
         layers.append(pool("avgpool", channels, size, [layers[-1].name], stride=size))
         layers.append(linear("fc", channels, self.classes, ["avgpool"]))
-        return LayerGraph("resnet50", tuple(layers), self.batch_per_gpu, self.gpu, self.gpus_per_server, self.dtype)
+        return graph_of(self, "resnet50", layers)
 
 
 def _conv_bn(

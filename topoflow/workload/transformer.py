@@ -6,12 +6,13 @@ block:  norm -> qkv -> attention -> projection (+) -> norm -> ffn_up -> ffn_down
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, embedding
+from topoflow.workload.layers import check_sizes, embedding, graph_of
 from topoflow.workload.sharding import Cut
 
 
@@ -28,6 +29,8 @@ class Transformer:
     batch_per_gpu: int = 12
     gpus_per_server: int = 4
     dtype: str = "bfloat16"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None
     layers: int = 12
     hidden: int = 768
     heads: int = 12
@@ -63,15 +66,7 @@ class Transformer:
         layers.append(stream.norm("norm", source))
         head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
-        return LayerGraph(
-            name="transformer",
-            layers=tuple(layers),
-            batch_per_gpu=self.batch_per_gpu,
-            gpu=self.gpu,
-            gpus_per_server=self.gpus_per_server,
-            dtype=self.dtype,
-            optimizer=self.optimizer,
-        )
+        return graph_of(self, "transformer", layers)
 
     def _block(self, stream: Stream, block: int, source: list[str]) -> list[Layer]:
         """One block on the residual stream ``source``, to which the projection and ``ffn_down`` add."""

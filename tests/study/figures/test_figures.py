@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from topoflow.cli import main
-from topoflow.cli.experiment import load
 from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST
+from topoflow.study.figures.load import load
+from topoflow.study.figures.points import Points
 
 SMALL = {  # a figure in a second or two
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
@@ -83,11 +84,15 @@ def test_a_figure_is_made_and_goes_on_where_it_was_stopped(name: str, tmp_path: 
 def test_a_stored_point_is_not_computed_again(tmp_path: Path) -> None:
     arguments = ["experiment", "topoopt_fig13", *SMALL["topoopt_fig13"], f"out={tmp_path}"]
     assert main(arguments) == 0
-    points = tmp_path / "checkpoint.jsonl"
-    points.write_text(points.read_text().replace('"bandwidth_tax": 1.', '"bandwidth_tax": 7.'))
+    path = tmp_path / "checkpoint.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.unlink()
+    points = Points(path)
+    for line in lines:
+        points.add(line["id"], line["point"], [{**row, "bandwidth_tax": 7.5} for row in line["rows"]])
     assert main(arguments) == 0
     taxes = [row["bandwidth_tax"] for row in json.loads((tmp_path / "result.json").read_text())["rows"]]
-    assert all(7 <= tax < 8 for tax in taxes)  # what was on disk, though it is wrong
+    assert all(tax == 7.5 for tax in taxes)  # what was on disk, though it is wrong
 
 
 def test_figure_1_sends_what_its_text_says(figure: Any) -> None:
@@ -105,8 +110,15 @@ def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: A
     sizes = ("servers=16", "workload.tables=16", "workload.batch_per_gpu=128,2048")
     taxes = {(row["series"], row["workload.batch_per_gpu"]): row for row in figure("topoopt_fig13", *sizes)["rows"]}
     links = figure("topoopt_fig15", *sizes)["rows"]
+    assert {row["series"] for row in links} == {"d = 4", "d = 8"}
     for (series, batch), row in taxes.items():
         same = [one for one in links if (one["series"], one["workload.batch_per_gpu"]) == (series, batch)]
+        # rings relay nothing here; the buffer of an all-reduce counts once for each server, not 2 * 15/16 of it
+        sent = row["bandwidth_tax_mp"] * row["mp_bytes"] + row["buffer_bytes"]
+        assert row["buffer_bytes"] == pytest.approx(row["all_reduce_bytes"] / (2 * 15 / 16))
+        assert row["bandwidth_tax_buffers"] == pytest.approx(sent / (row["mp_bytes"] + row["buffer_bytes"]), rel=1e-9)
+        if series not in ("d = 4", "d = 8"):
+            continue
         for kind, tax in (("bytes", "bandwidth_tax"), ("mp_bytes", "bandwidth_tax_mp")):
             asked = row["mp_bytes"] + (row["all_reduce_bytes"] if kind == "bytes" else 0)
             carried = sum(one[kind] * one["circuits"] for one in same)
@@ -115,25 +127,42 @@ def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: A
 
 def test_all_pairs_have_a_length_and_a_larger_degree_brings_them_closer(figure: Any) -> None:
     result = figure("topoopt_fig14", "servers=16", "workload.tables=16")
-    for series in ("d = 4", "d = 8"):
+    for series in ("d = 4", "d = 4, one way", "d = 8", "d = 8, one way"):
         rows = [row for row in result["rows"] if row["series"] == series]
         assert sum(row["pairs"] for row in rows) == 16 * 15
         assert min(row["links"] for row in rows) == 1
-    four, eight = (row["mean"] for row in result["summary"])
-    assert eight < four
+    mean = {row["series"]: row["mean"] for row in result["summary"]}
+    assert mean["d = 8"] < mean["d = 4"]
+    assert mean["d = 8, one way"] < mean["d = 4, one way"]
 
 
-def test_a_fat_tree_costs_what_topoopt_costs_and_an_ideal_switch_more(figure: Any) -> None:
-    ratio = {row["series"]: row["ratio_mean"] for row in figure("topoopt_fig10", *SMALL["topoopt_fig10"])["summary"]}
+def test_by_its_prices_a_fat_tree_costs_what_topoopt_costs_and_an_ideal_switch_more(figure: Any) -> None:
+    rows = figure("topoopt_fig10", *SMALL["topoopt_fig10"], "experiment.similar_cost=prices")["summary"]
+    ratio = {row["series"]: row["ratio_mean"] for row in rows}
     assert ratio["Fat-tree"] == pytest.approx(1)
     assert ratio["Ideal Switch"] > ratio["Oversub. Fat-tree"] > 1 > ratio["Expander"]
+
+
+def test_the_rule_of_the_similar_cost_is_part_of_a_point(tmp_path: Path) -> None:
+    small = ("servers=8", "workload=bert", "workload.layers=1", "strategy=hybrid", "seed=0", "bandwidth_gbps=100")
+    arguments = ["experiment", "topoopt_fig11", *small, f"out={tmp_path}"]
+    found = {}
+    for rule in ("authors", "prices"):
+        assert main([*arguments, f"experiment.similar_cost={rule}"]) == 0
+        rows = json.loads((tmp_path / "result.json").read_text())["rows"]
+        found[rule] = {row["series"]: row["interface_bandwidth"] for row in rows}
+    assert found["authors"]["Fat-tree"] == found["authors"]["TopoOpt"] / 4
+    assert found["authors"]["Fat-tree"] != found["prices"]["Fat-tree"] < found["prices"]["TopoOpt"]
+    stored = [json.loads(line)["point"]["series"] for line in (tmp_path / "checkpoint.jsonl").read_text().splitlines()]
+    assert stored.count("Fat-tree") == 2
+    assert stored.count("TopoOpt") == 1  # it has no price to keep to
 
 
 def test_nothing_is_faster_than_its_computation_and_the_rival_pays_no_more(figure: Any) -> None:
     for row in figure("topoopt_fig11", *SMALL["topoopt_fig11"])["rows"]:
         assert row["iteration_time"] >= row["compute_time"] > 0
         assert row["bandwidth_tax"] >= 1
-    rows = figure("topoopt_fig12", *SMALL["topoopt_fig12"])["rows"]
+    rows = figure("topoopt_fig12", *SMALL["topoopt_fig12"], "experiment.similar_cost=prices")["rows"]
     cost = {series: {row["cost_usd"] for row in rows if row["series"] == series} for series in ("TopoOpt", "Fat-tree")}
     assert max(cost["Fat-tree"]) <= min(cost["TopoOpt"]) * (1 + 1e-9)
 
@@ -210,6 +239,10 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
         (["topoopt_fig11", "fidelity=packet", "out=X"], "fidelity: must be one of bound, fluid, got 'packet'"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
+        (
+            ["topoopt_fig11", "experiment.similar_cost=ours", "out=X"],
+            "experiment.similar_cost: must be one of authors, prices, got 'ours'",
+        ),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, series, search, experiment\n"),

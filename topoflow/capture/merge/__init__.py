@@ -10,6 +10,7 @@ from typing import TypeVar
 from topoflow.capture.base import Compute, Event, Trace
 from topoflow.capture.merge.agree import Member, check_agreement
 from topoflow.capture.merge.complete import complete
+from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part
 
@@ -18,19 +19,26 @@ _TIMES = ("issue", "start", "end")
 CUT = "operations at the ends of the profile were not recorded by all members and are left out"
 ALONE = "collectives in groups of one rank move nothing and are left out"
 OUTSIDE = "events of steps that not all ranks recorded are left out"
-UNNAMED = "operations name no process group and are taken as of all ranks"
+UNLISTED = "operations do not list the ranks of their process group: these follow from its size and the job's layout"
+NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and times are those of communication alone"
 
 
-def merge(parts: Sequence[Part], name: str) -> Trace:
-    """The job that ``parts`` record; ValueError where they contradict each other or leave a size unknown."""
+def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
+    """The job that ``parts`` record; ValueError where they contradict each other or leave a size or group unknown.
+
+    ``one_group``: operations whose group no file describes are of all ranks.
+    """
     parts = join_ranks(parts)
-    world_size = _world_size(parts)
+    world_size = _world_size(parts, one_group)
     counts = Counter[str]()
     for part in parts:
         counts.update(part.counts)
+        counts[UNLISTED] += sum(isinstance(event, Operation) and event.group is None for event in part.events)
+    parts = with_groups(parts, world_size, one_group)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     texts = dict.fromkeys(note for part in parts for note in part.notes)
+    has_compute = any(isinstance(event, Compute) for events in ranks.values() for event in events)
     return Trace(
         name=next((part.name for part in parts if part.name), name),
         world_size=world_size,
@@ -40,14 +48,18 @@ def merge(parts: Sequence[Part], name: str) -> Trace:
         },
         groups=_groups(parts),
         source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
-        notes=(*texts, *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count)),
+        notes=(
+            *texts,
+            *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count),
+            *(() if has_compute else (NO_COMPUTE,)),
+        ),
     )
 
 
-def _world_size(parts: Sequence[Part]) -> int:
+def _world_size(parts: Sequence[Part], one_group: bool) -> int:
     sized = [part for part in parts if part.world_size is not None]
     if not sized:
-        raise ValueError(f"{parts[0].file}: must record the world size, got none: give a profile of the rank as well")
+        sized = [replace(parts[0], world_size=_closed_world(parts, one_group))]
     for part in sized:
         if part.world_size != sized[0].world_size:
             raise ValueError(
@@ -58,7 +70,24 @@ def _world_size(parts: Sequence[Part]) -> int:
     for part in parts:
         if not 0 <= part.rank < world_size:
             raise ValueError(f"{part.file}: rank must be within 0..{world_size - 1}, got {part.rank}")
+        if part.rank_within not in (None, world_size, 0 if one_group else None):
+            group = f"a group of {part.rank_within or 'unknown size'}"
+            raise ValueError(
+                f"{part.file}: must show its rank of {world_size}, got place {part.rank} in {group}: "
+                "name the file rank<N>.json"
+            )
     return world_size
+
+
+def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
+    """The number of parts, if they are ranks 0..n-1 and communicate with no other: then no other matters."""
+    count = parts[0].rank_within if one_group and parts[0].rank_within else len(parts)
+    if not one_group and ([part.rank for part in parts] != list(range(count)) or not all_inside(parts, count)):
+        raise ValueError(
+            f"{parts[0].file}: must record the world size, got none: give the files of all ranks or a profile of the "
+            "rank as well, or, if all ranks were the job's only group, topoflow capture import --one-group"
+        )
+    return count
 
 
 def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:
@@ -101,7 +130,6 @@ def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str])
         events: list[Event] = []
         for index, event in enumerate(part.events):
             if isinstance(event, Operation):
-                counts[UNNAMED] += event.group is None
                 communication = complete(event, part.rank, world_size)
                 members.append(Member(part.rank, index, event, communication))
                 events.append(communication)

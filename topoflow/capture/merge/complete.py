@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from topoflow.capture.base import Communication
 from topoflow.capture.merge.parts import Operation
 from topoflow.units import DTYPE_BYTES
 
 
 def complete(operation: Operation, rank: int, world_size: int) -> Communication:
-    """The Communication that ``rank`` did; ValueError with the operation's place where sizes are unknown or impossible.
-
-    An operation whose group the format cannot name is of all ranks (``merge`` notes it).
-    """
+    """The Communication that ``rank`` did; ValueError with its place where sizes are unknown or impossible."""
     place, op = operation.place, operation.op
-    group = operation.group if operation.group is not None else _everyone(world_size)
+    group = operation.group or ()
+    if operation.group_size not in (None, len(group)):
+        raise ValueError(f"{place}: group must have {operation.group_size} ranks, as its file says, got {len(group)}")
     dtype = operation.dtype if operation.dtype is not None or op != "barrier" else "uint8"
     bytes_in, bytes_out = _sizes(operation, rank, len(group))
     if dtype is None or bytes_in is None or bytes_out is None:
@@ -48,11 +45,6 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
     _check_members(communication, rank, world_size, place)
     _check_sizes(communication, operation, place)
     return communication
-
-
-@lru_cache(maxsize=1)
-def _everyone(world_size: int) -> tuple[int, ...]:
-    return tuple(range(world_size))
 
 
 def _sizes(operation: Operation, rank: int, members: int) -> tuple[int | None, int | None]:

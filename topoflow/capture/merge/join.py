@@ -13,7 +13,10 @@ from dataclasses import replace
 from topoflow.capture.base import Compute
 from topoflow.capture.merge.parts import Operation, Part
 
-_FROM_SIZES = ("group", "dtype", "bytes_in", "bytes_out", "splits_in", "splits_out", "peer", "root", "sequence")
+_FROM_SIZES = (
+    *("group", "group_size", "group_rank", "other"),
+    *("dtype", "bytes_in", "bytes_out", "splits_in", "splits_out", "peer", "root", "sequence"),
+)
 
 
 def join_ranks(parts: Sequence[Part]) -> list[Part]:
@@ -29,7 +32,10 @@ def _join_rank(parts: list[Part]) -> Part:
     untimed = [part for part in parts if not part.timed]
     if len(timed) > 1 or len(untimed) > 1:
         first, second = (timed if len(timed) > 1 else untimed)[:2]
-        raise ValueError(f"{first.file} and {second.file}: must be of different ranks, got rank {first.rank} twice")
+        hint = " (its place in a group: name the files rank<N>.json)" if first.rank_within is not None else ""
+        raise ValueError(
+            f"{first.file} and {second.file}: must be of different ranks, got rank {first.rank} twice{hint}"
+        )
     return join(timed[0], untimed[0]) if timed and untimed else parts[0]
 
 
@@ -52,6 +58,7 @@ def join(times: Part, sizes: Part) -> Part:
         events=tuple(event if isinstance(event, Compute) else next(pairs) for event in times.events),
         groups={**sizes.groups, **times.groups},
         world_size=times.world_size if times.world_size is not None else sizes.world_size,
+        rank_within=sizes.rank_within,
         source=f"{times.source} + {sizes.source}",
         notes=(*times.notes, *sizes.notes),
     )
@@ -67,4 +74,5 @@ def _complete(times: Operation, sizes: Operation) -> Operation:
             added[field] = other
         elif other is not None and other != own:
             raise ValueError(f"{times.place} and {sizes.place}: {field} must be the same, got {own} and {other}")
-    return replace(times, group_name=times.group_name or sizes.group_name, **added)
+    names = {key: getattr(times, key) or getattr(sizes, key) for key in ("group_name", "group_key")}
+    return replace(times, **names, **added)

@@ -21,7 +21,9 @@ class Operation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
 
     ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one.
-    ``group`` None and ``group_name`` "" is an operation whose group the format cannot name.
+    ``group`` None is a group whose ranks the file does not list. Then ``group_key`` is what the file calls the group (a
+    pointer: another on each rank), ``group_size`` and ``group_rank`` are its number of ranks and the place of this rank
+    among them, ``other`` is the place of the root or peer, and ``capture.merge.groups`` finds the ranks.
     """
 
     place: str  # for messages: "trace.json: traceEvents[12]"
@@ -36,6 +38,10 @@ class Operation:
     peer: int | None = None
     tag: int = 0
     root: int | None = None
+    group_key: str = ""
+    group_size: int | None = None
+    group_rank: int | None = None
+    other: int | None = None
     sequence: int | None = None
     iteration: int = 0
     issue: float | None = None
@@ -56,6 +62,7 @@ class Part:
     iterations: int = 1
     steps: tuple[int, ...] = ()  # number that the job gave each iteration ("ProfilerStep#6"); (): not numbered
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rank_within: int | None = None  # ``rank`` is the place in a group of this many ranks, which must be all of the job
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
     name: str = ""

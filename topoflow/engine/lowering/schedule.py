@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.arrays import offsets
+from topoflow.arrays import distinct, offsets
 
 Index = NDArray[np.int64]
 
@@ -80,6 +80,6 @@ def on_channels(schedules: Sequence[Schedule]) -> Schedule:
 def csr(rows: int, pairs: Sequence[tuple[Index, Index]]) -> tuple[Index, Index]:
     """Offsets [rows+1] and entries [D], each once and ascending, of (row, entry) ``pairs`` of arrays of any shape."""
     none = np.zeros(0, np.int64)
-    key = np.unique(np.concatenate([none, *(np.ravel(row * rows + entry) for row, entry in pairs)]))
+    key = distinct(np.concatenate([none, *(np.ravel(row * rows + entry) for row, entry in pairs)]))
     offsets = np.searchsorted(key, np.arange(rows + 1) * rows)
     return offsets.astype(np.int64), (key % max(rows, 1)).astype(np.int64)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.arrays import distinct
 from topoflow.fabric.base import Path, Route
 
 Index = NDArray[np.int64]
@@ -77,7 +78,7 @@ class ListedRoutes(Routes):
         """The paths that are known, and which pair each of F is there."""
         known = self._known.get(kind, NO_ROWS)
         key = source.astype(np.int64) << 32 | target
-        new = np.unique(key[~known.has(key)])
+        new = distinct(key[~known.has(key)])
         if len(new):
             known = known.extended(new, [self(each >> 32, each & 0xFFFFFFFF, kind) for each in new.tolist()])
             self._known[kind] = known

@@ -34,6 +34,10 @@ class TopoOpt:
     channels are the orders in which an all-reduce group finds its circuits, the trees those of its double binary trees
     where the ``collective`` is these (TopoOpt, appendix A).
 
+    ``duplex``: the ports of panels are duplex (TopoOpt B), so that a ring takes two of them at each server and is used
+    both ways round: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
+    ``mp_circuits`` no circuit is set up for model-parallel traffic, which hosts forward over the rings.
+
     Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
     servers are in, if rings were built, else that of "mp"; "mp" has up to ``paths`` of the whole graph, by ``routes``:
     "shortest", those that are equally short, or "k_shortest", the next longer ones too (TopoOpt 4.2: "k-shortest path
@@ -41,7 +45,8 @@ class TopoOpt:
 
     ``optics``: patch panels are slow to set up, so each interface has a 1x2 switch and a second, look-ahead panel
     port for the next job (TopoOpt C, G); an OCS ("ocs") needs one port per interface. A server takes one port of each
-    of the ``degree`` switches, so that a switch needs a port for every server.
+    of the ``degree`` switches, so that a switch needs a port for every server. ``fibers``: of an interface; None: one
+    to each of its panel or OCS ports.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -53,6 +58,9 @@ class TopoOpt:
     routes: str = "shortest"
     collective: str = "ring"  # what circuits are built for
     primes_above: int = 1008  # groups of more servers have rings of prime strides only
+    fibers: int | None = None  # that are bought for an interface
+    duplex: bool = False  # rings both ways
+    mp_circuits: bool = True  # also for model-parallel traffic
 
     def __post_init__(self) -> None:
         check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
@@ -64,8 +72,14 @@ class TopoOpt:
         check_count("topoopt.primes_above", self.primes_above)
         if self.optics not in PORTS:
             raise ValueError(f"topoopt.optics: must be one of {', '.join(PORTS)}, got {self.optics!r}")
-        if self.ports is not None:
-            check_count("topoopt.ports", self.ports)
+        for name in ("ports", "fibers"):
+            if getattr(self, name) is not None:
+                check_count(f"topoopt.{name}", getattr(self, name))
+        for name in ("duplex", "mp_circuits"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"topoopt.{name}: must be true or false, got {getattr(self, name)!r}")
+        if self.duplex and self.degree < 2:
+            raise ValueError(f"topoopt.degree: must be at least 2 for rings of duplex circuits, got {self.degree}")
         if self.degree > self._ports:
             raise ValueError(f"topoopt.degree: must be at most the {self._switch}, got {self.degree}")
 
@@ -73,7 +87,8 @@ class TopoOpt:
         check_count("topoopt.servers", servers)
         if servers > self._ports:
             raise ValueError(f"topoopt.servers: must be at most the {self._switch}, got {servers}")
-        topology = find_topology(servers, self.degree, demand, self.primes_above, self.collective)
+        asked = demand if self.mp_circuits else Demand(demand.servers, demand.all_reduce)
+        topology = find_topology(servers, self.degree, asked, self.primes_above, self.collective, duplex=self.duplex)
         circuits = dict(sorted(topology.circuits().items()))
         ends = np.array(list(circuits), dtype=np.int32).reshape(-1, 2)
         mp = ROUTES[self.routes](server_names(servers), ends[:, 0], ends[:, 1], self.paths)
@@ -101,16 +116,15 @@ class TopoOpt:
     def _switch(self) -> str:
         return f"{self._ports} ports of an optical switch ({self.optics}: topoopt.ports)"
 
-    def _bill(self, ports: int) -> tuple[Item, ...]:
+    def _bill(self, interfaces: int) -> tuple[Item, ...]:
         """TopoOpt, Appendix G. All interfaces are bought, whatever this job does with them."""
-        if self.optics == "ocs":
-            return (*direct_bill(ports, ports, self.bandwidth), Item("ocs_port", ports))
-        panel = 2 * ports  # active and look-ahead
-        return (
-            *direct_bill(ports, panel, self.bandwidth),
-            Item("optical_switch_1x2", ports),
-            Item("patch_panel_port", panel),
-        )
+        panel = self.optics == "patch_panel"
+        ports = 2 * interfaces if panel else interfaces  # of a panel: active and look-ahead
+        fibers = ports if self.fibers is None else self.fibers * interfaces
+        direct = direct_bill(interfaces, fibers, self.bandwidth)
+        if panel:
+            return (*direct, Item("optical_switch_1x2", interfaces), Item("patch_panel_port", ports))
+        return (*direct, Item("ocs_port", ports))
 
 
 class JobRoutes(ListedRoutes):

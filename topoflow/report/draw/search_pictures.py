@@ -27,13 +27,14 @@ def draw_traffic(report: SearchReport) -> Figure:
     before, after = report.before, report.after
     began, ends = report.sends
     names = (f"before: {before.strategy.name}\n{began}", f"found: {after.strategy.name}\n{ends}")
-    return draw_heat_maps("Traffic between servers", dict(zip(names, (before.demand, after.demand), strict=True)))
+    sent = (before.flow_matrix, after.flow_matrix)
+    return draw_heat_maps("Traffic between servers", dict(zip(names, sent, strict=True)))
 
 
 def draw_load(report: SearchReport) -> Figure:
     """How evenly links are used."""
-    states = {"before": report.before, "found": report.after}
-    used = {name: 100 * state.utilization for name, state in states.items() if state.fabric.links}
+    ends = {"before": report.before, "found": report.after}
+    used = {name: 100 * each.utilization for name, each in ends.items() if each.fabric.links}
     of_capacity = Axis("of what the link could carry in the step [%]")
     return draw_cdf("How evenly links are used", {"": used}, of_capacity, "links")
 
@@ -56,7 +57,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "that is built for it, as it was simulated. All-reduces are spread over the rings or trees that a network has "
         "for them. Full rows and columns are servers that hold a part of the model that all others need.",
         draw_traffic,
-        needs=lambda report: bool(report.before.demand.any() or report.after.demand.any()),
+        needs=lambda report: bool(report.before.flow_matrix.any() or report.after.flow_matrix.any()),
     ),
     Picture(
         "history.png",

@@ -10,9 +10,7 @@ from topoflow.report.draw.pictures import draw_all
 from topoflow.report.draw.search_pictures import PICTURES
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import fill, gallery, paragraphs, table
-from topoflow.report.search_report import SearchReport, State, Switch
-
-__all__ = ["SearchReport", "State", "page", "write_search"]
+from topoflow.report.search_report import SearchReport, Switch
 
 
 def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], None]) -> None:

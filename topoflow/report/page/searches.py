@@ -23,7 +23,8 @@ Reports = Mapping[str, SearchReport]  # name of a search -> what it found
 
 def points(reports: Reports) -> tuple[Point, ...]:
     """Time and price of every search whose network has a price."""
-    return tuple(Point(name, one.after.time, one.cost) for name, one in reports.items() if one.cost is not None)
+    found = ((name, report.after) for name, report in reports.items())
+    return tuple(Point(name, one.iteration_time, one.cost) for name, one in found if one.cost is not None)
 
 
 def write_searches(
@@ -60,13 +61,14 @@ def _link(name: str, page: str, report: SearchReport) -> str:
 
 
 def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
+    cost, power = report.after.cost, report.after.power
     return (
         name,
-        human(report.after.time, "s"),
-        human(report.before.time, "s"),
+        human(report.after.iteration_time, "s"),
+        human(report.before.iteration_time, "s"),
         human(report.bound, "s"),
-        "-" if report.cost is None else f"${report.cost:,.0f}",
-        "-" if report.power is None else f"{report.power:,.0f} W",
+        "-" if cost is None else f"${cost:,.0f}",
+        "-" if power is None else f"{power:,.0f} W",
         "chosen" if chosen else "",
     )
 

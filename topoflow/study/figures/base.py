@@ -9,39 +9,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from topoflow.engine.base import Fidelity, Run
-from topoflow.fabric.base import FabricDesign
-from topoflow.fabric.prices import Prices
-from topoflow.strategy.base import StrategyRule
-from topoflow.workload.base import Workload
+from topoflow.study.figures.similar_cost import RULES
+
+if TYPE_CHECKING:
+    from topoflow.study.figures.setup import Setup
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
-SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has
+T = TypeVar("T", bound="Experiment")
 
-
-@dataclass(frozen=True)
-class Setup:
-    """What one point simulates, as objects."""
-
-    point: Row  # what tells this point from the others: the series, and the values of the grid
-    workload: Workload
-    rule: StrategyRule
-    design: FabricDesign
-    rival: FabricDesign | None  # what the design must cost as much as; None: it costs what it costs
-    prices: Prices
-    servers: int
-    all_reduce: str
-    routing: str
-    rings: str
-    seed: int
-    fidelity: Fidelity
-    run: Run
+SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has about
 
 
 @dataclass(frozen=True)
@@ -69,6 +51,12 @@ class Experiment(ABC):
     source: str  # section and figure of the paper
     grid: Grid
     series: Mapping[str, Grid]  # name -> what of the grid it fixes
+    similar_cost: str = field(default="authors", kw_only=True)  # how fast what has the price of another is: ``RULES``
+
+    def titled(self: T, rows: Sequence[Row]) -> T:
+        """The same, its title with the number of servers that were simulated."""
+        servers = ", ".join(str(count) for count in distinct(rows, "servers"))
+        return replace(self, title=self.title.replace("{servers}", servers))
 
     @property
     def parameters(self) -> Mapping[str, object]:
@@ -77,7 +65,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """What one point yields, without what ``setup.point`` says already."""
+        """What one point yields, without what ``setup.label`` says already."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -99,6 +87,8 @@ def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
         if fixed.get(SIMILAR_COST, name) not in experiment.series:
             rival = fixed[SIMILAR_COST]
             raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
+    if experiment.similar_cost not in RULES:
+        raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {experiment.similar_cost!r}")
     known = {"series", *experiment.grid, *(key for fixed in experiment.series.values() for key in fixed)}
     for key in keys:
         if key not in known:

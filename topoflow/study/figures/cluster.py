@@ -13,28 +13,28 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import World
-from topoflow.engine.lowering.placement import place
-from topoflow.fabric.base import Fabric
+from topoflow.case.base import Job
+from topoflow.engine.lowering.placement import Placer
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
+from topoflow.strategy.base import StrategyRule
 from topoflow.study.cluster import dedicated, mean_and_tail, shared
+from topoflow.study.configure.decide import lowering_of
+from topoflow.study.configure.grid import build
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation
+from topoflow.study.figures.setup import Setup
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import allocate, apportion, on_servers
-from topoflow.traffic.lower import lower
 from topoflow.units import check_not_negative, check_positive
 from topoflow.workload.base import WorkloadModel
 
@@ -69,17 +69,19 @@ class Cluster(Experiment):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        names = ("sharded", "kinds", "shares", "jobs", "servers_per_job", "allocation", "rounds", "starts")
-        return {name: repr(getattr(self, name)) for name in names}
+        names = ("sharded", "shares", "jobs", "servers_per_job", "allocation", "rounds", "starts")
+        built = {kind: model.build() for kind, model in self.kinds.items()}
+        return {"kinds": built, **{name: getattr(self, name) for name in names}}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """A row for each number of jobs and kind, and one for all kinds together."""
-        kinds = {kind: self._lowered(setup, model) for kind, model in self.kinds.items()}
+        rule: StrategyRule = build(setup.point, "strategy")
+        kinds = {kind: self._job(rule, model).traffic for kind, model in self.kinds.items()}
         return [row for jobs in self.jobs for row in self._rows(setup, kinds, jobs)]
 
-    def _lowered(self, setup: Setup, model: WorkloadModel) -> Traffic:
+    def _job(self, rule: StrategyRule, model: WorkloadModel) -> Job:
         workload = model.build()
-        return lower(workload, setup.rule.place(workload, self.servers_per_job))
+        return Job(workload, rule.place(workload, self.servers_per_job))
 
     def _rows(self, setup: Setup, kinds: Mapping[str, Traffic], jobs: int) -> Sequence[Row]:
         counts = apportion(jobs, [self.shares[kind] for kind in kinds])
@@ -95,21 +97,18 @@ class Cluster(Experiment):
 
     def _times(self, setup: Setup, traffics: Sequence[Traffic]) -> list[Floats]:
         """s of the iterations of each job."""
-
-        def placed(traffic: Traffic, fabric: Fabric) -> World:
-            how = {"all_reduce": setup.all_reduce, "routing": setup.routing, "rings": setup.rings}
-            return place(traffic, fabric, name=traffic.name, seed=setup.seed, **how)
-
-        run = Simulation(setup)
-        if setup.point["series"] in self.sharded:
-            shards = [(each, run.design.build(each.servers, each.demand())) for each in traffics]
-            return dedicated(shards, placed, setup.fidelity, run=setup.run)
+        lowering, fidelity = lowering_of(setup.point), setup.problem.fidelity
+        if setup.label["series"] in self.sharded:
+            shards = [Placer(setup.design.build(each.servers, each.demand()), lowering) for each in traffics]
+            worlds = [shard.place(each, each.name) for shard, each in zip(shards, traffics, strict=True)]
+            return dedicated(worlds, fidelity, run=setup.run)
         sizes = [traffic.servers for traffic in traffics]
-        places = allocate(sizes, setup.servers, how=self.allocation, seed=setup.seed)
+        places = allocate(sizes, setup.servers, how=self.allocation, seed=lowering.seed)
         jobs = [on_servers(traffic, at, setup.servers) for traffic, at in zip(traffics, places, strict=True)]
-        starts = np.random.Generator(np.random.Philox(key=[setup.seed, 1])).uniform(0, self.starts, len(jobs))
-        when = {"rounds": self.rounds, "starts": starts.tolist()}
-        return shared(jobs, run.unwired, placed, setup.fidelity, run=setup.run, **when)
+        starts = np.random.Generator(np.random.Philox(key=[lowering.seed, 1])).uniform(0, self.starts, len(jobs))
+        network = Placer(setup.unwired, lowering)
+        worlds = [network.place(job, job.name) for job in jobs]
+        return shared(worlds, fidelity, rounds=self.rounds, starts=starts.tolist(), run=setup.run)
 
     def lines(self, rows: Sequence[Row], what: str, kind: str = "all") -> dict[str, dict[float, float]]:
         """Series -> number of jobs -> seconds, averaged over seeds."""

@@ -16,13 +16,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation
+from topoflow.study.figures.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,12 @@ class Cost(Experiment):
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """What is bought does not depend on the job."""
-        run = Simulation(setup)
+        bought = setup.unwired
         return [
             {
-                "cost_usd": run.cost,
-                "power_w": setup.prices.power(run.unwired.bill),
-                "interface_bandwidth": run.unwired.interface_bandwidth,
+                "cost_usd": setup.cost,
+                "power_w": setup.prices.power(bought.bill),
+                "interface_bandwidth": bought.interface_bandwidth,
             }
         ]
 

@@ -16,13 +16,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation
+from topoflow.study.figures.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class HeatMaps(Experiment):
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per pair of servers that send something: all bytes, and those of model parallelism."""
-        run = Simulation(setup)
-        every, mp = flow_matrix(run.world.graph, run.fabric), run.job.demand.matrix()
+        case = setup.case
+        every, mp = flow_matrix(case.world.graph, case.fabric), case.job.demand.matrix()
         return [
             {"source": int(i), "target": int(j), "bytes": float(every[i, j]), "mp_bytes": float(mp[i, j])}
             for i, j in np.argwhere(every > 0)

@@ -19,13 +19,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation, wire_bytes
+from topoflow.study.figures.setup import Setup, wire_bytes
 
 
 @dataclass(frozen=True)
@@ -55,25 +54,23 @@ class IterationTime(Experiment):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        return {} if self.search is None else {"search": repr(self.search)}
+        return {} if self.search is None else {"search": self.search}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One simulated iteration. What goes over the network is the job's, whatever the network is."""
-        run = Simulation(setup, self.search)
-        simulated = run.timeline.world
-        assert simulated.fabric is not None  # it was placed on one
-        needed = run.job.strategy.memory_per_gpu(setup.workload)
+        result = setup.result if self.search is None else setup.searched(self.search)
+        demand = result.case.job.demand
         return [
             {
-                "iteration_time": run.timeline.makespan,
-                "compute_time": compute_time(run.job.traffic),
-                "interface_bandwidth": run.fabric.interface_bandwidth,
-                "cost_usd": run.cost,
-                "bandwidth_tax": bandwidth_tax(simulated.graph, simulated.fabric),
-                "mp_bytes": float(run.job.demand.bytes.sum()),
-                "all_reduce_bytes": wire_bytes(run.job.demand),
-                "memory_per_gpu": needed,
-                "memory_of_gpu": setup.workload.gpu.memory,
+                "iteration_time": result.iteration_time,
+                "compute_time": compute_time(result.traffic),
+                "interface_bandwidth": result.fabric.interface_bandwidth,
+                "cost_usd": setup.cost,
+                "bandwidth_tax": bandwidth_tax(result.world.graph, result.fabric),
+                "mp_bytes": float(demand.bytes.sum()),
+                "all_reduce_bytes": wire_bytes(demand),
+                "memory_per_gpu": result.memory,
+                "memory_of_gpu": result.gpu_memory,
             }
         ]
 

@@ -17,13 +17,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation
+from topoflow.study.figures.setup import Setup, model_parallel
 
 KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
 
@@ -40,11 +39,10 @@ class LinkTraffic(Experiment):
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per link. Parallel circuits are one link of several, which share its bytes."""
-        run = Simulation(setup)
-        graph, fabric = run.world.graph, run.fabric
+        graph, fabric = setup.case.world.graph, setup.case.fabric
         circuits = np.maximum(1, np.round(fabric.bandwidth / fabric.interface_bandwidth))
         every = link_bytes(graph, graph.path >= 0) / circuits
-        mp = link_bytes(graph, (graph.path >= 0) & run.immutable) / circuits
+        mp = link_bytes(graph, (graph.path >= 0) & model_parallel(setup.case)) / circuits
         return [
             {"link": link, "circuits": int(circuits[link]), "bytes": float(every[link]), "mp_bytes": float(mp[link])}
             for link in range(fabric.links)

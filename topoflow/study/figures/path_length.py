@@ -18,13 +18,12 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
-    Setup,
     check_roles,
     distinct,
     number,
     where,
 )
-from topoflow.study.figures.simulate import Simulation
+from topoflow.study.figures.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class PathLength(Experiment):
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One row per length that occurs."""
-        counts = Counter(path_lengths(Simulation(setup).fabric).tolist())
+        counts = Counter(path_lengths(setup.case.fabric).tolist())
         return [{"links": links, "pairs": counts[links]} for links in sorted(counts)]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:

@@ -1,9 +1,17 @@
 """A network for the money of another: TopoOpt's fat-tree of links d * B', "where B' is lower than B and is selected
-such that Fat-tree's cost is similar to TopoOpt" (5.1).
+such that Fat-tree's cost is similar to TopoOpt" (5.1). The paper does not say what B' is. Two rules (``RULES``):
 
-Price lists know a few speeds (Table 2: 10, 25, 40, 100 and 200 Gb/s; faster links are several of the fastest, note 4),
-and none of them makes a fat-tree cost what TopoOpt costs. The paper does not say what it did, so that B' here is found
-on straight lines between the prices of listed speeds and of multiples of the fastest:
+``authors``: B' = B / 4, which the authors' public scripts imply (github.com/hipersys-team/TopoOpt, simulation/scripts).
+
+- fig16 simulates fat-trees and ideal switches of 100, 200, 400 and 800 Gb/s per server, for B = 100 Gb/s: 400 and 800
+  are d * B of the ideal switch at d = 4 and d = 8, so that 100 and 200 are d * B' of the fat-tree.
+- fig11_17 simulates both at 10, 25, 40, 80, 100, 160, 200, 320, 400, 800 and 1600 Gb/s, for B = 10, 25, 40, 100 and
+  200: d * B at both degrees are all of these but 10 and 25. Those are B, which is d * B' at d = 4. (At d = 8 they would
+  be 20 and 50, which are missing; 80, 200 and 400 are there.)
+
+``prices``: what the price list says. It knows a few speeds (Table 2: 10, 25, 40, 100 and 200 Gb/s; faster links are
+several of the fastest, note 4), and none of them makes a fat-tree cost what TopoOpt costs. B' is found on straight
+lines between the prices of listed speeds and of multiples of the fastest:
 
     cost
      |                 o 400 Gb/s (2 x 200)
@@ -27,8 +35,17 @@ from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.units import gbps
 
+AUTHORS = 1 / 4  # B' / B
 
-def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices: Prices) -> tuple[FabricDesign, float]:
+
+def by_authors(design: FabricDesign, rival: FabricDesign, servers: int, prices: Prices) -> tuple[FabricDesign, float]:
+    """``design`` with a quarter of the bandwidth of ``rival``, and what it costs (USD)."""
+    fast: Any = rival
+    slow = _with(design, AUTHORS * fast.degree * fast.bandwidth)
+    return slow, prices.cost(unwired(slow, servers).bill)
+
+
+def by_prices(design: FabricDesign, rival: FabricDesign, servers: int, prices: Prices) -> tuple[FabricDesign, float]:
     """``design`` with links that make it cost as much as ``rival`` or as fast as asked, and what it costs (USD).
 
     ``design.bandwidth`` (B/s) is the most that an interface gets. Raises ``ValueError`` where the slowest listed links
@@ -47,6 +64,12 @@ def similar_cost(design: FabricDesign, rival: FabricDesign, servers: int, prices
         name = type(design).__name__
         raise ValueError(f"{name}: must cost at most the {budget:,.0f} USD of its rival, got {spent:,.0f} USD")
     return _with(asked, link), spent
+
+
+RULES: Mapping[str, Callable[[FabricDesign, FabricDesign, int, Prices], tuple[FabricDesign, float]]] = {
+    "authors": by_authors,
+    "prices": by_prices,
+}
 
 
 def unwired(design: FabricDesign, servers: int) -> Fabric:

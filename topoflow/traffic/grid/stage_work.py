@@ -72,7 +72,10 @@ def backward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer
 
 
 def _seconds(workload: LayerGraph, grid: Grid, layer: Layer, parameters: float) -> float:
+    if workload.kernels is not None:
+        law = "must be null where ranks share layers, as whole layers were measured"
+        raise ValueError(f"workload.kernels: {law}, got {workload.kernels.name}")
     samples = grid.samples(workload) / grid.sharing
     streamed = 0.0 if layer.kind in LOOKUPS else parameters
     moved = (samples * layer.memory_elements + streamed) * workload.element_bytes
-    return workload.gpu.seconds(samples * layer.forward_flops, moved, workload.dtype)
+    return workload.gpu.seconds(samples * layer.forward_flops, moved, workload.rate(layer.kind))

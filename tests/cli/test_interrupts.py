@@ -1,0 +1,87 @@
+"""Ctrl-C: one line and exit code 130, wherever it meets the work and whatever a library makes of KeyboardInterrupt."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from topoflow.arrays import distinct
+from topoflow.cli import compare, main
+from topoflow.cli.interrupts import RETRY_INTERVAL, interrupts
+
+
+def test_what_a_library_swallows_is_raised_again():
+    with pytest.raises(KeyboardInterrupt), interrupts():  # noqa: PT012
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(60)
+
+
+def test_what_is_done_about_it_is_not_interrupted():
+    with interrupts() as pressed:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            time.sleep(3 * RETRY_INTERVAL)
+    assert pressed.requested
+
+
+def test_the_handlers_before_are_restored():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)
+    with interrupts():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
+
+
+def test_another_error_in_its_place_is_an_interruption_too(monkeypatch, capsys):
+    def run(arguments):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise AttributeError("'NoneType' object has no attribute '_invalidate_flags_cache'") from None
+
+    monkeypatch.setattr(compare, "run", run)
+    assert main(["compare"]) == 130
+    assert capsys.readouterr().err == "topoflow compare: interrupted\n"
+
+
+def test_other_errors_are_errors(monkeypatch):
+    def run(arguments):
+        raise AttributeError("a mistake of ours")
+
+    monkeypatch.setattr(compare, "run", run)
+    with pytest.raises(AttributeError, match="a mistake of ours"):
+        main(["compare"])
+
+
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, wherever the tests run
+from topoflow.cli import main
+print("started", flush=True)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.15, 0.3, 0.5, 0.7, 3.0])
+def test_a_command_ends_wherever_it_is_met(seconds):
+    """While it imports, composes its configuration, places or simulates: this one takes 20 s."""
+    command = [sys.executable, "-c", PROGRAM, "compare", "servers=128", "workload=moe", "rings=steps"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline() == "started\n"
+        time.sleep(seconds)
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert error in ("topoflow compare: interrupted\n", "topoflow: interrupted\n")
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 10_000])
+def test_distinct_keys(size):
+    """numpy's ``unique`` hashes since 2.3, which takes 70 times as long for millions of keys, and cannot be stopped."""
+    keys = np.random.default_rng(size).integers(-50, 5_000, size)
+    assert np.array_equal(distinct(keys), np.unique(keys))

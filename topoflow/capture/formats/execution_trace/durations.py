@@ -1,0 +1,90 @@
+"""Times of an execution trace that was linked to a profile (ET+ of mlcommons/chakra, ``chakra_trace_link``).
+
+The linker adds ``ts``, ``inclusive_dur`` and ``exclusive_dur`` (microseconds) to the nodes of host operators, and a
+node for every kernel, right after the operator that launched it. Compute is what ran on the device between two
+communications, or, where nothing did, the host operators' own time.
+Source: mlcommons/chakra src/trace_link/trace_linker.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from topoflow.capture.base import Compute
+from topoflow.capture.files import LARGEST_INTEGER
+from topoflow.capture.formats.execution_trace.nodes import Node
+from topoflow.capture.merge.parts import Operation
+from topoflow.capture.torch_names import PARAM_COMMS
+
+NO_COMPUTE = (PARAM_COMMS, "c10d::", "_c10d_functional::", "nccl:", "gloo:", "[pytorch|", "## ")
+
+
+def with_times(nodes: Sequence[Node], rows: Sequence[tuple[Node, Operation]]) -> list[tuple[int, Compute | Operation]]:
+    """(node id, event) by id: the operations with their times, and compute between them, as far as ``nodes`` are timed.
+
+    ``nodes`` are sorted by id. Kernels that communicate are those of the operations, in order; if their numbers differ,
+    the times of transfers stay unknown.
+    """
+    kernels = [node for node in nodes if node.device and "nccl" in node.name.lower() and node.busy is not None]
+    if len(kernels) != len(rows):
+        kernels = []
+    origin = min((node.start for node in nodes if node.start is not None), default=0)
+    transfers = [_interval(kernel) for kernel in kernels] or [None] * len(rows)
+    timed: list[tuple[int, Compute | Operation]] = []
+    for (node, operation), transfer in zip(rows, transfers, strict=True):
+        start, end = transfer or (None, None)
+        issue = _seconds(node.start, origin)
+        event = replace(operation, issue=issue, start=_seconds(start, origin), end=_seconds(end, origin))
+        timed.append((node.id, event))
+    ends = sorted(end for _, end in filter(None, transfers))
+    return sorted([*timed, *_computes(nodes, [node.id for node, _ in rows], ends, origin)], key=lambda item: item[0])
+
+
+def _computes(
+    nodes: Sequence[Node], issued: Sequence[int], ends: Sequence[int], origin: int
+) -> list[tuple[int, Compute]]:
+    """Compute spans, each between two communications in the order of issue, and between two ends of transfers."""
+    working = [node for node in nodes if node.busy is not None and not _communicates(node)]
+    on_device = any(node.device for node in working)
+    spans: dict[tuple[int, int], list[Node]] = {}
+    for node in working:
+        if node.device == on_device:
+            started = bisect_right(ends, node.start) if node.start is not None else 0
+            spans.setdefault((bisect_left(issued, node.id), started), []).append(node)
+    return [(span[0].id, _compute(span, origin)) for span in spans.values() if any(node.busy for node in span)]
+
+
+def _communicates(node: Node) -> bool:
+    return "nccl" in node.name.lower() if node.device else node.name.startswith(NO_COMPUTE)
+
+
+def _compute(span: Sequence[Node], origin: int) -> Compute:
+    name = f"{len(span)} {'kernel' if span[0].device else 'operator'}{'s' if len(span) > 1 else ''}"
+    intervals = sorted(filter(None, map(_interval, span)))
+    if len(intervals) < len(span) or not span[0].device:  # the own times of nested operators do not overlap
+        seconds = sum(node.busy or 0 for node in span) / 1e9
+    else:
+        seconds = _union(intervals) / 1e9
+    if len(intervals) < len(span):
+        return Compute(name, None, None, seconds)
+    start, end = intervals[0][0], max(end for _, end in intervals)
+    return Compute(name, _seconds(start, origin), _seconds(end, origin), seconds)
+
+
+def _interval(node: Node) -> tuple[int, int] | None:
+    return None if node.start is None or node.busy is None else (node.start, node.start + node.busy)
+
+
+def _union(intervals: Sequence[tuple[int, int]]) -> int:
+    """The time that sorted intervals cover."""
+    covered, reached = 0, -LARGEST_INTEGER
+    for start, end in intervals:
+        covered += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def _seconds(at: int | None, origin: int) -> float | None:
+    return None if at is None else (at - origin) / 1e9

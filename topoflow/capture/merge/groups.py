@@ -1,0 +1,181 @@
+"""Which ranks a process group has, where a file does not list them: what follows from the records, never a guess.
+
+Old formats name a group by a pointer, another on each rank, and say at most how many ranks it has and which place this
+rank has among them. Its ranks are then known in four cases:
+
+- it has one rank, or as many as the job;
+- the job has two ranks (one rank alone does not communicate);
+- all ranks were recorded, and there is exactly one stride at which the others, at their places in a group of that size,
+  did the same operations:  ranks 0..3, places 0 0 1 1 in groups of 2  ->  stride 2: (0, 2) and (1, 3);
+- the user says that the job had one process group (``one_group``), and no size contradicts it.
+
+Everything else is an error that says what is missing. Meshes of tensor, data and pipeline parallelism have strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.merge.parts import Operation, Part
+from topoflow.operations import ROOTED
+
+Key = tuple[int, str]  # rank, what its file calls the group
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A group as one rank knows it; ``size`` and ``place`` (of the rank, in the group) are None where unknown."""
+
+    first: Operation
+    size: int | None
+    place: int | None
+    work: tuple[tuple[object, ...], ...]  # what the group does, alike for all members
+
+
+def shown_size(operations: Iterable[Operation]) -> int | None:
+    """The number of ranks in the group of these operations, as the file gives it or their sizes and splits show it.
+
+    ValueError where they disagree.
+    """
+    found: dict[int, str] = {}
+    for operation in operations:
+        size = _size(operation)
+        if size is not None:
+            found.setdefault(size, operation.place)
+    if len(found) > 1:
+        got = " and ".join(f"{size} at {place}" for size, place in list(found.items())[:2])
+        raise ValueError(f"{next(iter(found.values()))}: a process group must have one size, got {got}")
+    return next(iter(found), None)
+
+
+def _size(operation: Operation) -> int | None:
+    if operation.group_size is not None:
+        return operation.group_size
+    into, out = operation.bytes_in, operation.bytes_out
+    if operation.op == "reduce_scatter":
+        into, out = out, into
+    if operation.op in ("all_gather", "reduce_scatter"):
+        return out // into if into and out and out % into == 0 else None
+    return len(operation.splits_in or operation.splits_out or ()) or None
+
+
+def with_groups(parts: Sequence[Part], world_size: int, one_group: bool = False) -> list[Part]:
+    """The parts with the ranks of every operation's group. ValueError where these do not follow."""
+    unlisted = {
+        (part.rank, key): _unlisted(operations) for part in parts for key, operations in _without_ranks(part).items()
+    }
+    if not unlisted:
+        return list(parts)
+    complete = len(parts) == world_size
+    ranks = {key: _ranks(key, unlisted, world_size, complete, one_group) for key in unlisted}
+    return [
+        _completed(part, {key: ranks[part.rank, key] for rank, key in ranks if rank == part.rank}) for part in parts
+    ]
+
+
+def all_inside(parts: Sequence[Part], ranks: int) -> bool:
+    """Whether the first ``ranks`` ranks certainly communicate with no other."""
+    listed = (event.group for part in parts for event in part.events if isinstance(event, Operation) and event.group)
+    sizes = (shown_size(operations) for part in parts for operations in _without_ranks(part).values())
+    return all(max(group) < ranks for group in listed) and all(size is not None and size <= ranks for size in sizes)
+
+
+def _without_ranks(part: Part) -> dict[str, list[Operation]]:
+    found: dict[str, list[Operation]] = {}
+    for event in part.events:
+        if isinstance(event, Operation) and event.group is None:
+            found.setdefault(event.group_key, []).append(event)
+    return found
+
+
+def _unlisted(operations: Sequence[Operation]) -> Unlisted:
+    places = {operation.group_rank for operation in operations if operation.group_rank is not None}
+    if len(places) > 1:
+        raise ValueError(
+            f"{operations[0].place}: a rank must have one place in its process group, got {sorted(places)[:4]}"
+        )
+    work = tuple(
+        (operation.op, operation.dtype, None if operation.op == "all_to_all" else operation.bytes_in)
+        for operation in operations
+        if operation.op not in POINT_TO_POINT and operation.op not in ROOTED
+    )
+    return Unlisted(operations[0], shown_size(operations), next(iter(places), None), work)
+
+
+def _ranks(
+    key: Key, unlisted: Mapping[Key, Unlisted], world_size: int, complete: bool, one_group: bool
+) -> tuple[int, ...]:
+    group = unlisted[key]
+    if group.size == 1:
+        return (key[0],)
+    if group.size == world_size or (group.size is None and (world_size <= 2 or one_group)):
+        return tuple(range(world_size))
+    strided = _strided(key, unlisted, world_size) if complete and group.size and group.place is not None else []
+    if len(strided) == 1:
+        return strided[0]
+    what = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
+    if group.size is None:
+        raise ValueError(
+            f"{what} not even their number: give the execution trace of rank {key[0]} as well, "
+            f"or, if all {world_size} ranks were the job's only group, topoflow capture import --one-group"
+        )
+    if complete:
+        reason = f"{len(strided)} layouts that fit" if strided else "no layout that fits all ranks"
+        raise ValueError(f"{what} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
+    raise ValueError(
+        f"{what} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
+        "or record with torch 2.4 or later"
+    )
+
+
+def _strided(key: Key, unlisted: Mapping[Key, Unlisted], world_size: int) -> list[tuple[int, ...]]:
+    """The groups ``first, first + stride, ...`` in which all members, each at its place, did the same."""
+    group, rank = unlisted[key], key[0]
+    size, place = group.size or 0, group.place or 0
+    alike: dict[int, set[int]] = {}  # rank -> places that it has in groups of this kind
+    for (member, _), other in unlisted.items():
+        if other.size == size and other.place is not None and other.work == group.work:
+            alike.setdefault(member, set()).add(other.place)
+    found = []
+    for stride in range(1, world_size // size + 1):
+        if world_size % (stride * size) == 0 and rank // stride % size == place:
+            ranks = tuple(rank + (at - place) * stride for at in range(size))
+            if all(at in alike.get(member, ()) for at, member in enumerate(ranks)):
+                found.append(ranks)
+    return found
+
+
+def _completed(part: Part, ranks: Mapping[str, tuple[int, ...]]) -> Part:
+    """``part`` with the ranks of its groups. Those known by a pointer only are numbered where several have one list."""
+    names: dict[str, str] = {}
+    seen: dict[tuple[int, ...], int] = {}
+    for key, group in ranks.items():
+        seen[group] = seen.get(group, 0) + 1
+        names[key] = "" if seen[group] == 1 else str(seen[group])
+    events = []
+    for event in part.events:
+        if isinstance(event, Operation) and event.group is None:
+            group = ranks[event.group_key]
+            event = replace(
+                event,
+                group=group,
+                group_name=event.group_name or names[event.group_key],
+                root=_other(event, group) if event.op in ROOTED else event.root,
+                peer=_other(event, group) if event.op in POINT_TO_POINT else event.peer,
+            )
+        events.append(event)
+    return replace(part, events=tuple(events))
+
+
+def _other(operation: Operation, group: tuple[int, ...]) -> int | None:
+    """The root or peer as a rank of the job."""
+    known = operation.root if operation.op in ROOTED else operation.peer
+    if operation.other is None:
+        return known
+    if operation.other >= len(group):
+        raise ValueError(
+            f"{operation.place}: rank must be within 0..{len(group) - 1}, its group, got {operation.other}"
+        )
+    return group[operation.other]

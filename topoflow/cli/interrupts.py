@@ -1,0 +1,61 @@
+"""Ctrl-C ends a command within a second, whatever a library makes of the KeyboardInterrupt that it raises.
+
+Libraries catch it: while they import each other, in callbacks whose errors Python only prints, or to raise an error
+of their own in its place. So it is remembered that it came, and it is raised again while nothing handles it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+RETRY_INTERVAL = 0.2  # s
+
+
+class Interrupts:
+    """``requested`` once Ctrl-C was pressed."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def interrupt(self, signum: int, frame: FrameType | None) -> None:
+        """SIGINT: raise ``KeyboardInterrupt`` now, and look later whether that was enough."""
+        self.requested = True
+        signal.setitimer(signal.ITIMER_REAL, RETRY_INTERVAL)
+        raise KeyboardInterrupt
+
+    def retry(self, signum: int, frame: FrameType | None) -> None:
+        """SIGALRM: raise it again where it was lost; where it is being handled, what it ends may take its time."""
+        signal.setitimer(signal.ITIMER_REAL, RETRY_INTERVAL)
+        if not _is_handled(sys.exc_info()[1]):
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """Handles Ctrl-C within ``with``. Other threads than the main one get no signals: there it does nothing."""
+    found = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield found
+        return
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in ((signal.SIGINT, found.interrupt), (signal.SIGALRM, found.retry))
+    }
+    try:
+        yield found
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_handled(error: BaseException | None) -> bool:
+    """Whether ``error`` is, or was raised while handling, a ``KeyboardInterrupt``."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

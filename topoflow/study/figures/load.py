@@ -1,0 +1,80 @@
+"""Figures of arguments: which experiment, with which fields, which of its series, and what is set for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from pkgutil import resolve_name
+
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from topoflow.search.problem import Settings
+from topoflow.study.configure.grid import Point, build, check_fields, checked_parser, one_line
+from topoflow.study.configure.hints import suggest
+from topoflow.study.configure.keys import GROUPS, KEYS
+from topoflow.study.configure.options import options
+from topoflow.study.figures.base import Experiment
+
+GROUP = "experiment"
+OWN = "experiment."  # fields of the experiment itself
+SEARCH = "search."  # keys of configs/search.yaml
+NOT_OF_FIGURES = ("fail",)  # keys of a comparison
+OF_FIGURES = (
+    *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
+    *("series", "search", "experiment"),
+)
+
+
+def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
+    """The experiment of a config, its fields changed by ``experiment.KEY=VALUE`` among the arguments.
+
+    ``search.KEY=VALUE`` lets every point search its strategy.
+
+    Raises ``ValueError`` for an experiment that there is not, and for a field that is wrong.
+    """
+    if name not in options(GROUP):
+        raise ValueError(f"experiment: must be one of {', '.join(options(GROUP))}, got {name!r}")
+    given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
+    own = [argument for argument in given if argument.startswith(OWN)]
+    searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
+    if searched:
+        searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
+    file = f"{GROUP}/{name}"
+    with initialize_config_module("topoflow.configs", version_base="1.3"), one_line(given, file):
+        checked_parser(given)
+        config = OmegaConf.to_container(compose(file, overrides=[*own, *searched]), resolve=True)
+    assert isinstance(config, dict)
+    if searched:
+        if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
+            key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]
+            raise ValueError(f"{key}: must be left out, as {name} searches no strategies")
+        check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
+    experiment: Experiment = build(Point({}, {}, {str(key): value for key, value in config.items()}), GROUP)
+    return experiment
+
+
+def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:
+    """Where to write, which series, and what is left for the grid. Raises ``ValueError`` where one is wrong."""
+    own = {key: value for key, _, value in (argument.partition("=") for argument in arguments)}
+    _check_keys(own, experiment)
+    if not own.get("out"):
+        raise ValueError("out: must be given, the folder for points and figure, e.g. out=runs/figure")
+    chosen = own["series"].split(",") if "series" in own else list(experiment.series)
+    for series in chosen:
+        if series not in experiment.series:
+            raise ValueError(f"series: must be of {', '.join(experiment.series)}, got {series!r}")
+    taken = ("out=", "series=", OWN, SEARCH)
+    return Path(own["out"]), chosen, [argument for argument in arguments if not argument.startswith(taken)]
+
+
+def _check_keys(keys: Iterable[str], experiment: Experiment) -> None:
+    for key in keys:
+        group = key.lstrip("+~").partition(".")[0]
+        if group in NOT_OF_FIGURES:
+            raise ValueError(f"{key}: must be left out, as figures are of whole networks")
+        if group not in OF_FIGURES:
+            raise ValueError(f"{key}: no such key{suggest(group, OF_FIGURES, '')}")
+        if all(key in series for series in experiment.series.values()):
+            raise ValueError(f"{key}: differs between the series of the figure; choose among them with series=NAME")

@@ -1,0 +1,76 @@
+"""The points of a figure: composed of its grid and its series, and measured, each as soon as it is not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from topoflow.engine.base import Run
+from topoflow.engine.observer import Observer
+from topoflow.study.configure.grid import Point, grid
+from topoflow.study.configure.keys import check
+from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Value
+from topoflow.study.figures.points import Points
+from topoflow.study.figures.setup import Setup
+
+
+def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Setup]:
+    """Every point of the chosen series, in the order of the grid."""
+    for series in chosen:
+        fixed = experiment.series[series]
+        composed = series_points(experiment, series, given)
+        rivals: Sequence[Point | None] = [None] * len(composed)
+        if SIMILAR_COST in fixed:
+            rivals = series_points(experiment, str(fixed[SIMILAR_COST]), given)
+        keys = dict.fromkeys([*experiment.grid, *fixed, *composed[0].swept])
+        keys.pop(SIMILAR_COST, None)
+        for point, priced in zip(composed, rivals, strict=True):
+            label = {"series": series, **{key: value_of(point, key) for key in keys}}
+            yield Setup(label, point, priced, experiment.similar_cost)
+
+
+def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:
+    """The points of one series, composed as a comparison is."""
+    fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
+    others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
+    asked = [argument for argument in given if argument.partition("=")[0] not in others]
+    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check)
+
+
+def overrides(grid: Grid) -> list[str]:
+    """A grid as arguments of the command line."""
+    return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in grid.items()]
+
+
+def value_of(point: Point, key: str) -> Value:
+    """What a key of the grid is at this point: the name that was chosen, or the number that was set."""
+    if key in point.choices:
+        return point.choices[key]
+    value: Any = point.config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str | int | float) else None
+
+
+def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer) -> list[tuple[str, Setup]]:
+    """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
+    found, parameters = [], experiment.parameters
+    for done, setup in enumerate(todo, start=1):
+        found.append((replace(setup).id(parameters), setup))  # of a copy: what it builds is dropped
+        observer.advance(done, len(todo))
+    return found
+
+
+def measure(
+    experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: Points, run: Run, observer: Observer
+) -> list[Row]:
+    """The rows of all points; those that are stored are not measured again."""
+    rows: list[Row] = []
+    for done, (point, setup) in enumerate(todo):
+        observer.advance(done, len(todo))
+        if point not in stored:
+            stored.add(point, setup.label, experiment.measure(replace(setup, run=run)))
+        rows += [{**setup.label, **row} for row in stored[point]]
+    observer.advance(len(todo), len(todo))
+    return rows

@@ -1,0 +1,129 @@
+"""Setup: one point of a figure, a job on a network, built and simulated as far as the figure asks for it.
+
+Shapes: T tasks of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.case.base import Case, Result
+from topoflow.demand import Demand
+from topoflow.engine.base import Run
+from topoflow.engine.simulation import simulate
+from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.fabric.prices import Prices
+from topoflow.operations import sent_by_all
+from topoflow.search.alternate import search
+from topoflow.search.problem import Problem, Settings
+from topoflow.study.builder import Builder, problem_of
+from topoflow.study.configure.grid import Point, build
+from topoflow.study.figures.base import Row
+from topoflow.study.figures.points import identity
+from topoflow.study.figures.similar_cost import RULES, unwired
+
+RUN = ("device", "threads")  # keys on which no answer depends
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """One point. What was built stays with it in memory; ``replace(setup)`` is the same point, not built yet."""
+
+    label: Row  # what tells this point from the others: the series, and the values of the grid
+    point: Point
+    rival: Point | None  # of the series whose price the network has about; None: it costs what it costs
+    similar_cost: str  # by which rule
+    run: Run = Run()
+
+    def id(self, parameters: Mapping[str, object]) -> str:
+        """The digest of the configuration and of what is built of it: a file counts by its content.
+
+        Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split.
+
+        Raises ``ValueError`` in one line, before anything is simulated, for what the point cannot be.
+        """
+        config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *RUN)}
+        strategy = {**self.problem.start.to_json(), "name": ""}
+        configuration: dict[str, object] = {"series": self.label["series"], "point": config, "strategy": strategy}
+        built = {name: getattr(self.problem, name) for name in ("workload", "design", "prices")}
+        if self.rival is not None:
+            built |= {"rival": build(self.rival, "fabric"), "similar_cost": self.similar_cost}
+        return identity({**configuration, **built, **parameters})
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The job and the kind of network, as asked for. Raises ``ValueError`` in one line that names the key."""
+        if self.point.config["servers"] == 1:
+            raise ValueError("servers: must be at least 2, as figures show what servers send each other, got 1")
+        return problem_of(self.point)
+
+    @cached_property
+    def prices(self) -> Prices:
+        prices: Prices = build(self.point, "prices")
+        return prices
+
+    @property
+    def servers(self) -> int:
+        return self.problem.servers
+
+    @property
+    def design(self) -> FabricDesign:
+        return self._priced[0]
+
+    @property
+    def cost(self) -> float:
+        """USD of the network: of its own bill of materials, or of the rival whose price it has about."""
+        return self._priced[1]
+
+    @cached_property
+    def _priced(self) -> tuple[FabricDesign, float]:
+        design = self.problem.design
+        if self.rival is not None:
+            return RULES[self.similar_cost](design, build(self.rival, "fabric"), self.servers, self.prices)
+        return design, self.prices.cost(unwired(design, self.servers).bill)
+
+    @cached_property
+    def unwired(self) -> Fabric:
+        """The network before there is a job: what can be bought, not what a job does with it."""
+        return unwired(self.design, self.servers)
+
+    @cached_property
+    def case(self) -> Case:
+        """The job on the network that is bought. Raises ``ValueError`` where the strategy cannot be used."""
+        bought = replace(self.point, objects={**self.point.objects, "fabric": self.design})
+        ((case,),) = (asked.cases for asked in Builder().build([bought]))
+        return case
+
+    @cached_property
+    def result(self) -> Result:
+        """When every task runs."""
+        (timeline,) = simulate([self.case.world], self.problem.fidelity, self.run)
+        return Result(self.case, timeline)
+
+    def searched(self, settings: Settings) -> Result:
+        """The same with the best strategy that is found; circuits that change while a job runs are not searched."""
+        if not self.unwired.is_static:
+            return self.result
+        return search(replace(self.problem, design=self.design), settings, self.run).best
+
+
+def model_parallel(case: Case) -> NDArray[np.bool_]:
+    """Whether a task of the world is model-parallel traffic or computation, and not part of an all-reduce [T]."""
+    reduces = np.array(case.job.traffic.kinds()) == "all_reduce"
+    owned: NDArray[np.bool_] = ~reduces[case.world.graph.owner]
+    return owned
+
+
+def buffer_bytes(demand: Demand) -> float:
+    """Bytes of the buffers that all-reduces have at all servers together."""
+    return sum(len(group) * buffer for group, buffer in demand.all_reduce.items())
+
+
+def wire_bytes(demand: Demand) -> float:
+    """Bytes that ring all-reduces send between servers."""
+    return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())

@@ -1,0 +1,112 @@
+"""Measured kernels: how long layers took on one GPU, as FlexFlow writes it (its ``--mfile``, JSON).
+
+    {"batch_size": 32768, "ngpus": 128, "measurements": [
+        {"name": "Dense_4096_4096", "pc_str": "2-1-128", "fw_time": 0.174, "bw_time": 0.300}, ...]}
+
+``pc_str`` ends with the number of servers that the batch was divided among (after the number of dimensions, and the
+parts of the others, which stay whole). A server was four A100, each of which took a quarter of its samples, but for an
+embedding table: one GPU looked up the samples of all. So the kernel above took 0.174 ms for 32768 / 128 / 4 = 64
+samples. Times are in ms. Source: FlexFlow of TopoOpt, https://github.com/hipersys-team/FlexFlow, commit b1526834,
+src/runtime/model.cc, ``construct_candidates``; ``--big-gpu 4`` of its scripts; and its folder ``measures/``.
+
+A time between two measured ones is on the line through them; beyond them it is proportional to the samples, as large
+kernels are. A name is all that tells kernels apart: ``Conv2D_3_3_256`` is whatever convolution to 256 channels
+was measured first, and FlexFlow used its time for all of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from topoflow.capture.files import parse_json
+from topoflow.files import read_bytes
+
+GPUS = 4  # of a server, in the authors' measurements
+TABLE = "Embed_"  # kernels that one GPU runs for the whole server
+
+
+class Times(NamedTuple):
+    """Seconds of a layer's passes."""
+
+    forward: float
+    backward: float
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """``measured`` maps the name of a kernel to its times, by the samples of one GPU."""
+
+    name: str
+    measured: Mapping[str, Mapping[float, Times]]
+
+    @staticmethod
+    def load(path: str) -> Kernels:
+        """Raises ``ValueError`` for what is no file of measured kernels, ``OSError`` where it cannot be read."""
+        graph = parse_json(path, read_bytes(Path(path)))
+        rows = graph.get("measurements") if isinstance(graph, dict) else None
+        if not isinstance(rows, list):
+            raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {_short(rows)}")
+        batch = _positive(f"{path}.batch_size", graph.get("batch_size"))
+        measured: dict[str, dict[float, Times]] = {}
+        for number, row in enumerate(rows):
+            name, samples, times = _row(f"{path}.measurements[{number}]", row, batch)
+            if samples in measured.setdefault(name, {}):
+                law = "must be of different kernels or numbers of servers"
+                raise ValueError(f"{path}.measurements[{number}]: {law}, got {name} twice for {samples:g} samples")
+            measured[name][samples] = times
+        return Kernels(path, measured)
+
+    def has(self, kernel: str) -> bool:
+        """Whether this kernel was measured."""
+        return kernel in self.measured
+
+    @property
+    def names(self) -> str:
+        """Some of the names, for messages."""
+        return ", ".join(sorted(self.measured)[:4]) or "none"
+
+    def times(self, kernel: str, samples: float, gpus: int) -> Times:
+        """Of ``samples`` that a server with ``gpus`` GPUs computes."""
+        return _between(self.measured[kernel], samples if kernel.startswith(TABLE) else samples / gpus)
+
+
+def _between(measured: Mapping[float, Times], samples: float) -> Times:
+    known = sorted(measured)
+    right = bisect_left(known, samples)
+    if right in (0, len(known)):
+        nearest = known[min(right, len(known) - 1)]
+        forward, backward = measured[nearest]
+        return Times(forward * samples / nearest, backward * samples / nearest)
+    low, high = known[right - 1 : right + 1]
+    share = (samples - low) / (high - low)
+    pairs = zip(measured[low], measured[high], strict=True)
+    return Times(*(below + share * (above - below) for below, above in pairs))
+
+
+def _row(place: str, row: object, batch: float) -> tuple[str, float, Times]:
+    """The name of a kernel, the samples of one GPU, and its times."""
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: must be a measured kernel, got {_short(row)}")
+    name, parts = row.get("name"), str(row.get("pc_str")).split("-")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{place}.name: must be the name of a kernel, got {_short(name)}")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() and 0 < len(part) < 10 for part in parts):
+        raise ValueError(f"{place}.pc_str: must be numbers as 2-1-128, got {_short(row.get('pc_str'))}")
+    servers = _positive(f"{place}.pc_str", int(parts[-1]))
+    times = Times(*(_positive(f"{place}.{key}", row.get(key)) * 1e-3 for key in ("fw_time", "bw_time")))
+    return name, batch / servers / (1 if name.startswith(TABLE) else GPUS), times
+
+
+def _positive(place: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**63 or not isfinite(value):
+        raise ValueError(f"{place}: must be a positive number, got {_short(value)}")
+    return float(value)
+
+
+def _short(value: object) -> str:
+    return repr(value)[:60]
