@@ -2,11 +2,12 @@
 
     exchange a and b     layers of a set that chose a choose b now, and those that chose b choose a
 
-The set is a run of consecutive layers: one half of the time, two a quarter, four an eighth, .., as a few layers that follow each other are
-often faster together where none is by itself, since what they send each other stays on a server. Now and then it is two
-layers anywhere, which trade places. One layer of the set is drawn evenly: a is its choice. b has as many servers, or
-another degree, both equally likely where there is one; all other degrees are equally likely, and all sets of a degree.
-Or b is the choice of another layer: of one that an end of the run reads or is read by, or of the partner of a trade.
+The set is a run of consecutive layers: one half of the time, two a quarter, four an eighth, .., as a few layers that
+follow each other are often faster together where none is by itself, since what they send each other stays on a server.
+Now and then it is two layers anywhere, which trade places. One layer of the set is drawn evenly: a is its choice. b has
+as many servers, or another degree, both equally likely where there is one; all other degrees are equally likely, and
+all sets of a degree. Or b is the choice of another layer: of one that an end of the run reads or is read by, or of the
+partner of a trade.
 
 An exchange undoes itself, so the same set leads back, if with another probability of a and b. Metropolis acceptance
 with the ratio of both as a factor keeps every state as likely as its energy says (Hastings, "Monte Carlo sampling
@@ -136,7 +137,8 @@ class Moves:
         other = _whole(drawn.degree, len(self.count) - 1)
         degree = np.where(same, own, other + (other >= own))
         place = _whole(drawn.place, self.count[degree] - same)
-        return self.order[self.first[degree] + place + (same & (place >= self.place[a]))]
+        found: Index = self.order[self.first[degree] + place + (same & (place >= self.place[a]))]
+        return found
 
 
 def _whole(number: Floats, count: int | Index) -> Index:

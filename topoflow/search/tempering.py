@@ -16,14 +16,14 @@ No temperature is given: each rung has a share of the slower proposals that it i
 the coldest to ``acceptance[1]`` on the hottest, in a geometric sequence. It begins where as large a share would be
 accepted of ``SAMPLED`` proposals of each chain, and after each slower proposal that fits is corrected by
 
-    log T += n^-0.6 (share - accepted)          n: how many there were on the rung; accepted: 1 or 0
+    log T += (1 + n)^-0.6 (share - accepted)          accepted: 1 or 0; n: how many were so far, on the rung
 
-So temperatures have the scale of the steps there are, whatever the job, and follow it as chains cool down; their changes
-vanish, so chains still visit states as above in the limit.
+So temperatures have the scale of the steps there are, whatever the job, and follow it as chains cool down; their
+corrections vanish, so chains still visit states as above in the limit.
 
 Source: FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,
 "Parallel tempering: theory, applications, and new perspectives", Phys. Chem. Chem. Phys. 7, 2005. First temperatures:
-Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 220, 1983 (one that accepts a given share)
+Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 220, 1983 (those that accept a share),
 as Ben-Ameur computes them ("Computing the initial temperature of simulated annealing", Computational Optimization and
 Applications 29, 2004). Corrections: Robbins and Monro's, as in Andrieu and Thoms, "A tutorial on adaptive MCMC",
 Statistics and Computing 18, 2008, algorithm 4; exponents between 1/2 and 1 converge.
@@ -33,8 +33,8 @@ Shapes: C chains, Y layers, n servers, D states that are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -50,6 +50,7 @@ Seconds = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 SAMPLED = 4  # proposals of each chain from which the first temperatures are computed
+NEVER = 2**40  # a step that no walk reaches, from which they are drawn
 DECAY = 0.6  # of corrections, see above
 SAME = 1e-9  # states whose energies differ relatively by no more are taken for one, as servers are often alike
 COLDEST = 1e-12  # relative to the energy: no temperature is lower
@@ -64,7 +65,7 @@ class Walk:
     energy: Seconds  # [C] s
     rung: Numbers  # [C] on the ladder, 0 is the coldest
     temperature: Seconds  # [C] s, of every rung, ascending
-    slower: Numbers  # [C] slower proposals so far on every rung
+    slower: Numbers  # [C] slower proposals that were accepted so far, on every rung
     best_placement: Numbers  # [D, Y] the fastest states so far in this round, of different energies ...
     best: Seconds  # [D] ... which are these, ascending; inf: not yet that many
     accepted: int = 0  # proposals in the last step
@@ -108,9 +109,9 @@ class Tempering:
 
     def _first(self, chains: Chains, placement: Numbers, energy: Seconds) -> Seconds:
         """[C] temperatures at which each rung would accept its share of what chains first propose that is slower."""
-        drawn, used = self.moves.draw(self.seed, self.round, 0, len(placement)), self.budget.used(placement)
+        drawn, used = self.moves.draw(self.seed, self.round, NEVER, len(placement)), self.budget.used(placement)
         steps = []
-        for step in range(BLOCK - SAMPLED, BLOCK):
+        for step in range(SAMPLED):
             proposal = self.moves.propose(placement, drawn.step(step))
             fits = self.budget.fits(self.budget.moved(used, proposal))
             found = chains.propose(proposal.target, np.where(fits, np.inf, -1.0)) - energy
@@ -133,7 +134,9 @@ class Tempering:
         proposal = self.moves.propose(walk.placement, drawn)
         filled, target = self.budget.moved(used, proposal), proposal.target
         moves = self.budget.fits(filled) & (proposal.one != proposal.other)
-        limit = walk.energy - walk.temperature[walk.rung] * (drawn.accept - proposal.ratio)  # the highest that is accepted
+        limit = walk.energy - walk.temperature[walk.rung] * (
+            drawn.accept - proposal.ratio
+        )  # the highest that is accepted
         proposed = chains.propose(target, np.where(moves, limit, -1.0))
         accepted = moves & (proposed <= limit)
         chains.accept(accepted)
@@ -159,7 +162,7 @@ class Tempering:
         return arrived, np.where(accepted[:, None], filled, used)
 
     def _correct(self, temperature: Seconds, count: Numbers, rung: Numbers, accepted: Mask) -> tuple[Seconds, Numbers]:
-        """Temperatures [C] and slower proposals [C] of all rungs, after one on each ``rung`` that was accepted or not."""
+        """``temperature`` [C] and ``count`` [C] after a slower proposal on each ``rung``, ``accepted`` or not."""
         log = np.log(temperature)
         log[rung] += (1.0 + count[rung]) ** -DECAY * (self.share[rung] - accepted)
         counted = count.copy()
@@ -167,9 +170,11 @@ class Tempering:
         return cast("Seconds", np.maximum.accumulate(np.exp(log))), counted
 
 
-def shares(acceptance: tuple[float, float], chains: int) -> Seconds:
+def shares(acceptance: Sequence[float], chains: int) -> Seconds:
     """[C] what each rung accepts of what is slower, a geometric sequence; a single chain is the coldest."""
-    return cast("Seconds", np.geomspace(*acceptance, chains) if chains > 1 else np.array(acceptance[:1]))
+    return cast(
+        "Seconds", np.geomspace(acceptance[0], acceptance[1], chains) if chains > 1 else np.array([acceptance[0]])
+    )
 
 
 def first_temperatures(steps: Seconds, share: Seconds, energy: float) -> Seconds:
@@ -203,7 +208,9 @@ def kept(best: Seconds, states: Numbers, energy: Seconds, placement: Numbers) ->
     order = np.argsort(energies, kind="stable")
     energies, placements = energies[order], placements[order]
     new = np.ones(len(order), np.bool_)
-    new[1:] = ~(energies[1:] <= energies[:-1] * (1 + SAME))  # inf <= inf: rows that are empty count once, and are filled
+    new[1:] = ~(
+        energies[1:] <= energies[:-1] * (1 + SAME)
+    )  # inf <= inf: rows that are empty count once, and are filled
     found, rows = energies[new][: len(best)], placements[new][: len(best)]
     empty = len(best) - len(found)
     return np.pad(found, (0, empty), constant_values=np.inf), np.pad(rows, ((0, empty), (0, 0)))

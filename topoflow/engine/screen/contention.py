@@ -12,9 +12,9 @@ before it; gradients of activations that meet earlier ones on a link get half of
 ``lower``: layers in order on every server, backward in reverse, buckets of a group one after another, then the
 optimizer.
 
-Every all-reduce is estimated as ``hierarchical``: a ring between the servers. For the other algorithms this is
-a worse guide, and they have no bound but ``ring`` (rank correlation with ``fluid``, a DLRM on 8 servers: hierarchical
-0.99, ring 0.98, double_binary_tree 0.86, hierarchical_tree 0.77, halving_doubling 0.53 on a TopoOpt network).
+An all-reduce takes as long as it would alone, if nothing is in its way: of rings, that is the time of its fullest link;
+of an algorithm with steps or trees, what a simulation says once (``alone``). Rank correlations with ``fluid`` for all
+jobs and algorithms are in benchmarks/results/search_estimate.txt.
 
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
 it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,

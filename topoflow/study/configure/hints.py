@@ -14,8 +14,16 @@ from topoflow.study.configure.composer import FIDELITY, composed
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
 
+REPLACED = {  # keys that there were, and what is given instead
+    "search.coldest": "search.acceptance=[SHARE,SHARE], what the coldest and the hottest chain accept of slower proposals",
+    "search.hottest": "search.acceptance=[SHARE,SHARE], what the coldest and the hottest chain accept of slower proposals",
+}
+
+
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys of the same level as the wrong one, in the configuration of the same groups."""
+    if key in REPLACED:
+        return f" any more; give {REPLACED[key]}"
     loader = GlobalHydra.instance().config_loader()
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in overrides}
     chosen = [o for o, at in keys.items() if at in there and at != FIDELITY and loader.get_group_options(at)]
