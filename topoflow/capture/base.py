@@ -33,7 +33,11 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Compute:
-    """A span in which a rank computed. ``after`` names events of the same rank by position, where known."""
+    """A span in which a rank computed. ``after`` names events of the same rank by position, where known.
+
+    With ``communicates`` it is a kernel that communicated an unknown number of bytes: it takes as long as it was
+    recorded, on any network.
+    """
 
     name: str
     start: float | None  # s
@@ -42,6 +46,7 @@ class Compute:
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
     work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
+    communicates: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,9 @@ class Communication:
         """The size of the collective as Traffic counts it: the larger of the two tensors of this rank.
 
         That is the buffer of an all-reduce, the gathered output of an all-gather, the full input of a
-        reduce-scatter, the rank's whole send buffer of an equal all-to-all.
+        reduce-scatter. Of an all-to-all it is what the rank sends, so that the mean over ranks is that of all bytes.
         """
-        return max(self.bytes_in, self.bytes_out)
+        return self.bytes_in if self.op == "all_to_all" else max(self.bytes_in, self.bytes_out)
 
 
 Event = Compute | Communication

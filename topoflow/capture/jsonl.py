@@ -136,6 +136,7 @@ def _compute(row: Fields) -> Compute:
         iteration=_iteration(row),
         after=_after(row),
         work=_work(row),
+        communicates=row.has("communicates") and row.boolean("communicates"),
     )
 
 

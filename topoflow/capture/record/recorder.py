@@ -11,8 +11,9 @@ C++ reducer among them. Four things are watched:
 A transfer's end is when its ``Work`` completes (gloo's futures report it from their own thread; for send, recv and
 reduce_scatter it is when the wait returned). gloo does not report when it began: ``start`` is the time of issue.
 Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
-spans. What each operator computes and moves is added to its span (``topoflow.capture.record.operators``). Not seen: threads that the script starts (their communications are counted) and processes, and times
-on devices other than the CPU.
+spans. What each operator computes and moves is added to its span (``topoflow.capture.record.operators``). Not
+seen: threads that the script starts (their communications are counted) and processes, and times on devices other than
+the CPU.
 """
 
 from __future__ import annotations
