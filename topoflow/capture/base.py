@@ -45,8 +45,8 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
-    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
     communicates: bool = False
+    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 
 
 @dataclass(frozen=True)
