@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
 LARGEST_RANK = LARGEST_WORLD - 1
+MOST_ITERATIONS = 2**20  # of a trace; recordings have tens
 
 
 def decode(name: str, data: bytes) -> str:
@@ -49,8 +51,8 @@ def _refuse_constant(constant: str) -> NoReturn:
 def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)[:40]!r} twice")
+        count = Counter(key for key, _ in pairs)
+        raise ValueError(f"{next(key for key in count if count[key] > 1)[:40]!r} twice")
     return found
 
 
@@ -104,6 +106,13 @@ class Fields:
         value = self._require(field)
         if not isinstance(value, str):
             self.fail(field, "must be a string")
+        return value
+
+    def boolean(self, field: str) -> bool:
+        """True or false."""
+        value = self._require(field)
+        if not isinstance(value, bool):
+            self.fail(field, "must be true or false")
         return value
 
     def items(self, field: str) -> list[Any]:

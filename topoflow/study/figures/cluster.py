@@ -19,8 +19,8 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.strategy.base import StrategyRule
-from topoflow.study.builder import lowering_of
 from topoflow.study.cluster import dedicated, mean_and_tail, shared
+from topoflow.study.configure.decide import lowering_of
 from topoflow.study.configure.grid import build
 from topoflow.study.figures.base import (
     Experiment,
