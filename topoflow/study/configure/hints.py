@@ -14,10 +14,8 @@ from topoflow.study.configure.composer import FIDELITY, composed
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
 
-REPLACED = {  # keys that there were, and what is given instead
-    "search.coldest": "search.acceptance=[SHARE,SHARE], what the coldest and the hottest chain accept of slower proposals",
-    "search.hottest": "search.acceptance=[SHARE,SHARE], what the coldest and the hottest chain accept of slower proposals",
-}
+SHARES = "search.acceptance=[SHARE,SHARE], of slower proposals that the coldest and the hottest chain accept"
+REPLACED = {"search.coldest": SHARES, "search.hottest": SHARES}  # keys that there were, and what is given instead
 
 
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
