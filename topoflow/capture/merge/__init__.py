@@ -38,6 +38,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     texts = dict.fromkeys(note for part in parts for note in part.notes)
+    left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
     has_compute = any(isinstance(event, Compute) for events in ranks.values() for event in events)
     return Trace(
         name=next((part.name for part in parts if part.name), name),
@@ -48,11 +49,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
         },
         groups=_groups(parts),
         source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
-        notes=(
-            *texts,
-            *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count),
-            *(() if has_compute else (NO_COMPUTE,)),
-        ),
+        notes=tuple(dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,))))),
     )
 
 

@@ -66,7 +66,11 @@ def parse(source: Source) -> list[Part]:
     hosted = (from_metadata if described else from_shapes)(rows, groups, counts)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     found = _in_order(hosted, device)
-    collectives = [row for row, operation in hosted if operation.op not in POINT_TO_POINT]
+    collectives = [
+        row
+        for row, operation in hosted
+        if operation.op not in POINT_TO_POINT and operation.group is None and not operation.group_key
+    ]
     if not described and not groups and device.streams > 1 and collectives:
         raise ValueError(
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "
