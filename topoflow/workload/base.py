@@ -133,7 +133,7 @@ class LayerGraph:
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """A training job that was recorded: its compute times were measured, and it keeps the split that it ran with.
+    """A training job that was recorded: its compute times are those of the trace, and it keeps the split of its run.
 
     Of ``gpu`` only ``local_bandwidth`` counts, where ranks share a server.
     """
