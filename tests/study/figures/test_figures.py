@@ -149,7 +149,8 @@ def test_nothing_is_faster_than_its_computation_and_the_rival_pays_no_more(figur
     for row in figure("topoopt_fig11", *SMALL["topoopt_fig11"])["rows"]:
         assert row["iteration_time"] >= row["compute_time"] > 0
         assert row["bandwidth_tax"] >= 1
-    rows = figure("topoopt_fig12", *SMALL["topoopt_fig12"], "experiment.similar_cost=prices")["rows"]
+    small = [key for key in SMALL["topoopt_fig12"] if key != "degree=2"]  # of whose price there is no fat-tree so small
+    rows = figure("topoopt_fig12", *small, "degree=4", "experiment.similar_cost=prices")["rows"]
     cost = {series: {row["cost_usd"] for row in rows if row["series"] == series} for series in ("TopoOpt", "Fat-tree")}
     assert max(cost["Fat-tree"]) <= min(cost["TopoOpt"]) * (1 + 1e-9)
 
