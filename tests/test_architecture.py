@@ -15,17 +15,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture", "arrays", "operations", "units"}
+SHARED = {"arrays", "operations", "digest", "files", "units"}
+BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
+    "digest": set(),
+    "files": set(),
     "units": set(),
     "arrays": set(),
     "operations": set(),
     "demand": {"operations", "units"},
-    "capture": {"operations", "units"},
-    "workload": {"capture", "units"},
+    "capture": {"operations", "files", "units"},
+    "workload": {"capture", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
-    "fabric": {"demand", "arrays", "operations", "units"},
+    "fabric": {"demand", "arrays", "operations", "files", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "case": {"engine"} | BEFORE_ENGINE,

@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 
 from topoflow.capture.base import Compute, Trace
-from topoflow.capture.files import read_bytes
 from topoflow.capture.load import known_formats, load
 from topoflow.capture.merge.parts import Source
+from topoflow.files import read_bytes
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TRACES = {

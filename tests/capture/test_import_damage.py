@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.capture import files
+from topoflow import files
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.jsonl import write
 from topoflow.capture.load import known_formats, load

@@ -122,6 +122,7 @@ def changed(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
         (changed(HEADER, version=2), EVENT, r"t.jsonl:1: version: must be 1, .* got 2"),
         (changed(HEADER, world_size="gone"), EVENT, r"t.jsonl:1: world_size: must be given"),
         (changed(HEADER, world_size=0), EVENT, r"t.jsonl:1: world_size: must be a whole number within 1"),
+        (changed(HEADER, iterations=10**9), EVENT, r"t.jsonl:1: iterations: must be a whole number within 1..1048576"),
         (changed(HEADER, groups={"a": [1.5]}), EVENT, r"t.jsonl:1: groups.a: must be a list of whole numbers"),
         (changed(HEADER, notes=[1]), EVENT, r"t.jsonl:1: notes: must be a list of strings"),
         (changed(HEADER, extra=1), EVENT, r"t.jsonl:1: extra: must be one of"),
@@ -162,4 +163,12 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps(HEADER) + "\n" + json.dumps(EVENT)[:-1] + ', "bytes_in": 9}\n')
     with pytest.raises(ValueError, match=r"t.jsonl:2: must be JSON, got 'bytes_in' twice"):
+        read(path)
+
+
+def test_the_repeated_one_of_many_keys_is_found_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    pairs = (f'"{key}": 0' for key in (*range(200_000), *range(100_000, 200_000)))
+    path.write_text(json.dumps(HEADER) + "\n{" + ", ".join(pairs) + "}\n")
+    with pytest.raises(ValueError, match=r"t.jsonl:2: must be JSON, got '100000' twice"):
         read(path)

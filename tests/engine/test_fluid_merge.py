@@ -78,5 +78,5 @@ def test_on_the_links_of_a_switch_no_end_moves_by_more_than_merge(merge, run, ma
 
 @pytest.mark.parametrize("merge", [-1e-3, 1.0, float("nan"), float("inf")])
 def test_a_merge_outside_zero_to_one_is_refused(merge, run, make_world):
-    with pytest.raises(ValueError, match=r"^fluid.merge: must be a number in \[0, 1\), got"):
+    with pytest.raises(ValueError, match=r"^fluid.merge: must be a number in \[0, 1\) or auto, got"):
         run(make_world([{}], []), merge=merge)

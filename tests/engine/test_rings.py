@@ -134,6 +134,6 @@ def test_a_job_of_128_servers_is_tens_of_thousands_of_flows(job) -> None:
     assert graph.tasks < 50_000
 
 
-def test_rings_are_steps_or_flows() -> None:
-    with pytest.raises(ValueError, match=r"^rings: must be one of steps, flows, got 'chunks'$"):
+def test_rings_are_steps_or_flows_or_decided() -> None:
+    with pytest.raises(ValueError, match=r"^rings: must be one of steps, flows, auto, got 'chunks'$"):
         world(circle([B] * 2, [A] * 2), "chunks")

@@ -163,6 +163,15 @@ def test_a_circle_names_its_tasks(tmp_path: Path) -> None:
     assert message.endswith("got 't' -> 'w' -> 'u' -> 't'")
 
 
+def test_a_circle_of_many_tasks_is_found_at_once(tmp_path: Path) -> None:
+    size = 30_000
+    transfer = {"type": "transfer", "src": "a", "dst": "b", "bytes": 1}
+    tasks = [{**transfer, "id": task, "after": [(task + 1) % size]} for task in range(size)]
+    message = error(tmp_path, {"links": [ONE_WAY], "tasks": tasks})
+    assert message.startswith("world.json: tasks[0].after: tasks must not wait for each other in a circle")
+    assert message.endswith(" ...")
+
+
 ONE_WAY: Json = {"src": "a", "dst": "b", "bandwidth": 50e9}
 
 

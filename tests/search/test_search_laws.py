@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,14 +110,10 @@ def test_a_checkpoint_that_is_damaged_anywhere_is_refused_in_a_line_that_names_i
     said = []
     for content in (b"", b"no zip", b"\x93NUMPY no header", whole[:100], whole[:-100], *flipped):
         path.write_bytes(content)
-        with suppress(ValueError):  # nothing else may come out
-            load(path, key(asked, QUICK))
-            continue
         with pytest.raises(ValueError, match=r"must be the checkpoint of a search, got another or a damaged") as error:
             load(path, key(asked, QUICK))
         said.append(str(error.value))
     assert all(one.startswith(str(path)) and "\n" not in one for one in said)
-    assert len(said) > 150  # what is read all the same changed a byte that says nothing, as a file's date
 
 
 def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) -> None:

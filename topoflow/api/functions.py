@@ -64,10 +64,10 @@ def compare(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) ->
     ['fat_tree', 'topoopt']
     """
     points, command = _points("compare", settings, keys, check, "compare", observer)
-    out = output(points, "compare")
-    results = Results(compare_points(points, run_of(points, observer), command))
-    if out is not None:
-        results.save(out)
+    with output(points, "compare") as out:
+        results = Results(compare_points(points, run_of(points, observer), command))
+        if out is not None:
+            results.save(out)
     return results
 
 
@@ -87,10 +87,10 @@ def search(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) -> 
     'topoopt'
     """
     points, command = _points("search", settings, keys, check_search, SEARCH, observer)
-    out = output(points, "search")
-    results = SearchResults(search_all(points, run_of(points, observer), command, out))
-    if out is not None:
-        results.save(out)
+    with output(points, "search") as out:
+        results = SearchResults(search_all(points, run_of(points, observer), command, out))
+        if out is not None:
+            results.save(out)
     return results
 
 

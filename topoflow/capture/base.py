@@ -7,7 +7,7 @@ are bytes, ranks are global ranks of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topoflow import operations
@@ -15,6 +15,11 @@ from topoflow.units import DTYPE_BYTES
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
+
+
+def brief(ranks: Sequence[int]) -> str:
+    """Ranks for a message: the first eight, and how many there are."""
+    return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Communication:
         if self.bytes_in < 0 or self.bytes_out < 0:
             raise ValueError(f"bytes: must not be negative, got in={self.bytes_in} out={self.bytes_out}")
         if len(set(self.group)) != len(self.group) or not self.group:
-            raise ValueError(f"group: must name each rank once, got {list(self.group)}")
+            raise ValueError(f"group: must name each rank once, got {brief(self.group)}")
         if self.op in POINT_TO_POINT and self.peer is None:
             raise ValueError(f"peer: a {self.op} must name its peer")
 
@@ -117,9 +122,11 @@ class Trace:
             raise ValueError(f"{where}: after must name earlier events, got {list(event.after)}")
         if isinstance(event, Communication):
             if min(event.group) < 0 or max(event.group) >= self.world_size:
-                raise ValueError(f"{where}: group must be within world_size {self.world_size}, got {list(event.group)}")
+                raise ValueError(
+                    f"{where}: group must be within world_size {self.world_size}, got {brief(event.group)}"
+                )
             if rank not in event.group:
-                raise ValueError(f"{where}: rank must be in its group, got {list(event.group)}")
+                raise ValueError(f"{where}: rank must be in its group, got {brief(event.group)}")
 
     def communications(self, rank: int) -> Iterator[Communication]:
         """The collectives, sends and receives of one rank, in the order of issue."""

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json, read_bytes, write_atomically
+from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
+from topoflow.files import read_bytes, write_atomically
 
 FORMAT = "topoflow-trace"
 VERSION = 1
@@ -62,7 +63,7 @@ def parse(name: str, data: bytes) -> Trace:
         return Trace(
             name=header.text("name"),
             world_size=header.integer("world_size", 1, LARGEST_WORLD),
-            iterations=header.integer("iterations", 1),
+            iterations=header.integer("iterations", 1, MOST_ITERATIONS),
             ranks={rank: tuple(events) for rank, events in ranks.items()},
             groups=_groups(name, header),
             source=header.text("source") if header.has("source") else "",

@@ -88,6 +88,7 @@ class Settings:
     is_lower_bound: bool = False  # whether the times of that fidelity are the least that are possible
     swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
+    notes: tuple[str, ...] = ()  # what was decided by the size of the job, a line each
 
 
 @dataclass(frozen=True, eq=False)

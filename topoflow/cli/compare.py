@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> None:
     with Terminal() as terminal:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, observer=terminal)
-        out = output(points, "compare")
+    with output(points, "compare") as out, Terminal() as terminal:
         report = compare(points, run_of(points, terminal), shlex.join(["topoflow", "compare", *arguments.overrides]))
         if out is not None:
             from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import

@@ -12,7 +12,7 @@ from rich.table import Table
 from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.observer import Silent
-from topoflow.report.files import check_folder
+from topoflow.report.files import sole_writer
 from topoflow.study.configure.grid import run_of
 from topoflow.study.figures.base import Experiment, Row
 from topoflow.study.figures.load import load, split
@@ -27,10 +27,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Compose, measure what is not stored yet, write, print."""
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
-    check_folder(out, "experiment")
-    stored = Points(out / CHECKPOINT)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
-    with Terminal() as terminal:
+    with sole_writer(out, "experiment"), Terminal() as terminal:
+        stored = Points(out / CHECKPOINT)
         points = list(setups(experiment, chosen, given))
         how = run_of([each.point for each in points], Silent())
         terminal.stage("composing")
@@ -39,8 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
         terminal.stage("simulating")
         rows = measure(experiment, todo, stored, how, terminal)
-    experiment = experiment.titled(rows)
-    write(experiment, rows, command, out)
+        experiment = experiment.titled(rows)
+        write(experiment, rows, command, out)
     console = Output()
     if not console.is_terminal:
         console.width = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 from topoflow.capture.base import Trace
@@ -12,18 +13,17 @@ from topoflow.capture.summary import summarize
 from topoflow.cli.output import Output
 from topoflow.report.draw.style import png
 from topoflow.report.draw.trace_pictures import draw_timeline, draw_traffic
-from topoflow.report.files import check_folder, whole_folder
+from topoflow.report.files import sole_writer, whole_folder
 from topoflow.report.trace_terminal import show
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Load, count, print, draw."""
-    if arguments.out is not None:
-        check_folder(arguments.out, "inspect")
-    trace = load(arguments.trace)
-    summary = summarize(trace)
-    text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
-    pictures = [] if arguments.out is None else write(trace, text, arguments.out)
+    with nullcontext() if arguments.out is None else sole_writer(arguments.out, "inspect"):
+        trace = load(arguments.trace)
+        summary = summarize(trace)
+        text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
+        pictures = [] if arguments.out is None else write(trace, text, arguments.out)
     if arguments.json:
         print(text)
         return

@@ -111,7 +111,8 @@ def _simulate(subparsers: Subparsers, verb: str) -> None:
         "when every task of a world in a file runs",
         "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
         "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda or auto. "
-        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, default 0: exact.",
+        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, 0 is exact; the "
+        "default, auto, is 0 in a world of at most 131,072 sends.",
         """\
 docs/world_files.md has the format of a world. Example:
 

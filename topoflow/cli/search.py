@@ -23,13 +23,13 @@ def run(arguments: argparse.Namespace) -> None:
     with Terminal() as terminal:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, CONFIG, terminal)
-    out = output(points, "search")
-    with SearchTerminal() as progress:
-        searched = search_all(points, run_of(points, progress), command, out, partial(print, flush=True))
-    if out is not None:
-        with Terminal() as terminal:
-            terminal.stage("drawing")
-            searched.write(out, terminal.advance)
+    with output(points, "search") as out:
+        with SearchTerminal() as progress:
+            searched = search_all(points, run_of(points, progress), command, out, partial(print, flush=True))
+        if out is not None:
+            with Terminal() as terminal:
+                terminal.stage("drawing")
+                searched.write(out, terminal.advance)
     show(searched, Output())
 
 

@@ -29,13 +29,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     point = parse(arguments.settings)
     path, how, fidelity = Path(str(point.config["world"])), run_of([point], Silent()), fidelity_of(point)
-    out = output([point], "simulate")
-    with named({"world": path}):
-        file = read(path)
-    (timeline,) = simulate([file.world], fidelity, how)
-    simulated = Simulated(file, timeline)
-    if out is not None:
-        simulated.save(out)
+    with output([point], "simulate") as out:
+        with named({"world": path}):
+            file = read(path)
+        (timeline,) = simulate([file.world], fidelity, how)
+        simulated = Simulated(file, timeline)
+        if out is not None:
+            simulated.save(out)
     show(simulated, Output())
 
 

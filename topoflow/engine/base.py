@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,20 @@ class Fidelity(Protocol):
         ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` that names the worlds in
         which a flow has no bandwidth or a task waits forever, or whose arrays break a law of ``Graph``.
         """
+        ...
+
+
+@runtime_checkable
+class SizedFidelity(Protocol):
+    """A fidelity with settings that can be left to the size of a job, as "auto"; the default of each is exact."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def decided(self, sends: int) -> Fidelity:
+        """The same with these settings decided for a job of that many sends, those in rings not counted."""
         ...
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.files import read_bytes
 from topoflow.units import check_not_negative, check_positive
 
 COLUMNS = ("src", "dst", "bandwidth", "latency")
@@ -84,12 +85,12 @@ def read_json(path: FilePath) -> Any:
     except RecursionError as error:
         raise ValueError(f"{path}: must be JSON of a sane depth, got too many brackets") from error
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from error
 
 
 def _read_text(path: FilePath) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"must be UTF-8, got byte {error.start} wrong") from error
 

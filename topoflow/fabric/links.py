@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -34,10 +34,15 @@ class Links:
 
     file: str
     hosts: Sequence[str | int] | None = None
+    links: LinkList = field(init=False, repr=False)  # what was in the file when this was made
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where the file is wrong, ``OSError`` where it cannot be read."""
+        object.__setattr__(self, "links", read_links(FilePath(self.file)))
 
     def build(self, servers: int, demand: Demand) -> Fabric:
-        """Raises ValueError where the file is wrong, has too few hosts, or a host cannot reach another."""
-        links = read_links(FilePath(self.file))
+        """Raises ``ValueError`` where there are too few hosts, or a host cannot reach another."""
+        links = self.links
         hosts = self._hosts(links)
         if len(hosts) < servers:
             raise ValueError(f"{self.file}: must have a host for each of {servers} servers, got {len(hosts)}")

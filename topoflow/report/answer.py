@@ -28,6 +28,12 @@ def memory_notes(report: Report) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def size_notes(report: Report) -> list[str]:
+    """A line for everything that the size of a job decided."""
+    notes = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.settings.notes)
+    return list(dict.fromkeys(notes))
+
+
 def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     job = tuple(outcome for outcome in ranked if outcome.fits) or ranked
     fastest, row = job[0], job[0].row

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from topoflow.files import naming
 
 WRITTEN_BY = {  # files of a folder without a result.json, and the verb that leaves them
     "plan.json": "search",
@@ -51,6 +54,40 @@ def _written_by(out: Path) -> str | None:
 
 
 @contextmanager
+def sole_writer(out: Path, verb: str) -> Iterator[None]:
+    """Check ``out`` and keep all other runs out of it until the block ends, however this process ends.
+
+    The folder exists meanwhile; one without a file is removed again. Raises ``ValueError`` in one line where it cannot
+    be written, or another run is writing there.
+    """
+    check_folder(out, verb)
+    absolute = Path(os.path.abspath(out))
+    made = [folder for folder in (absolute, *absolute.parents) if not folder.exists()]
+    absolute.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(absolute, os.O_RDONLY)
+    try:
+        _lock(descriptor, out)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it is not empty
+                for folder in made:
+                    folder.rmdir()
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, out: Path) -> None:
+    """The folder itself is locked, which leaves no file there and ends with the process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(f"out: must be written by one run at a time, got {out}, where another is writing") from error
+    except OSError:  # a file system without locks: parts of files have names of their own, so none is damaged
+        return
+
+
+@contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
     """A temporary folder next to ``out`` to write into; it becomes ``out`` when the block ends without an error.
 
@@ -62,10 +99,13 @@ def whole_folder(out: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
         written = Path(name) / "out"
         written.mkdir()
-        yield written
-        for path in sorted(written.rglob("*")):
-            target = out / path.relative_to(written)
-            if path.is_dir():
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, target)
+        with naming(out):
+            yield written
+            for path in sorted(written.rglob("*")):
+                target = out / path.relative_to(written)
+                if path.is_dir():
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(path, target)

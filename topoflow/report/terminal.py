@@ -13,7 +13,7 @@ from rich.text import Text
 
 from topoflow.case import failures
 from topoflow.case.base import Result
-from topoflow.report.answer import answers, memory_notes, place
+from topoflow.report.answer import answers, memory_notes, place, size_notes
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -133,7 +133,7 @@ def show(report: Report, console: Console) -> None:
             console.print(f"The fastest {MAX_ROWS} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
-    for note in memory_notes(report):
+    for note in (*memory_notes(report), *size_notes(report)):
         console.print(Text(note))
     if report.failures:
         _show_failures(report, console)

@@ -10,10 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -23,6 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow import __version__
+from topoflow.digest import digest
+from topoflow.files import read_bytes, write_atomically
 from topoflow.search.history import History
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
@@ -31,11 +30,8 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
-# What numpy and zipfile raise for a damaged archive. zipfile raises NotImplementedError for a compression method or an
-# encryption that it does not support, which a changed byte of the header can ask for.
-DAMAGED = (
-    ValueError, KeyError, TypeError, EOFError, NotImplementedError, struct.error, zlib.error, zipfile.BadZipFile
-)  # fmt: skip
+CHECKSUM = hashlib.sha256().digest_size  # bytes after the archive, of which they are the SHA-256
+FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
 
 @dataclass(frozen=True)
@@ -55,12 +51,10 @@ def key(problem: Problem, settings: Settings) -> dict[str, str]:
 
     The settings' objective is not part of it: it chooses between searches.
     """
-    said = {
-        name: repr(getattr(problem, name))
-        for name in ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity")
-    }
-    said |= {f"search.{name}": repr(value) for name, value in asdict(settings).items() if name != "objective"}
-    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in said.items()}
+    parts = ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity")
+    said: dict[str, object] = {name: getattr(problem, name) for name in parts}
+    said |= {f"search.{name}": value for name, value in asdict(settings).items() if name != "objective"}
+    return {name: digest(value)[:16] for name, value in {"topoflow version": __version__, **said}.items()}
 
 
 def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
@@ -78,10 +72,8 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     arrays = {} if walk is None else {name: getattr(walk, name) for name in ARRAYS}
     file = io.BytesIO()
     np.savez_compressed(file, meta=np.array(json.dumps(meta)), history=checkpoint.history.steps, **arrays)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(file.getvalue())
-    os.replace(part, path)
+    content = file.getvalue()
+    write_atomically(path, content + hashlib.sha256(content).digest())
 
 
 def load(path: Path, key: dict[str, str]) -> Checkpoint:
@@ -96,12 +88,11 @@ def load(path: Path, key: dict[str, str]) -> Checkpoint:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays, once their checksums are right: what numpy makes of others is anything."""
-    content = path.read_bytes()
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        damaged = file.testzip()
-    if damaged is not None:
-        raise zipfile.BadZipFile(f"bad checksum of {damaged}")
+    """All arrays, once the checksum is right: what numpy and zipfile make of changed bytes is anything."""
+    whole = read_bytes(path)
+    content, checksum = whole[:-CHECKSUM], whole[-CHECKSUM:]
+    if hashlib.sha256(content).digest() != checksum:
+        raise ValueError("its checksum is of another content")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return dict(arrays)
 
@@ -124,7 +115,7 @@ def _undamaged(path: Path) -> Iterator[None]:
     """Turn what reading a file of anything raises into one line."""
     try:
         yield
-    except DAMAGED as error:
+    except FOREIGN as error:
         raise ValueError(
             f"{path}: must be the checkpoint of a search, got another or a damaged file ({error})"
         ) from error

@@ -9,11 +9,12 @@ from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
 from topoflow.engine.base import World
-from topoflow.engine.lowering.placement import Lowering, Placer
+from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
 from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost
@@ -23,7 +24,6 @@ from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
-LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -60,7 +60,9 @@ class Builder:
                         raise
                     self.left_out.append(f"{name}: {error}")
                     continue
-                built.append(Asked(point, self._cases(point, name, *self._after_failure(point, job, fabric))))
+                point, notes = decided(point, job.traffic)
+                left = self._after_failure(point, job, fabric)
+                built.append(Asked(point, self._cases(point, settings(point, name, notes), *left)))
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[0])
@@ -74,12 +76,11 @@ class Builder:
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
-        with named(of_group(point, "fabric")):
-            fabric: Fabric = self._once(
-                point,
-                ("workload", "strategy", "servers", "fabric"),
-                lambda point: build(point, "fabric").build(job.servers, job.demand),
-            )
+        fabric: Fabric = self._once(
+            point,
+            ("workload", "strategy", "servers", "fabric"),
+            lambda point: build(point, "fabric").build(job.servers, job.demand),
+        )
         return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
@@ -104,15 +105,14 @@ class Builder:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
-    def _cases(self, point: Point, name: str, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
-        lowering = lowering_of(point)
+    def _cases(self, point: Point, about: Settings, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
+        lowering, name = lowering_of(point), about.world
         worlds: list[World] = self._once(
             point,
             ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
             lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
-        about = settings(point, name)
         return tuple(
             Case(about, job, fabric, lowering, replace(world, name=name), prices)
             for fabric, world in zip(fabrics, worlds, strict=True)
@@ -125,8 +125,8 @@ class Builder:
         return self.made[key]
 
 
-def settings(point: Point, world: str) -> Settings:
-    """What was asked for, as a report states it."""
+def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
+    """What was asked for, as a report states it, with what was decided for it."""
     return Settings(
         world=world,
         **{group: point.choices[group] for group in ("workload", "strategy", "fabric", "prices")},
@@ -135,13 +135,14 @@ def settings(point: Point, world: str) -> Settings:
         is_lower_bound=fidelity_of(point).is_lower_bound,
         swept=point.swept,
         config=point.config,
+        notes=notes,
     )
 
 
 def workload_of(point: Point) -> Workload:
     """The job of a point. Raises ``ValueError`` in one line that names the key."""
     build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
-    with named(of_group(point, "workload")):
+    with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
         return workload
 
@@ -160,11 +161,6 @@ def job_of(point: Point) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
     workload = workload_of(point)
     return Job(workload, build(point, "strategy").place(workload, servers_of(point, workload)))
-
-
-def lowering_of(point: Point) -> Lowering:
-    """How traffic becomes a world."""
-    return Lowering(**{key: point.config[key] for key in LOWERING})
 
 
 def problem_of(point: Point) -> Problem:

@@ -21,7 +21,6 @@ from topoflow.search.space import space
 from topoflow.study.builder import problem_of
 from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
-from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
 
@@ -136,8 +135,7 @@ def check_possible(each: Search, objective: str) -> None:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
     space(each.problem, each.settings).start()
     each.settings.deciding(each.problem.fidelity)
-    with named(of_group(each.point, "fabric")):
-        fabric = unwired(each.problem.design, each.problem.servers)
+    fabric = unwired(each.problem.design, each.problem.servers)
     check_keeps_circuits(fabric)
     if fabric.bill and each.problem.prices is not None:
         each.problem.prices.cost(fabric.bill)

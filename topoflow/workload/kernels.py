@@ -23,7 +23,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from topoflow.capture.files import parse_json, read_bytes
+from topoflow.capture.files import parse_json
+from topoflow.files import read_bytes
 
 GPUS = 4  # of a server, in the authors' measurements
 TABLE = "Embed_"  # kernels that one GPU runs for the whole server

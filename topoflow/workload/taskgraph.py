@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from topoflow.capture.files import read_bytes
 from topoflow.capture.formats import taskgraph
 from topoflow.capture.load import load
 from topoflow.capture.merge.parts import Source
+from topoflow.files import read_bytes
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 

@@ -160,10 +160,13 @@ def _sequence(rows: Sequence[Row], tasks: Sequence[Task]) -> list[int]:
 
 def _fail_cycle(rows: Sequence[Row], awaited: Sequence[set[int]], open_count: Sequence[int]) -> None:
     """Every task that is left waits for another that is left: follow them until one comes again."""
-    walk = [next(index for index, count in enumerate(open_count) if count)]
-    while walk.count(walk[-1]) < 2:
-        walk.append(min(one for one in awaited[walk[-1]] if open_count[one]))
-    cycle = walk[walk.index(walk[-1]) :]
+    walk: dict[int, None] = {}  # in order
+    index = next(index for index, count in enumerate(open_count) if count)
+    while index not in walk:
+        walk[index] = None
+        index = min(one for one in awaited[index] if open_count[one])
+    tasks = list(walk)
+    cycle = [*tasks[tasks.index(index) :], index]
     names = " -> ".join(repr(rows[index].id) for index in cycle[:10]) + (" ..." if len(cycle) > 10 else "")
     law = "tasks must not wait for each other in a circle (a server's computes run in the order of the file)"
     raise ValueError(f"{rows[cycle[0]].place}.after: {law}, got {names}")

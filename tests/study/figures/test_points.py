@@ -54,3 +54,14 @@ def test_the_identity_is_of_all_that_is_configured() -> None:
     assert identity(configuration) == identity({"seed": 0, "workload": {"tables": 4}})
     assert identity(configuration) != identity({"workload": {"tables": 5}, "seed": 0})
     assert identity(configuration) != identity({"workload": {"tables": 4}, "seed": 1})
+
+
+def test_a_line_of_which_a_character_was_changed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "points.jsonl"
+    Points(file).add("a", {"series": "TopoOpt"}, [{"iteration_time": 0.125, "servers": 16}])
+    whole = file.read_text()
+    for place, old in enumerate(whole[:-1]):
+        for new in {"7", "x", chr(ord(old) ^ 1)} - {old, "\n"}:
+            file.write_text(whole[:place] + new + whole[place + 1 :])
+            with pytest.raises(ValueError, match=r"points\.jsonl:1: must be a point as"):
+                Points(file)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from topoflow.capture import jsonl
 from topoflow.capture.base import Trace
-from topoflow.capture.files import write_atomically
 from topoflow.capture.load import load
 from topoflow.capture.record.clock import now
+from topoflow.files import write_atomically
 
 TRACE = "trace.jsonl.gz"
 RECORDED = "recorded.gz"  # its file is hidden: readers of a folder pass over it

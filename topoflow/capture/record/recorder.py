@@ -54,6 +54,7 @@ class Recorder(TorchDispatchMode):
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
+        self._job: tuple[int, int] | None = None  # rank and world size of the default process group
         self._others = OtherThreads()
         self._hooks = TrainingHooks(self._recording.begin_iterations, self._before_step, self._after_step)
 
@@ -72,7 +73,10 @@ class Recorder(TorchDispatchMode):
         Work.wait = self._wait
 
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
-        """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``)."""
+        """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``).
+
+        A process group larger than the number of processes is a fake one: then this is the trace of one of its ranks.
+        """
         self._recording.pause()
         self._wait_for_reports()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
@@ -80,6 +84,11 @@ class Recorder(TorchDispatchMode):
             notes.append(f"{unseen} communications of threads that the script started are not recorded")
         if self._on_device:
             notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
+        if self._job is not None and self._job[1] > world_size:
+            notes.append(
+                f"{world_size} of {self._job[1]} ranks ran, the others were fake: nothing was sent or received"
+            )
+            rank, world_size = self._job
         backends = ", ".join(sorted(self._backends)) or "no communication"
         source = f"recorder (torch {torch.__version__}, {backends})"
         return self._recording.trace(name, rank, world_size, origin, source, tuple(notes))
@@ -130,6 +139,7 @@ class Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         group = c10d.group_of(arguments)
         self._backends.add(dist.get_backend(group))
+        self._job = self._job or (dist.get_rank(), dist.get_world_size())
         pending = self._recording.issue(c10d.communication(call, group, arguments, result), issued)
         if self._recording.phase == "backward":
             self._in_backward.append(pending)

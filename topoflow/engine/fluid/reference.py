@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.fluid import Fluid
+from topoflow.engine.fluid import checked
 
 
 def max_min(
@@ -120,7 +120,7 @@ class _Tasks:
 
 def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
     """Start and finish (s) of the tasks that have any by ``until``, and the bytes that flows have left then."""
-    merge = Fluid(merge).merge
+    merge = checked(merge)
     check_graph(world.name, world.graph)
     check_links(world)
     tasks, bytes_, capacity = _Tasks(world), world.graph.bytes, world.capacity.tolist()

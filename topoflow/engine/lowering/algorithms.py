@@ -79,6 +79,13 @@ def _default_first(able: Callable[[Algorithm], bool]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: not algorithms()[name].default))
 
 
+def name_for(op: str, named: str | None, all_reduce: str) -> str:
+    """The algorithm that ``op`` runs: the one ``named`` for it, else ``all_reduce`` if it is one, else the default."""
+    if named is not None:
+        return named
+    return all_reduce if op == "all_reduce" else names(op)[0]
+
+
 def check_algorithm(field: str, op: str, name: str) -> None:
     """Raise ``ValueError`` unless ``op`` may run the algorithm ``name``."""
     if name not in names(op):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, names
+from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, name_for
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.schedule import Schedule, Streams
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
@@ -90,8 +90,7 @@ class Blocks:
         if task.splits is not None and (task.op != "all_to_all" or task.local > 1):
             got = f"{task.op} with local={task.local}"
             raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
-        default = self.all_reduce if task.op == "all_reduce" else names(task.op)[0]
-        name = default if task.algorithm is None else task.algorithm
+        name = name_for(task.op, task.algorithm, self.all_reduce)
         check_algorithm(f"{where}.algorithm", task.op, name)
         return name
 

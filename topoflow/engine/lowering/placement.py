@@ -14,7 +14,7 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.routing import routings
+from topoflow.engine.lowering.sizes import AUTO, MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 
@@ -35,7 +36,8 @@ class Lowering:
 
     ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
     takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
-    as "flows", one for each pair of neighbours, whose delay then holds the fabric's latency of the other steps.
+    as "flows", one for each pair of neighbours, whose delay then holds the fabric's latency of the other steps; "auto":
+    in steps if the rings of the job are at most ``MAX_STEPS`` sends.
     """
 
     all_reduce: str = "ring"
@@ -45,9 +47,15 @@ class Lowering:
 
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
-        for field, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, RINGS)):
+        for field, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, (*RINGS, AUTO))):
             if value not in allowed:
                 raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")
+
+    def decided(self, traffic: Traffic) -> Lowering:
+        """The same with ``rings`` decided for ``traffic`` where they are "auto"."""
+        if self.rings != AUTO:
+            return self
+        return replace(self, rings="flows" if ring_sends(traffic, self.all_reduce) > MAX_STEPS else "steps")
 
 
 class Placer:
@@ -58,8 +66,9 @@ class Placer:
 
     def __init__(self, fabric: Fabric, lowering: Lowering) -> None:
         self.fabric = fabric
+        self.lowering = lowering
         self._paths = Paths(fabric, lowering.seed, lowering.routing)
-        self._blocks = Blocks(self._paths, lowering.all_reduce, lowering.rings)
+        self._blocks: dict[str, Blocks] = {}  # by what rings are
 
     def place(self, traffic: Traffic, name: str) -> World:
         """``traffic`` as a world of that ``name``.
@@ -71,12 +80,14 @@ class Placer:
         if traffic.servers > fabric.servers:
             most = f"{fabric.servers} of {fabric.name}"
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
-        placed, path = self._collectives(traffic), self._transfers(traffic)
+        rings = self.lowering.decided(traffic).rings
+        blocks = self._blocks.setdefault(rings, Blocks(self._paths, self.lowering.all_reduce, rings))
+        placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links)
         routing, seed = self._paths.routing, self._paths.seed
         return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 
-    def _collectives(self, traffic: Traffic) -> list[tuple[Offsets, Block]]:
+    def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[tuple[Offsets, Block]]:
         """Those that are the same operation on as many bytes at once, in the order of the first of them."""
         tasks = np.flatnonzero(traffic.is_collective)
         sizes, size = np.unique(traffic.bytes[tasks], return_inverse=True)
@@ -87,7 +98,7 @@ class Placer:
         for number in np.argsort(first).tolist():
             own = by_case[number]
             task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
-            block = self._blocks.of(task, traffic.where(int(own[0])))
+            block = blocks.of(task, traffic.where(int(own[0])))
             placed.setdefault(id(block), (block, []))[1].append(own)
         return [(np.concatenate(own), block) for block, own in placed.values()]
 

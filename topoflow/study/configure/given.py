@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import fields as fields_of
 from typing import Any
 
 from topoflow.demand import Demand
@@ -50,7 +51,8 @@ def name_of(given: object) -> str:
 def described(given: object) -> Mapping[str, Any]:
     """An object as a configuration: by its fields if these are plain, else by its name alone."""
     if not isinstance(given, Given) and is_dataclass(given) and not isinstance(given, type):
-        fields = asdict(given)
+        values = asdict(given)
+        fields = {each.name: values[each.name] for each in fields_of(given) if each.init}
         if _is_plain(fields):
             kind = type(given)
             return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **fields}

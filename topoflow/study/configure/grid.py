@@ -38,6 +38,7 @@ from topoflow.study.configure.composer import FIDELITY, Composer
 from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.hints import suggest, suggest_key
 from topoflow.study.configure.options import options
+from topoflow.study.configure.os_errors import named, of_group
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
@@ -191,7 +192,8 @@ def build(point: Point, group: str) -> typing.Any:
         while cause.__cause__ is not None:
             cause = cause.__cause__
         if isinstance(cause, ValueError | OSError):
-            raise cause from error
+            with named(of_group(group, config)):
+                raise cause from error
         raise ValueError(f"{group}: {_reason(cause)}") from error
 
 
@@ -209,8 +211,11 @@ def _target(group: str, name: object) -> type:
 
 def check_fields(where: str, target: type, config: Mapping[str, typing.Any]) -> None:
     """Raise ``ValueError`` unless ``config`` has the fields of the dataclass ``target``, with plain types right."""
-    hints = typing.get_type_hints(target)
-    required = {f.name for f in dataclasses.fields(target) if f.default is f.default_factory is dataclasses.MISSING}
+    given = {field.name for field in dataclasses.fields(target) if field.init}
+    hints = {key: hint for key, hint in typing.get_type_hints(target).items() if key in given}
+    required = {
+        f.name for f in dataclasses.fields(target) if f.init and f.default is f.default_factory is dataclasses.MISSING
+    }
     for key in sorted(required - set(config)):
         raise ValueError(f"{where}.{key}: must be given")
     for key, value in config.items():

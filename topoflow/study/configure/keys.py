@@ -11,6 +11,7 @@ from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
+from topoflow.engine.lowering.sizes import AUTO
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import CHOICES
 
@@ -39,7 +40,7 @@ def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
     check_keys(config, (*GROUPS, *KEYS))
     check_job(config)
-    check_among("rings", config["rings"], RINGS)
+    check_among("rings", config["rings"], (*RINGS, AUTO))
     _check_fail(config["fail"])
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from topoflow.study.configure.grid import Point
-
 
 @contextmanager
 def named(files: Mapping[str, object]) -> Iterator[None]:
@@ -20,9 +18,9 @@ def named(files: Mapping[str, object]) -> Iterator[None]:
         raise
 
 
-def of_group(point: Point, group: str) -> dict[str, object]:
+def of_group(group: str, config: Mapping[str, object]) -> dict[str, object]:
     """The values of a config group, any of which may be a file, by their keys."""
-    return {f"{group}.{key}": value for key, value in point.config[group].items()}
+    return {f"{group}.{key}": value for key, value in config.items()}
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from topoflow.report.files import check_folder
+from topoflow.report.files import sole_writer
 from topoflow.study.configure.grid import Point
 
 
-def output(points: Sequence[Point], verb: str) -> Path | None:
-    """The one folder for ``verb`` to write to. Raises ``ValueError`` when there are several or it cannot be one."""
+@contextmanager
+def output(points: Sequence[Point], verb: str) -> Iterator[Path | None]:
+    """The one folder for ``verb`` to write to, until the block ends no other run's.
+
+    Raises ``ValueError`` where there are several, it cannot be one, or another run writes there.
+    """
     outs = {str(point.config["out"]): point.config["out"] for point in points}
     if len(outs) > 1:
         raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
     ((name, out),) = outs.items()
     if out is None:
-        return None
+        yield None
+        return
     if not name or isinstance(out, list | dict):
         raise ValueError(f"out: must be the name of a folder, got {out!r}")
-    check_folder(Path(name), verb)
-    return Path(name)
+    with sole_writer(Path(name), verb):
+        yield Path(name)

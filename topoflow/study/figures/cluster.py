@@ -19,8 +19,8 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.strategy.base import StrategyRule
-from topoflow.study.builder import lowering_of
 from topoflow.study.cluster import dedicated, mean_and_tail, shared
+from topoflow.study.configure.decide import lowering_of
 from topoflow.study.configure.grid import build
 from topoflow.study.figures.base import (
     Experiment,
@@ -69,8 +69,9 @@ class Cluster(Experiment):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        names = ("sharded", "kinds", "shares", "jobs", "servers_per_job", "allocation", "rounds", "starts")
-        return {name: repr(getattr(self, name)) for name in names}
+        names = ("sharded", "shares", "jobs", "servers_per_job", "allocation", "rounds", "starts")
+        built = {kind: model.build() for kind, model in self.kinds.items()}
+        return {"kinds": built, **{name: getattr(self, name) for name in names}}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """A row for each number of jobs and kind, and one for all kinds together."""

@@ -54,7 +54,7 @@ class IterationTime(Experiment):
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        return {} if self.search is None else {"search": repr(self.search)}
+        return {} if self.search is None else {"search": self.search}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """One simulated iteration. What goes over the network is the job's, whatever the network is."""

@@ -55,9 +55,9 @@ def value_of(point: Point, key: str) -> Value:
 
 def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer) -> list[tuple[str, Setup]]:
     """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
-    found = []
+    found, parameters = [], experiment.parameters
     for done, setup in enumerate(todo, start=1):
-        found.append((replace(setup).id(experiment.parameters), setup))  # of a copy: what it builds is dropped
+        found.append((replace(setup).id(parameters), setup))  # of a copy: what it builds is dropped
         observer.advance(done, len(todo))
     return found
 

@@ -1,47 +1,46 @@
 """Points that are done: one line of JSON each, appended as soon as there are rows, so that nothing is computed twice.
 
-    {"id": "5be1...", "point": {"series": "Fat-tree", ...}, "rows": [{"iteration_time": 0.2, ...}]}
+    {"id": "5be1...", "point": {"series": "TopoOpt", ...}, "rows": [{"iteration_time": 0.2, ...}], "checksum": "c0..."}
 
-The id is a digest of all that the point was computed from; a point whose configuration has changed is another one.
+The id is a digest of all that the point was computed from, so that a point of which anything has changed, also the
+content of a file, is another one. The checksum is of the rest of the line.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from topoflow import __version__
+from topoflow.digest import digest
+from topoflow.files import naming, read_bytes, to_disk, write_atomically
 from topoflow.study.figures.base import Row
 
 
-def identity(configuration: Mapping[str, object]) -> str:
-    """The digest of a point's configuration, in this version of topoflow."""
-    text = json.dumps([__version__, configuration], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def identity(content: Mapping[str, object]) -> str:
+    """The digest of what a point is computed from, in this version of topoflow."""
+    return digest([__version__, content])
 
 
 class Points:
     """The points of one file. A line that was cut off as the program was stopped does not count."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ``ValueError`` with file and line for one that is whole and not a point."""
+        """Raises ``ValueError`` with file and line for one that is whole and not a point, or not as it was written."""
         self.path = path
         self._rows: dict[str, list[Row]] = {}
         if path.exists():
-            self._read(path.read_text(encoding="utf-8", errors="replace"))
+            self._read(read_bytes(path))
 
-    def _read(self, text: str) -> None:
-        *lines, cut = text.split("\n")
+    def _read(self, content: bytes) -> None:
+        *lines, cut = content.split(b"\n")
         for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                self._rows[record["id"]] = list(record["rows"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{self.path}:{number}: must be a point as JSON, got {line[:60]!r}") from error
+            point, rows = _point(f"{self.path}:{number}", line)
+            self._rows[point] = rows
         if cut:
-            self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_atomically(self.path, b"".join(line + b"\n" for line in lines))
 
     def __contains__(self, point: str) -> bool:
         return point in self._rows
@@ -52,7 +51,24 @@ class Points:
     def add(self, point: str, what: Row, rows: Sequence[Row]) -> None:
         """Store the rows of a point; they are on disk when this returns."""
         self._rows[point] = list(rows)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"id": point, "point": dict(what), "rows": [dict(row) for row in rows]}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
+        record: dict[str, Any] = {"id": point, "point": dict(what), "rows": [dict(row) for row in rows]}
+        record["checksum"] = digest(record)
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        with naming(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(line)
+                to_disk(file)
+
+
+def _point(place: str, line: bytes) -> tuple[str, list[Row]]:
+    """Id and rows of a line."""
+    try:
+        record = json.loads(line)
+        checksum, point, rows = record.pop("checksum"), record["id"], list(record["rows"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        got = ascii(line[:60].decode(errors="replace"))
+        raise ValueError(f"{place}: must be a point as JSON, got {got}; give another out or delete it") from error
+    if checksum != digest(record):
+        raise ValueError(f"{place}: must be a point as it was written, got a line that was changed; delete the line")
+    return point, rows

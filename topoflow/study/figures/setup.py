@@ -41,17 +41,19 @@ class Setup:
     run: Run = Run()
 
     def id(self, parameters: Mapping[str, object]) -> str:
-        """Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split.
+        """The digest of the configuration and of what is built of it: a file counts by its content.
+
+        Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split.
 
         Raises ``ValueError`` in one line, before anything is simulated, for what the point cannot be.
         """
         config = {key: value for key, value in self.point.config.items() if key not in ("strategy", *RUN)}
         strategy = {**self.problem.start.to_json(), "name": ""}
-        configuration: dict[str, object] = {"point": config, "strategy": strategy}
+        configuration: dict[str, object] = {"series": self.label["series"], "point": config, "strategy": strategy}
+        built = {name: getattr(self.problem, name) for name in ("workload", "design", "prices")}
         if self.rival is not None:
-            build(self.rival, "fabric")
-            configuration |= {"rival": self.rival.config["fabric"], "similar_cost": self.similar_cost}
-        return identity({**configuration, **parameters})
+            built |= {"rival": build(self.rival, "fabric"), "similar_cost": self.similar_cost}
+        return identity({**configuration, **built, **parameters})
 
     @cached_property
     def problem(self) -> Problem:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from topoflow.capture.base import POINT_TO_POINT, Compute, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Compute, Event, Trace, brief
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _check_mirrors(trace: Trace) -> None:
             if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
                 raise ValueError(
                     f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the others "
-                    f"need not do the same, as rank {rank} has a {event.op!r} within {list(event.group)}"
+                    f"need not do the same, as rank {rank} has a {event.op!r} within {brief(event.group)}"
                 )
     if not trace.ranks:
         raise ValueError(f"trace {trace.name}: must have at least one rank, got none")

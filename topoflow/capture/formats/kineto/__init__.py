@@ -85,6 +85,11 @@ def parse(source: Source) -> list[Part]:
 
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Rank, world size and the ranks of every process group that the rank is in."""
+    if not document.has("distributedInfo"):
+        raise ValueError(
+            f"{document.place}distributedInfo: must be given (rank and world size), got none: start the profiler after "
+            "init_process_group; a job of one process communicates with nobody"
+        )
     info = Fields.of(f"{document.place}distributedInfo.", document.values.get("distributedInfo"))
     world_size = info.integer("world_size", 1, LARGEST_WORLD)
     groups = {}

@@ -22,8 +22,8 @@ continues by itself. Two links of 3 that others need, one after the other, hold 
     steps   0>1 shares with X in [0, 2u]; 1>2 then passes that part on while Y is there in [2u, 4u]
     flows   0>1 shares with X in [0, 2u] and is done at 3u; 1>2 is done at 2u, when Y begins
 
-Jobs that reduce in one group take the same time to 0.02 %; where many groups reduce at once on the same links, flows
-are up to 3 % faster (benchmarks/results/rings_as_flows.txt).
+Jobs of 16 servers that reduce in one group take the same time to 0.02 %; where many groups reduce at once on the same
+links, flows are up to 3 % faster, and on 128 servers up to 3 % slower (benchmarks/results/rings_as_flows.txt).
 
 Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009.
 """

@@ -1,0 +1,53 @@
+"""Digests: equal for equal content, another for any other, however deep and however large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.digest import digest
+
+
+@dataclass(frozen=True)
+class One:
+    value: Any
+    note: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Other:
+    value: Any
+
+
+def contents() -> list[Any]:
+    large = np.zeros(100_000)
+    changed = large.copy()
+    changed[50_000] = 1e-300
+    plain = [None, True, 1, 1.0, 1.0000000000000002, "1", "", [], [1, 2], [2, 1], [[1], 2], {}, {"a": 1}, {"a": "1"}]
+    arrays = [large, changed, large.astype(np.float32), large.reshape(2, -1), np.zeros(0)]
+    keyed = [{(0, 1): 1.0}, {(0, 2): 1.0}, {(0, 1): 2.0}, {0: 1}, {1: 0}, {"a": {(0, 1): 1.0}}]
+    sets = [{1, 2}, {1, 3}, b"", b"1", dict, One, Other]
+    built = [kind(value) for kind in (One, Other) for value in (1, 2, large, changed, (One(1), One(2)), {(0,): One(1)})]
+    return [*plain, *arrays, *keyed, *sets, *built]
+
+
+def test_contents_that_differ_have_different_digests() -> None:
+    values = contents()
+    assert len({digest(value) for value in values}) == len(values)
+
+
+def test_equal_contents_have_equal_digests() -> None:
+    for value, same in zip(contents(), contents(), strict=True):
+        assert digest(value) == digest(same)
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({"xyz"[i] for i in (0, 1, 2)}) == digest({"xyz"[i] for i in (2, 1, 0)})
+    assert digest(One(1, note="a")) == digest(One(1, note="b"))
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 1, np.array([object()])])
+def test_what_has_a_state_that_cannot_be_known_equals_nothing(value: object) -> None:
+    assert digest(value) != digest(value)
+    assert digest(One([value])) != digest(One([value]))

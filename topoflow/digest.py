@@ -1,0 +1,67 @@
+"""Digests: what has the same content has the same one, whatever file it was read from.
+
+An id of what was built, not of the paths that it was built from, is another one as soon as a file has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+
+def digest(value: object) -> str:
+    """SHA-256 of plain values, arrays, dataclasses (their class, and the fields that count where they are compared) and
+    whatever holds these.
+
+    Other objects, made in Python, have a state that cannot be known: what holds one equals nothing, not even itself.
+    """
+    try:
+        text = json.dumps(_keyed(value), default=_plain, sort_keys=True)
+    except (TypeError, ValueError):  # not plain, a key that is not, or a circle
+        text = uuid.uuid4().hex
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> object:
+    """What JSON does not have, one level deep."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
+        return [_name(type(value)), {name: _keyed(each) for name, each in inner.items()}]
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return _keyed(dict(value))
+    if isinstance(value, Set):
+        return ["set", *sorted(map(digest, value))]
+    if isinstance(value, Enum):
+        return [_name(type(value)), value.name]
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, bytes):
+        return ["bytes", value.hex()]
+    if isinstance(value, type):
+        return _name(value)
+    raise TypeError(f"{type(value).__name__} is not plain")
+
+
+def _keyed(value: Any) -> object:
+    """A mapping whose keys are tuples, say of servers, as pairs: JSON has text for keys."""
+    if not isinstance(value, dict):
+        return value
+    if all(isinstance(key, str) for key in value):
+        return {key: _keyed(each) for key, each in value.items()}
+    return sorted([digest(key), _keyed(each)] for key, each in value.items())
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,71 @@
+"""Files in and out: everything that topoflow reads or keeps goes through here.
+
+gzip is recognised by its first two bytes, never by the file's name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+GZIP_MAGIC = b"\x1f\x8b"
+# What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is 1000 times its size.
+LARGEST_FILE = 2 * 2**30
+
+
+def read_bytes(path: Path) -> bytes:
+    """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as from ``open``."""
+    with naming(path), path.open("rb") as raw:
+        packed = raw.read(2) == GZIP_MAGIC
+        raw.seek(0)
+        stream = gzip.GzipFile(fileobj=raw) if packed else raw
+        try:
+            data = stream.read(LARGEST_FILE + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
+    if len(data) > LARGEST_FILE:
+        raise ValueError(f"{path}: must unpack to at most {LARGEST_FILE} bytes, got more; profile fewer steps")
+    return data
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` to a file in the same folder and rename it to ``path``, so that ``path`` is never half-written,
+    whoever else writes it and whenever the power fails.
+
+    Missing folders are created. A name ending in ``.gz`` is packed; equal data give equal bytes (no time stamp).
+    """
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            with part.open("xb") as file:
+                file.write(data)
+                to_disk(file)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def to_disk(file: BinaryIO) -> None:
+    """Returns when what was written is on the disk: a rename may otherwise be there before its content."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An ``OSError`` without a file, as that of a full or broken disk, as one about ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
