@@ -150,6 +150,7 @@ def test_the_rule_of_the_similar_cost_is_part_of_a_point(tmp_path: Path) -> None
     assert stored.count("TopoOpt") == 1  # it has no price to keep to
 
 
+@pytest.mark.slow
 def test_nothing_is_faster_than_its_computation_and_the_rival_pays_no_more(figure: Any) -> None:
     for row in figure("topoopt_fig11", *SMALL["topoopt_fig11"])["rows"]:
         assert row["iteration_time"] >= row["compute_time"] > 0
