@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topoflow import operations
 from topoflow.units import DTYPE_BYTES
@@ -22,9 +23,21 @@ def brief(ranks: Sequence[int]) -> str:
     return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
 
 
+class Work(NamedTuple):
+    """What operators compute, on whichever device: arithmetic, and bytes to and from memory."""
+
+    dtype: str  # of the arithmetic; "": there is none
+    flops: float
+    moved: float  # B
+
+
 @dataclass(frozen=True)
 class Compute:
-    """A span in which a rank computed. ``after`` names events of the same rank by position, where known."""
+    """A span in which a rank computed. ``after`` names events of the same rank by position, where known.
+
+    With ``communicates`` it is a kernel that communicated an unknown number of bytes: it takes as long as it was
+    recorded, on any network.
+    """
 
     name: str
     start: float | None  # s
@@ -32,6 +45,8 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
+    communicates: bool = False
+    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 
 
 @dataclass(frozen=True)
@@ -79,9 +94,9 @@ class Communication:
         """The size of the collective as Traffic counts it: the larger of the two tensors of this rank.
 
         That is the buffer of an all-reduce, the gathered output of an all-gather, the full input of a
-        reduce-scatter, the rank's whole send buffer of an equal all-to-all.
+        reduce-scatter. Of an all-to-all it is what the rank sends, so that the mean over ranks is that of all bytes.
         """
-        return max(self.bytes_in, self.bytes_out)
+        return self.bytes_in if self.op == "all_to_all" else max(self.bytes_in, self.bytes_out)
 
 
 Event = Compute | Communication

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from topoflow.capture import jsonl
+from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
 from topoflow.study.configure.os_errors import named
@@ -43,4 +44,4 @@ def summary(trace: Trace) -> list[str]:
         lines.append(f"  {op} of {members} ranks, {dtype}: {count * share:.4g} per rank and iteration, {size}")
     if not counts:
         lines.append("  no collectives and no sends")
-    return [*lines, *(f"  note: {note}" for note in trace.notes)]
+    return [*lines, *(f"  note: {note}" for note in assumptions(trace))]

@@ -20,9 +20,12 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
     console.print(Text(f"{summary.name} ({summary.source})", style="bold"))
     plural = "s" if summary.iterations > 1 else ""
     console.print(f"{summary.iterations} iteration{plural}, {summary.ranks} of {summary.world_size} ranks recorded")
+    if summary.iterations > 1:
+        took = "" if summary.iteration_time is None else f", which took {human(summary.iteration_time, 's')}"
+        console.print(f"All that follows is of iteration {summary.iteration}{took}; a replay simulates the same one.")
     collectives = _table("Collectives, per rank", "operation", "group size", "dtype", "count", "bytes per iteration")
     for line in summary.collectives:
-        before = f" ({_number(line.setup_count)} in set-up)" if line.setup_count else ""
+        before = f" (+{_number(line.setup_count)} in set-up)" if line.setup_count else ""
         collectives.add_row(line.op, str(line.group_size), line.dtype, _number(line.count) + before,
                             _amount(line.bytes_per_iteration))  # fmt: skip
     console.print(collectives)
