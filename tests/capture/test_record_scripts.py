@@ -79,6 +79,16 @@ def test_an_iteration_computes_forward_backward_and_optimizer(ddp) -> None:
             assert 0 < event.seconds <= event.end - event.start + 1e-3  # two clocks
 
 
+def test_an_iteration_has_the_flops_of_its_layers(ddp) -> None:
+    # 8 samples; forward, gradients of weights and, but of the first layer, of inputs: 2 FLOP per multiply-add
+    for rank in range(4):
+        computes = [event for event in ddp.ranks[rank] if isinstance(event, Compute) and event.iteration == 2]
+        work = [work for event in computes for work in event.work]
+        assert sum(work.flops for work in work) == 2 * 8 * (2 * 1024**2 + 3 * 1024**2 + 3 * 1024 * 10)
+        # at least the parameters: read by three passes, and read and written by the optimizer
+        assert 4 * 4 * PARAMETERS < sum(work.moved for work in work) < 20 * 4 * PARAMETERS
+
+
 def test_the_optimizer_has_waited_for_all_buckets(ddp) -> None:
     events = ddp.ranks[0]
     optimizer = next(

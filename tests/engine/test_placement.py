@@ -322,7 +322,7 @@ def test_buckets_of_one_group_share_the_paths_of_its_ring() -> None:
         (collective("all_to_all", 4, algorithm="ring"), "task 0.algorithm: all_to_all must run one of direct, got 'ri"),
         (collective("all_reduce", 4, local=0), "task 0.local: must be positive, got 0"),
         (collective("all_gather", 2, splits=((0.0, 1.0), (1.0, 0.0))), "task 0.splits: must belong to an all_to_all"),
-        (collective("all_reduce", 4, local=10**6), "task 0: ring must make at most 67108864 sends, got 4000000 ranks"),
+        (collective("all_reduce", 4, local=10**6), "task 0: must fit in the "),
     ],
 )
 def test_what_cannot_be_lowered_is_refused(task: Collective, message: str) -> None:

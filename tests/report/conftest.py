@@ -23,6 +23,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.history import History, Round
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+from topoflow.workload.base import RecordedJob
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
 TRAFFIC = Traffic.from_tasks(
@@ -90,6 +91,7 @@ class ToyJob:
     traffic: Traffic
     memory: float | None = None  # B
     gpu_memory: float = float("inf")  # B
+    recorded: RecordedJob | None = None
     strategy: Strategy | None = None
     fits = Job.fits
 

@@ -101,9 +101,9 @@ class Results(Sequence[Result]):
         return printed(lambda console: show(self._report, console))
 
     def _repr_html_(self) -> str:
-        from topoflow.report.answer import answers
+        from topoflow.report.answer import answers, notes
 
-        sentences = "".join(f"<p>{escape(answer)}</p>" for answer in answers(self._report))
+        sentences = "".join(f"<p>{escape(line)}</p>" for line in (*answers(self._report), *notes(self._report)))
         return sentences + "".join(_html_table(self._report, job) for job in self._report.jobs)
 
 

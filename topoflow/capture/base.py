@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topoflow import operations
 from topoflow.units import DTYPE_BYTES
@@ -20,6 +21,14 @@ POINT_TO_POINT = ("send", "recv")
 def brief(ranks: Sequence[int]) -> str:
     """Ranks for a message: the first eight, and how many there are."""
     return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
+
+
+class Work(NamedTuple):
+    """What operators compute, on whichever device: arithmetic, and bytes to and from memory."""
+
+    dtype: str  # of the arithmetic; "": there is none
+    flops: float
+    moved: float  # B
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class Compute:
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
     communicates: bool = False
+    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 
 
 @dataclass(frozen=True)

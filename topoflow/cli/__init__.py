@@ -28,6 +28,9 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
             return _interrupted(verb, str(stop))
+        except MemoryError as error:
+            print(f"topoflow {verb}: needs more memory than there is {error}".strip(), file=sys.stderr)
+            return 2
         except Exception as error:
             if pressed.requested:  # what a library raised instead
                 return _interrupted(verb)

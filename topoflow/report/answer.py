@@ -28,10 +28,10 @@ def memory_notes(report: Report) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def size_notes(report: Report) -> list[str]:
-    """A line for everything that the size of a job decided."""
-    notes = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.settings.notes)
-    return list(dict.fromkeys(notes))
+def notes(report: Report) -> list[str]:
+    """A line for everything that was decided by the size of a job, and that is assumed of a recorded one."""
+    lines = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.notes)
+    return list(dict.fromkeys(lines))
 
 
 def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
@@ -42,11 +42,14 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(job) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
+    unknown = _unsized(fastest)
     if len(job) == 1:
-        return f"{first} takes {human(best, 's')} per step{_price(fastest)}."
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}"
+    if unknown and not any(outcome.flow_matrix.any() for outcome in job):
+        return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
     if not any(outcome.flow_matrix.any() for outcome in job):
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
-    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."
+    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}.{unknown}"
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
         return text
@@ -59,6 +62,14 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
     return text
+
+
+def _unsized(outcome: Result) -> str:
+    """What the answer does not know, where a recorded job communicated without a record of how much."""
+    if not outcome.unsized_time:
+        return ""
+    time = human(outcome.unsized_time, "s")
+    return f" Communication of {time} per step has no recorded size and takes that long here on any network."
 
 
 def place(row: Row) -> str:

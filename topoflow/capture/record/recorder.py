@@ -10,9 +10,10 @@ C++ reducer among them. Four things are watched:
 
 A transfer's end is when its ``Work`` completes (gloo's futures report it from their own thread; for send, recv and
 reduce_scatter it is when the wait returned). gloo does not report when it began: ``start`` is the time of issue.
-Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode; it is part of the compute
-spans. Not seen: threads that the script starts (their communications are counted) and processes, and times
-on devices other than the CPU.
+Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
+spans. What each operator computes and moves is added to its span (``topoflow.capture.record.operators``). Not
+seen: threads that the script starts (their communications are counted) and processes, and times on devices other than
+the CPU.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from topoflow.capture.base import Trace
 from topoflow.capture.record import c10d
+from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.other_threads import OtherThreads
 from topoflow.capture.record.recording import UNKNOWN_PEER, Pending, Recording
 from topoflow.capture.record.training_steps import TrainingHooks
@@ -83,6 +85,7 @@ class Recorder(TorchDispatchMode):
         if unseen := self._others.communications:
             notes.append(f"{unseen} communications of threads that the script started are not recorded")
         if self._on_device:
+            self._recording.forget_work()  # a device's backward pass runs on a thread of its own
             notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
         if self._job is not None and self._job[1] > world_size:
             notes.append(
@@ -102,7 +105,10 @@ class Recorder(TorchDispatchMode):
         if on_main:
             self._follow_backward()
         if func.namespace not in c10d.NAMESPACES:
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            if on_main and func.namespace == "aten":
+                self._count(func, args, kwargs or {}, result)
+            return result
         if on_main:
             self._recording.pause()
         try:
@@ -110,6 +116,14 @@ class Recorder(TorchDispatchMode):
         finally:
             if on_main:
                 self._recording.resume()
+
+    def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Add the operator's work to the running compute span, which this does not lengthen."""
+        began = time.thread_time()
+        work = work_of(func, args, kwargs, result)
+        if work is not None:
+            self._recording.operator(work)
+        self._recording.leave_out(time.thread_time() - began)
 
     def _follow_backward(self) -> None:
         """Notice where a backward pass begins and ends; at its end the thread waited for what was issued in it."""

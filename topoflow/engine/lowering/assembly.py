@@ -12,8 +12,10 @@ import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets, offsets
 from topoflow.engine.base import Graph
+from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
+from topoflow.memory import check_memory
 from topoflow.traffic.base import Traffic
 
 Placed = Sequence[tuple[Offsets, Block]]  # [n] collectives, and the block that each of them is
@@ -34,6 +36,7 @@ class Assembly:
         for tasks, block in self.placed:
             size[tasks] = block.tasks
         begin = offsets(size)  # [K+1]
+        check_memory(self.traffic.name, f"{begin[-1]} tasks", begin[-1] * BYTES_PER_SEND)
         path, bytes, delay = self._sends(begin)
         after_offsets, after = self._after(begin)
         release = np.zeros(begin[-1])
