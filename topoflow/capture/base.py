@@ -125,6 +125,8 @@ class Trace:
             raise ValueError(f"world_size: must be positive, got {self.world_size}")
         if self.iterations < 1:
             raise ValueError(f"iterations: must be positive, got {self.iterations}")
+        if not self.ranks:
+            raise ValueError("ranks: must have at least one, got none")
         for rank, events in self.ranks.items():
             if not 0 <= rank < self.world_size:
                 raise ValueError(f"ranks: must be within world_size {self.world_size}, got {rank}")
