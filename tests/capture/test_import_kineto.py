@@ -266,6 +266,16 @@ def test_kernels_that_a_graph_replays_say_themselves_what_they_do(tmp_path: Path
     assert sum(e.seconds for e in computes(trace, False)) == pytest.approx(30e-6)
 
 
+def test_what_a_graph_captures_counts_when_the_graph_is_launched(tmp_path: Path) -> None:
+    begin, end = (
+        {**graph(ts), "name": name} for ts, name in ((1, "cudaStreamBeginCapture_v10000"), (9, "cudaStreamEndCapture"))
+    )
+    run = replayed(20, 25, 5, "ncclDevKernel_AllReduce", **described(8))
+    trace = profile(tmp_path, begin, host(3, "allreduce"), end, graph(20), run, host(40, "allreduce"))
+    assert [event.start for event in trace.communications(0)] == [24e-6, None]  # the last was cut by the window
+    assert "1 operations were captured into a CUDA graph: they count when it is launched" in trace.notes
+
+
 @pytest.mark.parametrize(
     "missing", [{"dtype": None}, {"dtype": "Complex7"}, {"In msg nelems": "?"}, {"Process Group Name": "9"}]
 )
