@@ -135,6 +135,22 @@ def test_traffic_of_collectives_follows_their_closed_forms() -> None:
     assert traffic_matrix(trace_of(root)).sum() == 24
 
 
+def test_traffic_of_a_large_job_is_that_of_runs_of_ranks() -> None:
+    """131,072 ranks: of each pair it would be 128 GiB."""
+    ring = Communication("all_reduce", tuple(range(131_072)), "float32", 8, 8)
+    trace = Trace("large", 131_072, 1, dict.fromkeys((0, 255, 256, 131071), (ring,)))
+    matrix = traffic_matrix(trace)
+    sent = 2 * 131_071 / 131_072 * 8
+    assert matrix.shape == (512, 512)  # 256 ranks each
+    assert {place: matrix[place] for place in zip(*np.nonzero(matrix), strict=True)} == {
+        (0, 0): sent,
+        (0, 1): sent,
+        (1, 1): sent,
+        (511, 0): sent,
+    }
+    assert traffic_matrix(trace, 3).shape == (3, 3)  # 43,691, 43,691 and 43,690 ranks
+
+
 def test_a_root_that_was_not_recorded_is_the_first_of_its_group_and_a_note_says_so() -> None:
     reduce = Communication("reduce", (2, 0, 1, 3), "float32", 8, 8)
     trace = trace_of(reduce, all_reduce(0, 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
@@ -87,3 +89,21 @@ def test_a_late_rank_holds_up_its_group_as_it_did(shared_data) -> None:
     # Megatron TP2: rank 1 waited 48 ms of 58 in collectives for rank 0, whose host was late
     trace = load(sorted((shared_data / "megatron_tp2").glob("kineto_*.gz")))
     assert replayed(trace, 1e10) == pytest.approx(representative(trace).seconds, rel=0.01)
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_the_recorded_example_replays_no_longer_than_its_record_on_an_infinite_network() -> None:
+    trace = load([EXAMPLES / "ddp_4_ranks.jsonl.gz"])
+    assert replayed(trace, 1e30) <= representative(trace).seconds
+
+
+def test_no_real_trace_replays_longer_than_its_record_on_an_infinite_network(shared_data, dlrm_traces) -> None:
+    resnet = shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"
+    # NVLink of V100 and A100, in one server: 1e11 B/s; two V100-PCIE: 1e10 B/s
+    for files, bandwidth in (([resnet], 1e11), ([*dlrm_traces], 1e11), ([shared_data / "megatron_tp2"], 1e10)):
+        trace = load(files)
+        period = representative(trace).seconds
+        assert replayed(trace, 1e30) <= period
+        assert replayed(trace, bandwidth) == pytest.approx(period, rel=0.05)

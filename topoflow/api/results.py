@@ -14,7 +14,7 @@ from topoflow.case.frame import frame
 from topoflow.report.base import Report
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 WIDTH = 160  # characters of a table where there is no terminal
 
@@ -109,10 +109,10 @@ class Results(Sequence[Result]):
 
 def printed(show: Any) -> str:
     """What ``show(console)`` prints, as text."""
-    from rich.console import Console
+    from topoflow.report.output import Output
 
     file = io.StringIO()
-    console: Console = Console(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
+    console = Output(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
     show(console)
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").splitlines())
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from topoflow.capture.base import Trace
 from topoflow.capture.record.job import TRACE, Job
+from topoflow.printable import one_line
 
 if TYPE_CHECKING:
     from topoflow.capture.record.recorder import Recorder  # needs torch
@@ -166,7 +167,7 @@ def _recorder_class() -> type[Recorder]:
 
 
 def _refuse(error: Exception) -> int:
-    print(f"topoflow.capture: {' '.join(str(error).split())}", file=sys.stderr)
+    print(one_line(f"topoflow.capture: {error}"), file=sys.stderr)
     return 2
 
 

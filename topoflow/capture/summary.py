@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,21 +203,25 @@ def _mean_of(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def traffic_matrix(trace: Trace) -> NDArray[np.float64]:
-    """Bytes [R, R] that recorded ranks send to others in one iteration.
+def traffic_matrix(trace: Trace, most: int = 512) -> NDArray[np.float64]:
+    """Bytes [C, C] that recorded ranks send to others in one iteration; C = R, the number of ranks, up to ``most``.
+
+    Of a larger job a cell is the traffic between two runs of ``ceil(R / most)`` consecutive ranks.
 
     All-reduce (2 (n-1)/n S), all-gather and reduce-scatter ((n-1)/n S) go to the next of the group's ring, a
     broadcast, scatter, gather or reduce between the root and each, an all-to-all to each by its splits. Where the root
     was not recorded, it is taken to be the first rank of the group, as lowering does (``traffic.captured``).
     """
-    matrix = np.zeros((trace.world_size, trace.world_size))
+    run = ceil(trace.world_size / most)
+    cells = ceil(trace.world_size / run)
+    matrix = np.zeros((cells, cells))
     number = representative(trace).number
     for rank in trace.ranks:
         for event in trace.communications(rank):
             if event.iteration == number:
                 for peer, amount in _sends(rank, event).items():
                     if peer != rank:
-                        matrix[rank, peer] += amount
+                        matrix[rank // run, peer // run] += amount
     return matrix
 
 

@@ -158,11 +158,13 @@ def test_the_rule_of_the_similar_cost_is_part_of_a_point(tmp_path: Path) -> None
     assert stored.count("TopoOpt") == 1  # it has no price to keep to
 
 
+@pytest.mark.slow
 def test_nothing_is_faster_than_its_computation_and_the_rival_pays_no_more(figure: Any) -> None:
     for row in figure("topoopt_fig11", *SMALL["topoopt_fig11"])["rows"]:
         assert row["iteration_time"] >= row["compute_time"] > 0
         assert row["bandwidth_tax"] >= 1
-    rows = figure("topoopt_fig12", *SMALL["topoopt_fig12"], "experiment.similar_cost=prices")["rows"]
+    small = [key for key in SMALL["topoopt_fig12"] if key != "degree=2"]  # of whose price there is no fat-tree so small
+    rows = figure("topoopt_fig12", *small, "degree=4", "experiment.similar_cost=prices")["rows"]
     cost = {series: {row["cost_usd"] for row in rows if row["series"] == series} for series in ("TopoOpt", "Fat-tree")}
     assert max(cost["Fat-tree"]) <= min(cost["TopoOpt"]) * (1 + 1e-9)
 
