@@ -43,7 +43,8 @@ def test_a_search_writes_a_plan_numbers_and_a_report(tmp_path: Path, capsys: pyt
 
 def test_defaults_of_the_config_are_those_of_the_settings() -> None:
     (point,) = grid([], check, CONFIG)
-    assert build(point, "search") == replace(Settings(), emphasis=list(Settings.emphasis))
+    listed = {name: list(getattr(Settings, name)) for name in ("emphasis", "acceptance")}
+    assert build(point, "search") == replace(Settings(), **listed)
 
 
 def test_searches_whose_names_are_alike_have_a_folder_each() -> None:

@@ -18,8 +18,11 @@ from topoflow.search.base import Plan
 from topoflow.search.checkpoint import key, load
 from topoflow.search.front import chosen
 from topoflow.search.judge import Judge, Wiring
+from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
+from topoflow.search.screen import screen
+from topoflow.strategy.hybrid import Hybrid
 
 Make = Callable[..., Problem]
 QUICK = Settings(proposals=160, chains=4, rounds=3, decide=3)
@@ -127,6 +130,38 @@ def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) 
     best = min(each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies]))
     found = search(asked, Settings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
     assert found.plan.iteration_time == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fabric", ["ideal_switch", "fat_tree"])
+def test_defaults_find_what_screening_likes_best_of_all_and_rules_are_never_faster(problem: Make, fabric: str) -> None:
+    """By exhaustion, on a network that is the same for all strategies: the walk finds the least estimate.
+
+    So the plan is no slower than that strategy, but for the merged events (``search.coarse``) that decide. Of the
+    optimum it is within the ratio of how much the estimate overrates the optimum and what it likes best.
+    """
+    tiny = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.rows=100000")
+    asked = problem("servers=4", f"fabric={fabric}", "strategy=data_parallel", *tiny, seed=1)
+    sets, layers = choices(4), len(asked.workload.layers)
+    states = np.array(list(itertools.product(range(sets.count), repeat=layers)), np.int32)
+    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
+    built = judge.fabric(wiring)
+    fits = budget(asked.workload, sets)
+    states = states[fits.fits(fits.used(states))]
+    estimates = screen(asked, built, sets).makespans(states)
+    candidates = judge.judge([(sets.strategy(asked.workload, state, asked.start), wiring, built) for state in states])
+    times = np.array([each.iteration_time for each in candidates])
+    found = search(asked, Settings()).plan.iteration_time
+    tolerance = 1 + Settings().coarse["fluid"]["merge"]
+    liked = estimates <= estimates.min() * (1 + 1e-9)
+    assert found <= times[liked].max() * tolerance
+    optimum = times.argmin()
+    overrated = estimates / times
+    assert times.min() <= found * (1 + 1e-9)
+    assert found <= times.min() * tolerance * overrated[optimum] / overrated[liked].min()
+    hybrid = Hybrid().place(asked.workload, 4)
+    (rule,) = judge.judge([(hybrid, wiring, built)])
+    assert found <= min(rule.iteration_time, times[(states == sets.count - 1).all(axis=1)].min()) * tolerance
 
 
 def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ def search_all(
         with at(each.point):
             check_possible(each, objective)
     found = {each.name: _find(each, run, say) for each in searches}
+    found = {each.name: _again(each, found, searches, run) for each in searches}
     winners = tuple(searches[number].name for number in chosen([one.plan for one in found.values()], objective))
     reports = {each.name: report(each.problem, found[each.name], command) for each in searches}
     return Searched(searches, found, reports, winners, out)
@@ -160,6 +161,27 @@ def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
         return search(each.problem, each.settings, run, checkpoint=path)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_kept(each)) from stop
+
+
+def _again(each: Search, found: Mapping[str, Found], searches: Sequence[Search], run: Run) -> Found:
+    """What is found from the best strategies of the searches of the same job on other fabrics, where that is faster."""
+    own = found[each.name]
+    same = [
+        other
+        for other in searches
+        if other.problem.start == each.problem.start and other.problem.workload == each.problem.workload
+    ]
+    others = {repr(found[other.name].strategy): found[other.name].strategy for other in same}
+    others.pop(repr(own.strategy), None)
+    if not others:
+        return own
+    run.observer.stage(f"{each.name}, from the best on other fabrics")
+    path = None if each.checkpoint is None else each.checkpoint.with_name("checkpoint_others.npz")
+    if path is not None and not each.point.config["resume"]:
+        path.unlink(missing_ok=True)
+    problem = replace(each.problem, others=(own.strategy, *others.values()))
+    again = search(problem, each.settings, run, checkpoint=path)
+    return min([own, again], key=lambda one: one.plan.iteration_time)
 
 
 def _kept(each: Search) -> str:
