@@ -69,9 +69,19 @@ class Job:
         return self.workload.gpu.memory
 
     @property
+    def usable_memory(self) -> float:
+        """B of it that the strategy may be estimated to need."""
+        return self.workload.gpu.usable_memory
+
+    @property
+    def room(self) -> str:
+        """The same for a person."""
+        return self.workload.gpu.room
+
+    @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
-        return self.memory is None or self.memory <= self.gpu_memory
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
+        return self.memory is None or self.memory <= self.usable_memory
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,7 @@ class Result:
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
         return self.case.job.fits
 
     @property

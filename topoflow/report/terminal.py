@@ -13,7 +13,7 @@ from rich.text import Text
 
 from topoflow.case import failures
 from topoflow.case.base import Result
-from topoflow.report.answer import answers, memory_notes, place, size_notes
+from topoflow.report.answer import answers, memory_notes, place, recommended, size_notes
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -82,12 +82,12 @@ def setting(job: tuple[Result, ...]) -> str:
 
 
 def _table(job: tuple[Result, ...], columns: Sequence[Cell]) -> Table:
-    best = job[0].row.iteration_time
+    best, recommendation = job[0].row.iteration_time, recommended(job)[0]
     table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for cell in columns:
         table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
     for outcome in job[:MAX_ROWS]:
-        style = "green" if outcome is job[0] and outcome.fits else "" if outcome.fits else "red"
+        style = "green" if outcome is recommendation and outcome.fits else "" if outcome.fits else "red"
         table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
     return table
 

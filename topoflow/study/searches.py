@@ -94,7 +94,9 @@ def search_all(
         with at(each.point):
             check_possible(each, objective)
     found = {each.name: _find(each, run, say) for each in searches}
-    winners = tuple(searches[number].name for number in chosen([one.plan for one in found.values()], objective))
+    can_be_built = {name: one for name, one in found.items() if not one.fabric.is_ideal} or found
+    best = chosen([one.plan for one in can_be_built.values()], objective)
+    winners = tuple(list(can_be_built)[number] for number in best)
     reports = {each.name: report(each.problem, found[each.name], command) for each in searches}
     return Searched(searches, found, reports, winners, out)
 
