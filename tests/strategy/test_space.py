@@ -47,7 +47,7 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
 
 
 def test_mixtral_does_not_fit_without_being_cut() -> None:
-    # 46.7 B parameters of 16 bytes are 747 GB; a GPU of 40 GB has 32 to plan with: 24 of them, and degrees that fit are 32
+    # 46.7 B parameters of 16 bytes are 747 GB; a GPU of 40 GB has 32 to plan with: at least 24 share it, as 32
     for choice in parallel_choices(Moe(A100).build(), 16):
         assert choice.tensor * choice.pipeline * choice.expert >= 32
 
