@@ -57,6 +57,14 @@ class Searched:
     winners: tuple[str, ...]
     out: Path | None
 
+    def keep(self, out: Path) -> None:
+        """``result.json``, and ``plan.json`` of every search, in its folder as ``write`` names it."""
+        for each in self.searches:
+            folder = out / each.name if each.point.swept else out
+            folder.mkdir(exist_ok=True)
+            (folder / "plan.json").write_text(self.found[each.name].plan.to_json(), encoding="utf-8")
+        write_result(self.rows, self.reports[self.searches[0].name].command, out)
+
     def write(self, out: Path, tick: Tick) -> None:
         """A folder for every search, an overview of several; ``tick`` is called with (pictures done, of how many)."""
         rows = self.rows

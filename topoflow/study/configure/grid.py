@@ -42,6 +42,7 @@ from topoflow.study.configure.os_errors import named, of_group
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
+SWEPT = "hydra.sweeper.params"  # key -> the values that are swept where the key is not given
 
 
 Check = Callable[[Mapping[str, typing.Any]], None]
@@ -73,7 +74,8 @@ def grid(
     given = {} if objects is None else objects
     register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
-        own = [argument for argument in arguments if argument.lstrip("+~").startswith("hydra.")]
+        own = [argument for argument in arguments if argument.lstrip("+~").startswith(("hydra.", "hydra/"))]
+        _check_own(own)
         points, by_default = expand([argument for argument in arguments if argument not in own], own, config)
         values: dict[str, set[str]] = {}
         for overrides in points:
@@ -93,6 +95,14 @@ def grid(
             composed.append(_compose(composer, [*own, *texts], Point(swept, {}, {}, by_default, made), check))
         observer.advance(len(points), len(points))
         return composed
+
+
+def _check_own(own: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a setting of Hydra's that does nothing here: jobs, folders and launchers are ours."""
+    for argument in own:
+        key = argument.lstrip("+~").partition("=")[0]
+        if key != SWEPT and not key.startswith(f"{SWEPT}."):
+            raise ValueError(f"{key}: must be left out, as of Hydra's own settings only {SWEPT} is honoured")
 
 
 def expand(
