@@ -156,11 +156,11 @@ def test_forward_transfer_backward_update_and_all_reduce_become_events(tmp_path:
     forward, send, reduced = trace.ranks[0]
     assert forward == Compute("forward", None, None, 2e-3, after=())
     assert send == Communication("send", (0, 1), "float32", 4096, 0, peer=1, after=(0,))
-    assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=())
+    assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=(), delay=0.002)
     recv, backward, reduced, update = trace.ranks[1]
     assert recv == Communication("recv", (0, 1), "float32", 0, 4096, peer=0, after=())
     assert backward == Compute("backward", None, None, 2e-3, after=(0,))
-    assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=(1,))
+    assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=(1,), delay=0.002)
     assert update == Compute("update", None, None, 2e-3, after=(1,))
 
 

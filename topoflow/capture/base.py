@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.units import DTYPE_BYTES
+from topoflow.units import DTYPE_BYTES, check_not_negative
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
@@ -76,6 +76,7 @@ class Communication:
     end: float | None = None  # s
     group_name: str = ""
     after: tuple[int, ...] | None = None
+    delay: float = 0.0  # s from the end of what it follows until the rank takes part, when no one computes for it
 
     def __post_init__(self) -> None:
         if self.op not in COLLECTIVES + POINT_TO_POINT:
@@ -88,6 +89,7 @@ class Communication:
             raise ValueError(f"group: must name each rank once, got {brief(self.group)}")
         if self.op in POINT_TO_POINT and self.peer is None:
             raise ValueError(f"peer: a {self.op} must name its peer")
+        check_not_negative("delay", self.delay)
 
     @property
     def bytes(self) -> int:

@@ -173,6 +173,7 @@ def _communication(row: Fields) -> Communication:
             end=_time(row, "end"),
             group_name=row.text("group_name") if row.has("group_name") else "",
             after=_after(row),
+            delay=row.number("delay") if row.has("delay") else 0.0,
         )
     except ValueError as error:
         message = str(error)

@@ -236,7 +236,8 @@ class Result:
     def row(self) -> Row:
         """The numbers of this result."""
         settings, lowering = self.settings, self.case.lowering
-        compute = compute_time(self.traffic)
+        recorded = self.case.job.recorded
+        compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
         return Row(
             world=settings.world,
             workload=settings.workload,
@@ -253,7 +254,7 @@ class Result:
             seed=lowering.seed,
             iteration_time=self.iteration_time,
             compute_time=compute,
-            network_time=max(0.0, self.iteration_time - compute),
+            network_time=None if compute is None else max(0.0, self.iteration_time - compute),
             bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,

@@ -38,10 +38,11 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
-        *[Cell("recorded", lambda outcome, _: _recorded(outcome), spare=2)] * any(one.recorded_time for one in job),
+        *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2)]
+        * any(one.recorded_time for one in job),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1),
-        Cell("computing", lambda outcome, _: human(outcome.row.compute_time, "s"), spare=2),
-        Cell("not computing", lambda outcome, _: human(outcome.row.network_time, "s")),
+        Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2),
+        Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time)),
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
@@ -50,8 +51,8 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
     ]
 
 
-def _recorded(outcome: Result) -> str:
-    return "-" if outcome.recorded_time is None else human(outcome.recorded_time, "s")
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else human(value, "s")
 
 
 def _memory(outcome: Result) -> str:

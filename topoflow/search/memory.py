@@ -6,12 +6,14 @@ Shapes: C chains, K choices, Y layers, n servers. Bytes are whole numbers, round
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.search.moves import Proposal
 from topoflow.search.placements import Choices
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.units import human
@@ -31,6 +33,16 @@ class Budget:
     memory: int  # of a GPU, that may be planned with
     room: str  # the same for a person
 
+    @cached_property
+    def by_choice(self) -> Bytes:
+        """[K, Y]"""
+        return np.ascontiguousarray(self.need.T)
+
+    @cached_property
+    def binds(self) -> bool:
+        """Whether anything does not fit; otherwise nobody has to count."""
+        return bool(self.need.max(axis=1).sum() > self.memory)
+
     def used(self, placement: Numbers) -> Bytes:
         """[C, n] bytes on each GPU of every server; ``placement`` [C, Y]."""
         used = np.zeros((len(placement), self.member.shape[1]), np.int64)
@@ -38,10 +50,13 @@ class Budget:
             used += self.need[layer, choice, None] * self.member[choice]
         return used
 
-    def moved(self, used: Bytes, layer: Numbers, old: Numbers, new: Numbers) -> Bytes:
-        """[C, n] bytes once every chain has given one ``layer`` [C] the choice ``new`` instead of ``old``."""
-        less = self.need[layer, old, None] * self.member[old]
-        return cast("Bytes", used - less + self.need[layer, new, None] * self.member[new])
+    def moved(self, used: Bytes, proposal: Proposal) -> Bytes:
+        """[C, n] bytes after the ``proposal``."""
+        if not self.binds:
+            return used
+        one, other = proposal.one, proposal.other
+        left, came = ((proposal.moved * self.by_choice[choice]).sum(axis=1) for choice in (one, other))
+        return cast("Bytes", used - left[:, None] * self.member[one] + came[:, None] * self.member[other])
 
     def fits(self, used: Bytes) -> NDArray[np.bool_]:
         """[C] whether no GPU has too little."""

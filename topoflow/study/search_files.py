@@ -70,7 +70,6 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
         "chosen": chosen,
         "proposals": steps.made,
         "acceptance": float(steps.acceptance.mean()) if walked else None,
-        "evaluations_per_second": float(steps.rate[-1]) if walked else None,
         "rounds": [asdict(each) for each in steps.rounds],
         "overrides": dict(point.swept),
         "config": point.config,

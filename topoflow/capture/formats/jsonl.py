@@ -52,4 +52,5 @@ def _event(name: str, rank: int, index: int, event: Compute | Communication) -> 
         start=event.start,
         end=event.end,
         after=event.after,
+        delay=event.delay,
     )

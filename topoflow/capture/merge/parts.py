@@ -48,6 +48,7 @@ class Operation:
     start: float | None = None
     end: float | None = None
     after: tuple[int, ...] | None = None
+    delay: float = 0.0
 
 
 @dataclass(frozen=True)

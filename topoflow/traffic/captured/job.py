@@ -84,11 +84,12 @@ class _Lowering:
         return tuple(sorted({task for earlier in member.after for task in self._finish[earlier]}))
 
     def _joined(self, member: Member) -> tuple[int, ...]:
-        """The tasks after which ``member`` takes part in a communication; a host that is late is a delay."""
+        """The tasks after which ``member`` takes part in a communication: a late host, or work inside, is a delay."""
         awaited = self._awaited(member)
         if member.seconds == 0:
             return awaited
-        self._delay(member.seconds, awaited, f"host rank {member.rank}")
+        what = "inside the server of" if isinstance(member.event, Communication) and member.event.delay else "host"
+        self._delay(member.seconds, awaited, f"{what} rank {member.rank}")
         return (len(self.tasks) - 1,)
 
     def _server(self, rank: int) -> int:

@@ -50,7 +50,7 @@ class Times:
         """
         event = self._ranks[part[0]][part[1]]
         if event.after is not None or event.start is None or event.end is None:
-            return event.seconds if isinstance(event, Compute) else 0.0
+            return event.seconds if isinstance(event, Compute) else event.delay
         free = self._free(part)
         until = event.end if isinstance(event, Compute) else event.start
         return max(0.0, until - (event.start if free is None else free))

@@ -24,12 +24,13 @@ from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.files import LARGEST_WORLD, Fields
 from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.rows import Row, read_rows
-from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, sort_out
+from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
+CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
 
 
@@ -65,8 +66,15 @@ def parse(source: Source) -> list[Part]:
     described = has_metadata(rows)
     hosted = (from_metadata if described else from_shapes)(rows, groups, counts)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
-    found = _in_order(hosted, device)
-    collectives = [row for row, operation in hosted if operation.op not in POINT_TO_POINT]
+    captured = into_graphs(rows)
+    run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
+    counts[CAPTURED] += len(hosted) - len(run)
+    found = _in_order(run, device)
+    collectives = [
+        row
+        for row, operation in hosted
+        if operation.op not in POINT_TO_POINT and operation.group is None and not operation.group_key
+    ]
     if not described and not groups and device.streams > 1 and collectives:
         raise ValueError(
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "

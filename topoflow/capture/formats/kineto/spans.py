@@ -20,6 +20,8 @@ from topoflow.capture.formats.kineto.rows import DEVICE, LAUNCH, Enclosing, Row
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS
 
+CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
+CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
 BEFORE = -(2**62)  # ns: launched before the profile began
 Order = tuple[int, int]  # when the host asked for it, then when the device began; ns
 
@@ -105,6 +107,17 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
         latest[row.lane] = max(launch, before)
         found.append((Launched(launch, row), call))
     return found
+
+
+def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
+    """Whether what the host issued at a moment was captured into a CUDA graph, to be run when that is launched."""
+    spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
+    for row in rows:
+        if row.category in LAUNCH and row.name.startswith(CAPTURE_BEGINS):
+            begun[row.lane] = row.start
+        elif row.category in LAUNCH and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
+            spans.append((begun.pop(row.lane), row.end))
+    return lambda at: any(start <= at <= end for start, end in spans)
 
 
 class _Claims:

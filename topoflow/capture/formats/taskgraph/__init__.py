@@ -8,8 +8,9 @@ Wang et al., TopoOpt, NSDI 2023; https://github.com/hipersys-team/TopoOpt, simul
 
 A rank of the trace is a server (there, four A100). Forward, backward and update tasks become Compute; a transfer
 becomes a send on its source and a recv on its target; an all-reduce is one on every participant. Of an all-reduce
-``nexttasks`` are its participants, not its successors. The files hold bytes only; FlexFlow, which wrote them, trains
-in float32.
+``nexttasks`` are its participants, not its successors, and ``runtime`` is its time inside each server, before it is on
+the network (FlexFlow of TopoOpt, compute_internal_ar_time; its packet simulator, FFRingAllreduce::start_flow). The
+files hold bytes only; FlexFlow, which wrote them, trains in float32.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def _event(task: Task, server: int, after: tuple[int, ...]) -> Compute | Operati
         task.place, "all_reduce", task.servers, "", "float32", task.bytes, task.bytes, (), (), after=after
     )
     if task.kind == ALL_REDUCE:
-        return operation
+        return replace(operation, delay=task.seconds)
     if task.kind == BARRIER:
         return replace(operation, op="barrier", dtype="uint8", bytes_in=0, bytes_out=0)
     source, target = task.servers
