@@ -29,7 +29,7 @@ def batch(merge: float) -> None:
 
 
 def gpu(peer: SimGrid | None, merge: float) -> None:
-    """Worlds per second with the arrays on the GPU, and with the copies there and back; SimGrid beside on one core.
+    """Worlds per second with the arrays on the GPU, and with the copies to it and back; next to SimGrid on one core.
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.placements import settings
 from topoflow.case.rows import path_lengths
 from topoflow.demand import Demand
-from topoflow.engine import bound
+from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.traffic.base import Traffic, Transfer
@@ -48,7 +48,7 @@ def main(flows: int) -> None:
     with timed("path_lengths"):
         mean = float(path_lengths(fabric).mean())
     with timed("bound"):
-        (timeline,) = bound.simulate([world])
+        (timeline,) = Bound().simulate([world])
     print(f"large_fabric.links {fabric.links}")
     print(f"large_fabric.hops {len(world.graph.path_links)}")
     print(f"large_fabric.path_length_mean {mean:.4f}")

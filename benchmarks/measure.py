@@ -25,7 +25,7 @@ class Run:
 
     cpu: float  # s, all threads
     wall: float  # s
-    finish: Floats  # [T] s, the worlds one behind the other
+    finish: Floats  # [T] s, the worlds one after the other
     bytes: int  # arrays of the batch and the state of one team
 
 

@@ -4,7 +4,7 @@ bottlenecks tie.
 Max-min rates jump when a flow comes or goes, so a task that starts d later may delay others by more than d, and those
 again others: along a chain of dependent tasks a rounding error can grow exponentially (a ring whose steps differ in
 size is chaotic). Chains are at most ``GENERATIONS`` long, so it stays small here; ``throughput.py`` prints by how much
-(``sensitivity``) beside every difference.
+(``sensitivity``) with every difference.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ WORLDS, GPU_WORLDS = 20_000, 1_000_000
 
 
 def bound() -> None:
-    """On one core and on two, wall time; looking at the graph once is told apart."""
+    """On one core and on two, wall time; the analysis of the graph, once, is reported separately."""
     for case in CASES["E"]():
         begin = time.perf_counter()
         graph = condense(case.world.graph)

@@ -1,4 +1,4 @@
-"""SimGrid beside us: the same world as a file, and a small S4U program (``peers/simgrid``) that runs it.
+"""SimGrid as a peer: the same world as a file, and a small S4U program (``peers/simgrid``) that runs it.
 
 Needs a C++ compiler, SimGrid and nlohmann's JSON library (Debian: g++, libsimgrid-dev, nlohmann-json3-dev).
 """
@@ -63,7 +63,7 @@ class SimGrid:
         return None
 
     def write(self, case: Case) -> Path:
-        """The case as a world file beside the program."""
+        """The case as a world file next to the program."""
         file = self.program.with_name(f"{case.name}.json")
         file.write_text(json.dumps(content(case)))
         return file

@@ -13,7 +13,7 @@ from cases import Case
 from measure import LONG, Kernel, difference, in_turn, repeated, say
 from simgrid_peer import EXACT, SimGrid
 
-HOP_BYTES, TASK_BYTES = 48, 64  # the memory that a world may take: per flow-hop, and per task beside
+HOP_BYTES, TASK_BYTES = 48, 64  # the memory that a world may take: per flow-hop, and per task in addition
 MOST_TASKS = 100_000  # SimGrid, too, runs larger worlds, but not within an hour
 
 
@@ -101,5 +101,5 @@ def report(name: str, results: Sequence[Result]) -> None:
 
 
 def progress(text: str) -> None:
-    """A line about long work, beside the results."""
+    """A line about long work, separate from the results."""
     print(text, file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ import numpy as np
 from measure import say
 from placements import Job, choices, on_each
 
-from topoflow.engine import bound
+from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.traffic.lower import lower
@@ -68,7 +68,7 @@ def walk(bounds: StrategyBound, placement: Any, steps: int, *, accepts: bool) ->
 def by_tasks(job: Job) -> float:
     traffic = lower(job.workload, job.strategy)
     world = place(traffic, job.fabric, name="hybrid", all_reduce="hierarchical", rings="flows")
-    return bound.simulate([world])[0].makespan
+    return Bound().simulate([world])[0].makespan
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ import numpy as np
 from measure import say
 from placements import SERVERS, Job, choices, on_each
 
-from topoflow.engine import fluid
-from topoflow.engine.base import World
+from topoflow.engine.base import Run, World
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
@@ -120,7 +120,7 @@ def side_by_side(worlds: Worlds, cut: list[list[Strategy]]) -> Iterator[list[flo
 
 
 def makespans(worlds: list[World]) -> list[float]:
-    return [timeline.makespan for timeline in fluid.simulate(worlds, merge=MERGE, threads=THREADS)]
+    return [timeline.makespan for timeline in Fluid(MERGE).simulate(worlds, Run(threads=THREADS))]
 
 
 def by_tasks(job: Job, strategy: Strategy) -> float:

@@ -1,4 +1,4 @@
-"""How fast and how right the fluid fidelity is, beside SimGrid, in one run on one machine.
+"""How fast and how right the fluid fidelity is, compared with SimGrid, in one run on one machine.
 
     python benchmarks/throughput.py cases=A,B
     python benchmarks/throughput.py cases=C,F fluid.merge=0.001
@@ -113,7 +113,7 @@ def family(name: str, peer: SimGrid | None, merge: float) -> None:
 
 
 def grouped(name: str, cases: Sequence[Case]) -> list[tuple[str, Sequence[Case]]]:
-    """Random worlds are told of together, any other alone."""
+    """Random worlds are reported together, any other alone."""
     return [(name, cases)] if name == "F" else [(case.name, [case]) for case in cases]
 
 

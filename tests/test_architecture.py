@@ -15,16 +15,18 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-SHARED = {"arrays", "operations", "digest", "files", "units"}
+SHARED = {"arrays", "memory", "operations", "digest", "files", "printable", "units"}
 BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
     "digest": set(),
     "files": set(),
+    "printable": set(),
     "units": set(),
     "arrays": set(),
+    "memory": {"units"},
     "operations": set(),
     "demand": {"operations", "units"},
-    "capture": {"operations", "files", "units"},
+    "capture": {"memory", "operations", "files", "printable", "units"},
     "workload": {"capture", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},

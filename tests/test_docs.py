@@ -100,7 +100,12 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
     return folders
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.runs], ids=str)
+RUNS = [  # those of the README are run with every change
+    pytest.param(block, marks=[pytest.mark.slow] if block.page != PAGES[0] else []) for block in BLOCKS if block.runs
+]
+
+
+@pytest.mark.parametrize("block", RUNS, ids=str)
 def test_a_block_runs_and_prints_what_follows_it(block: Block, reader: dict[Path, Path]) -> None:
     command = ["bash", "-ec"] if block.language == "bash" else [sys.executable, "-c"]
     done = run([*command, block.command], reader[block.page])
@@ -136,6 +141,7 @@ def columns_of(value: object) -> Iterator[str]:
             yield from columns_of(inner) if key not in ("config", "overrides", "strategy", "routes") else ()
 
 
+@pytest.mark.slow
 def test_the_columns_of_every_file_are_documented(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for command in (
@@ -177,6 +183,11 @@ def test_ci_runs_the_commands_that_install() -> None:
             assert command in steps, f".ci/run does not call: {command}"
 
 
+def test_ci_runs_what_pytest_alone_leaves_out() -> None:
+    assert "\n  pytest -m slow\n" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_example_of_a_help_works(verb: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

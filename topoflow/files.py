@@ -15,22 +15,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 GZIP_MAGIC = b"\x1f\x8b"
-# What one file may unpack to: a few steps of one rank are 10-500 MB of JSON; a "gzip bomb" is 1000 times its size.
-LARGEST_FILE = 2 * 2**30
+LARGEST_FILE = 2 * 2**30  # B; a few steps of one rank are 10-500 MB of JSON
+# What a gzip file may unpack to: traces are 10 to 30 times its size, tables of equal rows 100 times; a "gzip bomb" is
+# 1000 times, and takes as much again when it is parsed: 27 B of memory for every byte of "[[],[],[],..]".
+LARGEST_RATIO = 200
+SMALL_FILE = 16 * 2**20  # B, whatever the ratio
 
 
 def read_bytes(path: Path) -> bytes:
     """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as from ``open``."""
     with naming(path), path.open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
+        size = raw.seek(0, os.SEEK_END)
         raw.seek(0)
+        most = min(LARGEST_FILE, max(SMALL_FILE, LARGEST_RATIO * size)) if packed else LARGEST_FILE
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
-            data = stream.read(LARGEST_FILE + 1)
+            data = stream.read(most + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
-    if len(data) > LARGEST_FILE:
-        raise ValueError(f"{path}: must unpack to at most {LARGEST_FILE} bytes, got more; profile fewer steps")
+    if len(data) > most:
+        raise ValueError(f"{path}: must unpack to at most {most} bytes, got more; profile fewer steps")
     return data
 
 

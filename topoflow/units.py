@@ -29,6 +29,9 @@ DTYPE_BYTES = {
 }
 
 
+LARGEST_BANDWIDTH = 1e18  # B/s: a million links of 8 Tb/s; sums and products of what is beyond are not finite
+
+
 def gbps(value: float) -> float:
     """Gigabits per second to bytes per second: ``gbps(100) == 12.5e9``."""
     return float(value) * 1e9 / 8
@@ -51,6 +54,13 @@ def register_resolvers(*more: Callable[[str], str]) -> None:
     resolvers: tuple[Callable[..., object], ...] = (gbps, us, mib, *more)
     for resolver in resolvers:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+
+
+def check_bandwidth(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` (B/s) is positive and at most ``LARGEST_BANDWIDTH``."""
+    check_positive(field, value)
+    if value > LARGEST_BANDWIDTH:
+        raise ValueError(f"{field}: must be at most {LARGEST_BANDWIDTH:g}, got {value}")
 
 
 def check_positive(field: str, value: float) -> None:

@@ -7,8 +7,9 @@
 // 1. Every server computes its layers in order, forward, then backward.
 // 2. What travels into a layer is a coflow, and so are the gradients that travel out of it: each takes as long as the
 //    fullest of its links needs for all bytes of the coflow on it.
-// 3. So does an all-reduce, which waits on every link for what other groups, or gradients of activations, began there
-//    before it. Gradients of activations that meet earlier ones on a link get half of it.
+// 3. So does an all-reduce between servers, which waits on every link for what other groups, or gradients of
+//    activations, began there before it. Its phases inside servers, before and after, overlap with other buckets'.
+//    Gradients of activations that meet earlier ones on a link get half of it.
 //
 // Source: Chowdhury, Zhong and Stoica, "Efficient coflow scheduling with Varys", SIGCOMM 2014, 5.1 (the bottleneck of a
 // coflow); topoflow/traffic/lower.py for 1; topoflow/engine/screen/contention.py says what the estimate is for.
@@ -30,7 +31,7 @@ class Contention {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
     for (double** times : {&clock_, &update_, &left_}) *times = take(memory, n);
-    for (double** times : {&size_, &opened_, &reduced_}) *times = take(memory, s_.choices);
+    for (double** times : {&size_, &opened_, &inside_, &between_, &reduced_}) *times = take(memory, s_.choices);
     bucket_ = take(memory, s_.layers);
     for (double** times : {&busy_, &free_}) *times = take(memory, s_.links);
     longest_ = take(memory, trees_.largest);
@@ -39,13 +40,15 @@ class Contention {
   // Numbers that one team keeps.
   HD static int64_t numbers(const ContentionBatch& batch) {
     const Strategies& s = batch.strategies;
-    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 3 * s.choices + s.layers + 2 * s.links +
+    return int64_t{2} * s.layers * s.servers + 3 * s.servers + 5 * s.choices + s.layers + 2 * s.links +
            batch.trees.largest;
   }
 
   // s that the all-reduces of a choice take at least if the layer has it, too.
   DEVICE double reduces(int32_t layer, int32_t choice) const {
-    return loads_.reduced(layer, choice) * ring_slowness_[choice];
+    const bool between = s_.ring_offsets[choice] < s_.ring_offsets[choice + 1];
+    const double inside = between ? s_.local_before[choice] + s_.local_after[choice] : 0;
+    return loads_.reduced(layer, choice) * (ring_slowness_[choice] - inside);
   }
 
   // One that is above the limit is only known to be that high.
@@ -186,16 +189,23 @@ class Contention {
     const double computed = latest(team, loads_.holders(group), [&](int32_t i) { return clock_[holder[i]]; });
     const bool opens = bucket_[layer] < 0;
     const double bytes = opens ? -bucket_[layer] : bucket_[layer];
-    const double ready = opens ? computed : later_of(computed, reduced_[group]);
     const int64_t first = s_.ring_offsets[group];
     const auto count = static_cast<int32_t>(s_.ring_offsets[group + 1] - first);
+    const double before = s_.local_before[group] * bytes, after = s_.local_after[group] * bytes;
+    team.for_each(1, [&](int32_t) {
+      if (opens) inside_[group] = between_[group] = reduced_[group] = 0;
+      inside_[group] = later_of(computed, count ? inside_[group] : reduced_[group]) + before;
+      between_[group] = later_of(inside_[group], between_[group]);
+    });
+    const double ready = between_[group];
     team.for_each(count, [&](int32_t i) {
       double& free = free_[s_.ring_link[first + i]];
       free = later_of(free, ready) + ring_busy_[first + i] * bytes;
     });
     const double last = latest(team, count, [&](int32_t i) { return free_[s_.ring_link[first + i]]; });
     team.for_each(1, [&](int32_t) {
-      reduced_[group] = later_of(last, ready + ring_latency_[group] + ring_slowness_[group] * bytes);
+      between_[group] = later_of(last, ready + ring_latency_[group] + ring_slowness_[group] * bytes - before - after);
+      reduced_[group] = later_of(between_[group], reduced_[group]) + after;
     });
   }
 
@@ -210,13 +220,14 @@ class Contention {
   PathTrees trees_;
   const double *ring_latency_, *ring_slowness_, *ring_busy_;  // [K] s, [K] s/B, [J] s/B
   CoflowLoads loads_;
-  double *done_, *awaited_;            // [Y, N] s, when a server has a layer, and what its backward pass waits for
-  double* clock_;                      // [N] s, when a server has computed all so far
-  double *update_, *left_;             // [N] s of the optimizer; of all that comes after the forward passes
-  double *size_, *opened_, *reduced_;  // [K] B in the open bucket; whether there was one; s, the latest bucket
-  double* bucket_;                     // [Y] B
-  double *busy_, *free_;               // [L] s of a coflow on a link; s, when it has moved all gradients so far
-  double* longest_;                    // [most] s
+  double *done_, *awaited_;               // [Y, N] s, when a server has a layer, and what its backward pass waits for
+  double* clock_;                         // [N] s, when a server has computed all so far
+  double *update_, *left_;                // [N] s of the optimizer; of all that comes after the forward passes
+  double *size_, *opened_;                // [K] B in the open bucket; whether there was one
+  double *inside_, *between_, *reduced_;  // [K] s, when the latest bucket has done each of its phases
+  double* bucket_;                        // [Y] B
+  double *busy_, *free_;                  // [L] s of a coflow on a link; s, when it has moved all gradients so far
+  double* longest_;                       // [most] s
 };
 
 }  // namespace topoflow::BACKEND

@@ -6,8 +6,8 @@
 //
 // 1. Every server computes its layers in order, forward, then backward. A layer waits for what the samples' inputs need
 //    to travel, in the backward pass for the gradients of its outputs.
-// 2. A bucket of gradients is reduced after its last layer's backward pass on all holders, and after the bucket that
-//    came before. The optimizer waits for all of them.
+// 2. A bucket of gradients is reduced after its last layer's backward pass on all holders: inside servers, between
+//    them, inside again, each after the same phase of the group's bucket before. The optimizer waits for all of them.
 // 3. A link is busy from the first moment that a flow on it can begin, for at least bytes / capacity. Compute is in
 //    order, so which flow of a pair is first depends on the placement only: of the forward transfers, the one that
 //    waits for the earliest layer; without any, the backward transfer of the last layer. Only links that can end later
@@ -27,7 +27,7 @@ class StrategyBound {
     const int32_t n = s_.servers;
     for (double** times : {&forward_, &backward_}) *times = take(memory, int64_t{s_.layers} * n);
     for (double** times : {&clock_, &update_}) *times = take(memory, n);
-    for (double** times : {&size_, &begin_, &reduced_}) *times = take(memory, s_.choices);
+    for (double** times : {&size_, &begin_, &inside_, &between_, &reduced_}) *times = take(memory, s_.choices);
     bucket_ = take(memory, s_.layers);
     rings_ = take(memory, s_.links);
   }
@@ -35,14 +35,15 @@ class StrategyBound {
   // Numbers that one team keeps.
   HD static int64_t numbers(const StrategyBatch& batch) {
     const Strategies& s = batch.strategies;
-    return int64_t{2} * s.layers * s.servers + 2 * s.servers + 3 * s.choices + s.layers + s.links;
+    return int64_t{2} * s.layers * s.servers + 2 * s.servers + 5 * s.choices + s.layers + s.links;
   }
 
   // s that the all-reduces of a choice take at least if the layer has it, too.
   DEVICE double reduces(int32_t layer, int32_t choice) const {
     const int64_t steepest = s_.line_offsets[choice];
     const double line = steepest < s_.line_offsets[choice + 1] ? s_.line_slope[steepest] : 0;
-    return state_.reduced(layer, choice) * (s_.local_before[choice] + line + s_.local_after[choice]);
+    const double before = s_.local_before[choice], after = s_.local_after[choice];
+    return state_.reduced(layer, choice) * (line > 0 ? later_of(line, later_of(before, after)) : before + after);
   }
 
   // One that is above the limit is only known to be that high.
@@ -127,13 +128,17 @@ class StrategyBound {
     team.for_each(1, [&](int32_t) {
       const bool opens = bucket_[layer] < 0;
       const double bytes = opens ? -bucket_[layer] : bucket_[layer];
-      const double ready = opens ? computed : later_of(computed, reduced_[group]);
-      const double start = ready + s_.local_before[group] * bytes;
+      if (opens) inside_[group] = between_[group] = reduced_[group] = 0;
+      const bool on_links = s_.line_offsets[group] < s_.line_offsets[group + 1];
+      const double free = on_links ? inside_[group] : reduced_[group];  // one server: its phases are in one place
+      inside_[group] = later_of(computed, free) + s_.local_before[group] * bytes;
+      const double start = later_of(inside_[group], between_[group]);
       double longest = 0;
       for (int64_t i = s_.line_offsets[group]; i < s_.line_offsets[group + 1]; ++i)
         longest = later_of(longest, s_.line_seconds[i] + s_.line_slope[i] * bytes);
       if (opens) begin_[group] = start;
-      reduced_[group] = start + longest + s_.local_after[group] * bytes;
+      between_[group] = start + longest;
+      reduced_[group] = later_of(between_[group], reduced_[group]) + s_.local_after[group] * bytes;
     });
   }
 
@@ -230,12 +235,13 @@ class StrategyBound {
 
   Strategies s_;
   StrategyState state_;
-  double *forward_, *backward_;       // [Y, N] s, when a layer's pass is done on a server
-  double* clock_;                     // [N] s, when a server has computed all so far
-  double* update_;                    // [N] s of the optimizer
-  double *size_, *begin_, *reduced_;  // [K] B in the open bucket; s, the first flow; s, the latest bucket
-  double* bucket_;                    // [Y] B
-  double* rings_;                     // [L] s, the first flow of an all-reduce
+  double *forward_, *backward_;           // [Y, N] s, when a layer's pass is done on a server
+  double* clock_;                         // [N] s, when a server has computed all so far
+  double* update_;                        // [N] s of the optimizer
+  double *size_, *begin_;                 // [K] B in the open bucket; s, the first flow
+  double *inside_, *between_, *reduced_;  // [K] s, when the latest bucket has done each of its phases
+  double* bucket_;                        // [Y] B
+  double* rings_;                         // [L] s, the first flow of an all-reduce
 };
 
 }  // namespace topoflow::BACKEND

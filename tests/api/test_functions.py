@@ -39,6 +39,7 @@ def test_the_examples_in_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     assert (failed, tried > 10) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_comparison_has_the_numbers_of_the_command(tmp_path: Path) -> None:
     keys = {"servers": 4, "fabric": ["fat_tree", "topoopt"], "bandwidth_gbps": [25, 100], "fail": {"each": "fiber"}}
     results = topoflow.compare(*TABLES, **keys)

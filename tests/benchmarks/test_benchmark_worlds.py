@@ -13,8 +13,8 @@ from fat_tree import FatTree
 from random_worlds import GENERATIONS, random_world
 from speed import distinct
 
-from topoflow.engine import fluid
 from topoflow.engine.base import World
+from topoflow.engine.fluid import Fluid
 
 SMALL = {
     "all_to_all.dmodk": lambda: all_to_all("dmodk", 4, ecmp=False, uneven=True),
@@ -82,7 +82,7 @@ def test_random_routes_load_links_unevenly() -> None:
 
 
 def test_the_even_all_to_all_over_destination_mod_k_ends_all_at_once() -> None:
-    (timeline,) = fluid.simulate([all_to_all("A", 8, ecmp=False, uneven=False).world])
+    (timeline,) = Fluid().simulate([all_to_all("A", 8, ecmp=False, uneven=False).world])
     # A host's link carries the most flows: 127 MB / 12.5 GB/s.
     np.testing.assert_allclose(timeline.finish, 127e6 / BANDWIDTH, rtol=1e-12)
 
@@ -93,7 +93,7 @@ def test_the_uneven_all_to_all_ends_2862_times(ecmp: bool) -> None:
     size = case.world.graph.bytes
     assert size.min() >= 0.5e6
     assert size.max() <= 1.5e6
-    (timeline,) = fluid.simulate([case.world])
+    (timeline,) = Fluid().simulate([case.world])
     assert distinct(timeline.finish) == case.world.graph.tasks == 54 * 53 == 2862
 
 
@@ -110,7 +110,7 @@ def test_the_ring_all_reduce_has_254_dependent_steps() -> None:
     # Each host sends 2 (n-1)/n of the buffer.
     assert graph.bytes.sum() == pytest.approx(128 * 2 * 127 / 128 * 1e9)
     assert loads(case.world).max() == 1  # so that a step takes 1 GB / 128 / 12.5 GB/s = 0.625 ms
-    (timeline,) = fluid.simulate([case.world])
+    (timeline,) = Fluid().simulate([case.world])
     step = np.repeat(np.arange(1, 255), 128)
     np.testing.assert_allclose(timeline.finish, step * 0.625e-3, rtol=1e-12)
 
@@ -146,7 +146,7 @@ def test_rounding_stays_small_in_random_worlds() -> None:
     for seed in range(20):
         world = random_world(seed).world
         nudged = World(world.name, world.graph, np.nextafter(world.capacity, np.inf), world.latency)
-        one, other = fluid.simulate([world, nudged])
+        one, other = Fluid().simulate([world, nudged])
         np.testing.assert_allclose(one.finish, other.finish, rtol=1e-12)
 
 
@@ -154,7 +154,7 @@ def test_rounding_stays_small_in_random_worlds() -> None:
 def test_flows_of_an_island_share_its_link_and_nothing_else(make: Callable[[int], World], hops: int) -> None:
     world = make(FLOWS[0])
     assert len(world.graph.path_links) == hops * FLOWS[0]
-    (timeline,) = fluid.simulate([world])
+    (timeline,) = Fluid().simulate([world])
     assert distinct(timeline.finish) == FLOWS[0]
     # An island is done when its link has carried its 8 flows: the core is never full.
     last = timeline.finish.reshape(-1, 8).max(axis=1)
@@ -162,5 +162,5 @@ def test_flows_of_an_island_share_its_link_and_nothing_else(make: Callable[[int]
 
 
 def test_flows_on_one_link_end_256_times() -> None:
-    (timeline,) = fluid.simulate([everywhere(FLOWS[0])])
+    (timeline,) = Fluid().simulate([everywhere(FLOWS[0])])
     assert distinct(timeline.finish) == EVENTS

@@ -15,7 +15,7 @@ from measure import difference
 from random_worlds import random_world
 from simgrid_peer import EXACT, SimGrid, content
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.worldfile import world_file
 
 WORLDS: dict[str, Callable[[], Case]] = {
@@ -35,7 +35,7 @@ def test_a_file_says_what_the_arrays_say(make: Callable[[], Case], tmp_path: Pat
     file = tmp_path / "world.json"
     file.write_text(json.dumps(content(case)))
     read = world_file.read(file)
-    ours, theirs = fluid.simulate([case.world, read.world])
+    ours, theirs = Fluid().simulate([case.world, read.world])
     np.testing.assert_allclose(theirs.task_finish[list(read.place)], ours.finish, rtol=1e-12)
 
 
@@ -43,7 +43,7 @@ def test_a_file_says_what_the_arrays_say(make: Callable[[], Case], tmp_path: Pat
 @pytest.mark.parametrize("make", WORLDS.values(), ids=WORLDS)
 def test_every_end_is_simgrids(make: Callable[[], Case], simgrid: SimGrid) -> None:
     case = make()
-    (timeline,) = fluid.simulate([case.world])
+    (timeline,) = Fluid().simulate([case.world])
     answer = simgrid.run(simgrid.write(case), EXACT)
     # Sizes are rounded to 2^-20 B, 1e-10 of 10 kB.
     assert difference(timeline.finish, answer.finish) < 1e-9
@@ -52,7 +52,7 @@ def test_every_end_is_simgrids(make: Callable[[], Case], simgrid: SimGrid) -> No
 @pytest.mark.slow
 def test_simgrid_as_it_comes_is_within_a_millionth(simgrid: SimGrid) -> None:
     case = WORLDS["all_to_all.ecmp"]()
-    (timeline,) = fluid.simulate([case.world])
+    (timeline,) = Fluid().simulate([case.world])
     assert difference(timeline.finish, simgrid.run(simgrid.write(case)).finish) < 1e-6
 
 

@@ -14,7 +14,7 @@ from simgrid_peer import SimGrid
 from speed import measure, report
 from throughput import DEFAULT, FAMILIES, OTHERS, settings
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 
 
 def lines(text: str) -> dict[str, float]:
@@ -68,7 +68,7 @@ def test_a_difference_is_relative_and_two_zeros_are_equal() -> None:
 def test_the_kernel_that_is_timed_gives_the_fidelitys_answer() -> None:
     world = random_world(1).world
     run = Kernel.of([world]).run()
-    assert run.finish.tobytes() == fluid.simulate([world])[0].finish.tobytes()
+    assert run.finish.tobytes() == Fluid().simulate([world])[0].finish.tobytes()
     assert run.cpu > 0
     assert run.wall > 0
 

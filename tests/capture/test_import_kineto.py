@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.formats.kineto.spans import union
 from topoflow.capture.load import load
 from topoflow.capture.merge import NO_COMPUTE, UNLISTED
 
@@ -217,7 +218,189 @@ def test_operators_of_several_groups_need_a_name(tmp_path: Path) -> None:
         profile(tmp_path, row, groups={"0": RANKS, "1": [0, 1]})
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=12))
-def test_the_union_of_intervals_counts_every_instant_once(intervals: list[tuple[int, int]]) -> None:
-    spans = [(start, start + length) for start, length in intervals]
-    assert union(spans) == len({instant for start, end in spans for instant in range(start, end)})
+# What communicates without a row of the host
+
+
+def replayed(launch: float, ts: float, dur: float, name: str, **more: Any) -> dict[str, Any]:
+    """A kernel of a CUDA graph, which was launched at ``launch``; with the description of ``host`` where given."""
+    args = {"graph id": 3, "graph node id": 8, "correlation": int(launch * 100), **more}
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 9, "ts": ts, "dur": dur, "args": args}
+
+
+def graph(launch: float) -> dict[str, Any]:
+    args = {"correlation": int(launch * 100)}
+    name = "cudaGraphLaunch"
+    return {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": launch, "dur": 1, "args": args}
+
+
+def described(elements: int, **more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = host(0, "allreduce", (elements, elements), **{"Seq": 7, **more})["args"]
+    return row
+
+
+def computes(trace: Trace, communicates: bool) -> list[Compute]:
+    return [e for e in trace.ranks[0] if isinstance(e, Compute) and e.communicates == communicates]
+
+
+def test_kernels_that_a_graph_replays_say_themselves_what_they_do(tmp_path: Path) -> None:
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    rows = [step(number, 100 * number, 100) for number in (0, 1)]
+    for begin in (0, 100):  # two replays of one graph: compute, an all-reduce, compute, one that does not say its size
+        rows += [
+            graph(begin + 1),
+            replayed(begin + 1, begin + 10, 10, "gemm"),
+            replayed(begin + 1, begin + 20, 30, name, **described(64)),
+            replayed(begin + 1, begin + 50, 5, "gemm"),
+            replayed(begin + 1, begin + 60, 8, name),
+        ]
+    trace = profile(tmp_path, *rows)
+    assert [(e.op, e.bytes, e.iteration, e.group_name) for e in trace.communications(0)] == [
+        ("all_reduce", 256, 0, "0"),
+        ("all_reduce", 256, 1, "0"),
+    ]
+    assert [(e.start, e.end) for e in trace.communications(0)] == [(20e-6, 50e-6), (120e-6, 150e-6)]
+    assert [(e.name, e.seconds, e.iteration) for e in computes(trace, True)] == [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", pytest.approx(8e-6), 0),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", pytest.approx(8e-6), 1),
+    ]
+    assert sum(e.seconds for e in computes(trace, False)) == pytest.approx(30e-6)
+
+
+@pytest.mark.parametrize(
+    "missing", [{"dtype": None}, {"dtype": "Complex7"}, {"In msg nelems": "?"}, {"Process Group Name": "9"}]
+)
+def test_a_kernel_that_says_too_little_is_not_sized_but_stays(tmp_path: Path, missing: dict[str, Any]) -> None:
+    trace = profile(tmp_path, graph(1), replayed(1, 2, 3, "ncclDevKernel_Generic", **described(8, **missing)))
+    assert [(e.name, e.seconds) for e in computes(trace, True)] == [("ncclDevKernel_Generic", pytest.approx(3e-6))]
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("void deep_ep::internode::dispatch<8, false, 1, 8192>(int4*, float*)", "deep_ep::internode::dispatch"),
+        ("void dpsk::ep::internode::combine_ll<4>(void*)", "dpsk::ep::internode::combine_ll"),
+        (
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
+            "multimem_all_reduce_kernel",
+        ),
+        ("two_shot_all_reduce_kernel_inplace", "two_shot_all_reduce_kernel_inplace"),
+        ("void vllm::cross_device_reduce_1stage<__half, 8>(vllm::RankData*)", "vllm::cross_device_reduce_1stage"),
+        ("tensorrt_llm::kernels::moeAllToAllKernel<4>", "tensorrt_llm::kernels::moeAllToAllKernel"),
+        ("nvshmemi_alltoall_kernel", "nvshmemi_alltoall_kernel"),
+    ],
+)
+def test_what_communicates_under_another_name_is_no_compute(tmp_path: Path, name: str, short: str) -> None:
+    trace = profile(tmp_path, *kernel(1, 2, 3, name), *kernel(4, 6, 1))
+    assert [(e.name, e.seconds) for e in computes(trace, True)] == [(short, pytest.approx(3e-6))]
+    assert [e.seconds for e in computes(trace, False)] == [pytest.approx(1e-6)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deep_ep::layout::get_dispatch_layout",
+        "void BlockAllReduceKernel<float>(float*)",
+        "void vectorized_gather_kernel<16>()",
+        "void at::native::reduce_kernel<512, 1>()",
+        "Memcpy DtoD (Device -> Device)",
+    ],
+)
+def test_what_only_sounds_alike_computes(tmp_path: Path, name: str) -> None:
+    assert computes(profile(tmp_path, *kernel(1, 2, 3, name)), True) == []
+
+
+def test_operations_that_were_coalesced_have_the_kernel_of_the_row_that_wraps_them(tmp_path: Path) -> None:
+    rows = [host(0, "send", **{"Dst Rank": 5}), host(10, "recv", **{"Src Rank": 5}), host(20, "coalesced")]
+    trace = profile(tmp_path, *rows, *kernel(21, 30, 9, "ncclDevKernel_SendRecv"), groups={"0": [0, 5]})
+    assert [(e.op, e.start, e.end) for e in trace.communications(0)] == [
+        ("send", 30e-6, 39e-6),
+        ("recv", 30e-6, 39e-6),
+    ]
+    assert computes(trace, True) == []
+
+
+def test_an_annotation_without_an_operator_is_an_operation(tmp_path: Path) -> None:
+    def annotation(ts: float, name: str, dims: Any) -> dict[str, Any]:
+        return {**c10d(ts, name, dims, ["float"] * len(dims)), "cat": "user_annotation"}
+
+    trace = profile(
+        tmp_path,
+        annotation(0, "nccl:all_to_all", [[80, 4]]),
+        *kernel(2, 10, 5, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t"),
+        c10d(20, "c10d::allreduce_", [[[10]], []], ["float", ""]),
+        annotation(21, "nccl:all_reduce", [[10]]),
+        annotation(30, "nccl:_all_gather_base", [[3]]),
+        annotation(40, "nccl:teleport", [[3]]),
+    )
+    exchanged, reduced, gathered = trace.communications(0)
+    assert (exchanged.op, exchanged.bytes_in, exchanged.bytes_out, exchanged.start) == ("all_to_all", 1280, 1280, 10e-6)
+    assert (reduced.op, reduced.bytes) == ("all_reduce", 40)
+    assert (gathered.op, gathered.bytes_in, gathered.bytes_out) == ("all_gather", 12, 480)
+    assert "1 all_to_all annotations record no splits: equal shares are assumed" in trace.notes
+    assert "1 'nccl:teleport' annotations are no collectives known here and are left out" in trace.notes
+
+
+def test_operators_of_another_backend_are_counted(tmp_path: Path) -> None:
+    trace = profile(tmp_path, host(0, "allreduce"), c10d(10, "c10d::allreduce_", [[[4]], []], ["float", ""]))
+    (note,) = [note for note in trace.notes if "c10d" in note]
+    assert note == "1 c10d::allreduce_ rows carry no metadata (another backend than NCCL) and are left out"
+
+
+def test_kernels_launched_before_the_profile_are_set_up(tmp_path: Path) -> None:
+    early = [kernel(0, ts, 8, name, stream)[1] for ts, name, stream in ((12, "gemm", 7), (15, "ncclDevKernel_X", 9))]
+    trace = profile(tmp_path, step(4, 10, 40), *early, *kernel(11, 25, 3))
+    assert [(e.iteration, e.communicates, e.seconds) for e in trace.ranks[0] if isinstance(e, Compute)] == [
+        (-1, False, pytest.approx(8e-6)),
+        (-1, True, pytest.approx(8e-6)),
+        (0, False, pytest.approx(3e-6)),
+    ]
+
+
+NAMES = {
+    "gemm": False,
+    "elementwise": False,
+    "ncclDevKernel_AllGather_RING_LL": True,
+    "void deep_ep::intranode::dispatch<8>(int*)": True,
+    "multimem_one_shot_all_reduce": True,
+}
+kernels = st.lists(
+    st.tuples(
+        st.integers(1, 400),  # when it began, after the graph was launched
+        st.integers(1, 60),
+        st.integers(1, 3),  # stream
+        st.sampled_from(sorted(NAMES)),
+        st.sampled_from(["host", "graph", "nothing", "before"]),  # what records it
+    ),
+    max_size=14,
+)
+
+
+@given(kernels)
+def test_every_kernel_comes_in_and_its_time_once(rows: list[tuple[int, int, int, str, str]]) -> None:
+    events = [graph(1), *kernel(2, 500, 1)]
+    sent, busy = Counter[tuple[int, int]](), set[int]()
+    for number, (ts, dur, stream, name, recorded) in enumerate(rows):
+        launch = 10 + 5 * number
+        run = kernel(launch, ts, dur, name, stream)
+        if recorded == "graph":
+            run = [replayed(1, ts, dur, name, **(described(4) if NAMES[name] else {}))]
+        elif recorded == "before":
+            run = run[1:]
+        elif recorded == "host" and NAMES[name]:
+            events.append(host(launch - 1, "allreduce"))
+        events += run
+        if NAMES[name]:
+            sent[ts, ts + dur] += 1
+        else:
+            busy |= set(range(ts, ts + dur))
+    with TemporaryDirectory() as folder:
+        trace = profile(Path(folder), *events)
+    # times are relative to the first row, the graph's launch at 1 us
+    found = Counter(
+        (round((e.start or 0) * 1e6) + 1, round((e.end or 0) * 1e6) + 1)
+        for e in trace.ranks[0]
+        if isinstance(e, Communication) or e.communicates
+    )
+    assert found == sent
+    computed = sum(e.seconds for e in computes(trace, False))
+    assert computed * 1e6 == pytest.approx(len(busy | {500}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,6 +130,15 @@ def test_a_wrong_call_is_one_line(rank, message, tmp_path, monkeypatch, capsys) 
     monkeypatch.setenv("RANK", rank)
     assert main(["run", "--out", str(tmp_path / "out"), "nowhere.py"]) == 2
     assert capsys.readouterr().err == f"topoflow.capture: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("module", ["nowhere", "nowhere.train", ".train"])
+def test_a_module_that_is_not_there_is_one_line(module, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main(["run", "--out", str(tmp_path / "out"), "-m", module]) == 2
+    law = "-m: must be a module in this folder or installed"
+    assert capsys.readouterr().err == f"topoflow.capture: {law}, got {module}\n"
     assert not (tmp_path / "out").exists()
 
 

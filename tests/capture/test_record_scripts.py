@@ -79,6 +79,16 @@ def test_an_iteration_computes_forward_backward_and_optimizer(ddp) -> None:
             assert 0 < event.seconds <= event.end - event.start + 1e-3  # two clocks
 
 
+def test_an_iteration_has_the_flops_of_its_layers(ddp) -> None:
+    # 8 samples; forward, gradients of weights and, but of the first layer, of inputs: 2 FLOP per multiply-add
+    for rank in range(4):
+        computes = [event for event in ddp.ranks[rank] if isinstance(event, Compute) and event.iteration == 2]
+        work = [work for event in computes for work in event.work]
+        assert sum(work.flops for work in work) == 2 * 8 * (2 * 1024**2 + 3 * 1024**2 + 3 * 1024 * 10)
+        # at least the parameters: read by three passes, and read and written by the optimizer
+        assert 4 * 4 * PARAMETERS < sum(work.moved for work in work) < 20 * 4 * PARAMETERS
+
+
 def test_the_optimizer_has_waited_for_all_buckets(ddp) -> None:
     events = ddp.ranks[0]
     optimizer = next(
@@ -236,3 +246,42 @@ def test_a_script_without_torchrun_is_one_rank(tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert (done.returncode, done.stderr) == (7, "")
     assert [path.name for path in sorted((tmp_path / "again").iterdir())] == ["rank0.failed", "rank0.started"]
+
+
+FAKE_JOB = """
+import sys
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from .model import layer
+
+dist.init_process_group("fake", rank=3, world_size=1024, store=FakeStore())
+optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+for _ in range(int(sys.argv[2])):
+    layer(torch.ones(4, 8)).sum().backward()
+    dist.all_reduce(layer.weight.grad)
+    optimizer.step()
+"""
+
+
+def test_a_module_records_one_rank_of_a_fake_process_group(tmp_path) -> None:
+    """As torchtitan starts: ``python -m package.train``, with its own folder and relative imports; and dry runs."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "model.py").write_text("import torch\n\nlayer = torch.nn.Linear(8, 8, bias=False)\n")
+    (package / "train.py").write_text(FAKE_JOB)
+    run = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "-m", "package.train", "--steps", "3"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = load([tmp_path / "out"])
+    assert (trace.name, trace.world_size, list(trace.ranks), trace.iterations) == ("train", 1024, [3], 3)
+    assert [event.bytes for event in trace.communications(3)] == [4 * 8 * 8] * 3
+    assert "1 of 1024 ranks ran, the others were fake: nothing was sent or received" in trace.notes
+
+
+def test_no_message_lists_all_ranks_of_a_large_group() -> None:
+    group = tuple(range(1, 1025))
+    with pytest.raises(ValueError, match=r"got \[1, 2, .*, 8, ...\] \(1024 ranks\)$") as caught:
+        Trace("job", 1024, 1, {1: (Communication("all_reduce", group, "float32", 4, 4),)})
+    assert len(str(caught.value)) < 200

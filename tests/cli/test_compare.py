@@ -29,6 +29,7 @@ FILES = {
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")  # a DLRM that is placed in a blink
 
 
+@pytest.mark.slow
 def test_without_arguments_it_answers_for_a_dlrm_on_16_servers(topoflow_cli: Cli, tmp_path: Path) -> None:
     done = topoflow_cli("compare", f"out={tmp_path / 'out'}")
     assert (done.returncode, done.stderr) == (0, "")
@@ -99,6 +100,7 @@ def test_a_job_on_one_server_is_its_compute_and_has_a_report(tmp_path: Path) -> 
     assert (row["network_time"], row["bandwidth_tax"], row["path_length_mean"]) == (0, 1, 0)  # nobody to talk to
 
 
+@pytest.mark.slow
 def test_worlds_of_one_batch_do_not_see_each_other(tmp_path: Path) -> None:
     times = {}
     for number, fabric in enumerate(("ring", "ring,torus", "torus,ring")):
@@ -280,6 +282,7 @@ def test_a_bound_of_a_network_that_reconfigures_is_refused(capsys: pytest.Captur
     assert "fabric: must keep its circuits with fidelity=bound, got sip_ml" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["fabric=topoopt", "servers=8", "fail.fibers=[],[0]", "fail.servers=[],[3]", f"out={out}", *SMALL[1:]]

@@ -22,6 +22,7 @@ def rows(out: Path, key: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_failure_of_each_is_the_failure_of_that_one(tmp_path: Path) -> None:
     each, one = tmp_path / "each", tmp_path / "one"
     common = ["fabric=topoopt", "degree=3", *SMALL]

@@ -112,6 +112,7 @@ def test_degrees_that_do_not_fit_are_told_with_those_the_search_began_with(tmp_p
     assert roomy["given_memory_per_gpu"] == roomy["start_memory_per_gpu"] == row["given_memory_per_gpu"]
 
 
+@pytest.mark.slow
 def test_searches_are_listed_in_one_order_on_the_terminal_and_on_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Timeline, World
-from topoflow.engine.fluid import reference
+from topoflow.engine.base import Graph, Run, Timeline, World
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid, reference
 
 Task = dict[str, Any]
 
@@ -85,4 +85,4 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Timeline]:
     if request.param == "twin":
         return reference.simulate
     device = check_device(request.param)
-    return lambda world, merge=0.0: fluid.simulate([world], device=device, merge=merge)[0]
+    return lambda world, merge=0.0: Fluid(merge).simulate([world], Run(Device.named(device)))[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.batch import pieces
 
 LARGE = 2**31  # the first number that 32 bits with a sign do not have
@@ -42,7 +42,7 @@ def zeros(length: int, dtype: type) -> np.ndarray:
 def test_a_graph_that_breaks_a_law_is_refused_by_name(field, value, message, make_world):
     world = make_world([{"path": [0, 1], "bytes": 1}, {"path": [], "bytes": 1}, {}], [1, 1], name="w")
     with pytest.raises(ValueError, match=f"^{message}$"):
-        fluid.simulate([replace(world, graph=replace(world.graph, **{field: value}))])
+        Fluid().simulate([replace(world, graph=replace(world.graph, **{field: value}))])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_graph_that_breaks_a_law_is_refused_by_name(field, value, message, mak
 def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, what, make_world):
     world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
     with pytest.raises(ValueError, match=rf"^w: must have less than 2\^31 {what}, got {LARGE}$"):
-        fluid.simulate([replace(world, graph=replace(world.graph, **change))])
+        Fluid().simulate([replace(world, graph=replace(world.graph, **change))])
 
 
 @pytest.mark.parametrize(

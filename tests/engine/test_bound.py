@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
+from topoflow.engine.bound import Bound
 from topoflow.engine.bound.reference import bound as twin
+from topoflow.engine.device import Device
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
@@ -45,7 +47,7 @@ def worlds(draw, make_world):
 
 def loads(world: World) -> float:
     """Bytes over each link / its capacity, summed over all links."""
-    carried = bound.simulate([world])[0].link_bytes
+    carried = Bound().simulate([world])[0].link_bytes
     return float((carried / world.capacity).sum())
 
 
@@ -53,7 +55,7 @@ def loads(world: World) -> float:
 @given(data=st.data())
 def test_fluid_is_never_faster_than_the_bound(data, run, make_world):
     world = data.draw(worlds(make_world))
-    assert run(world).makespan >= bound.simulate([world])[0].makespan * (1 - 1e-9)
+    assert run(world).makespan >= Bound().simulate([world])[0].makespan * (1 - 1e-9)
 
 
 @LAW
@@ -62,7 +64,7 @@ def test_fluid_takes_at_most_the_critical_path_and_every_link_for_itself(data, r
     # While the chain that ends last does not advance as if alone, its flow has a link that is full; a link is full for
     # at most bytes / capacity.
     world = data.draw(worlds(make_world))
-    critical = bound.simulate([world])[0].finish.max()
+    critical = Bound().simulate([world])[0].finish.max()
     assert run(world).makespan <= (critical + loads(world)) * (1 + 1e-9)
 
 
@@ -82,7 +84,7 @@ def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, 
         graph, after_offsets=np.maximum(np.arange(graph.tasks + 1) - 1, 0), after=order[:-1].astype(np.int32)
     )
     for each in (alone, replace(world, graph=chain)):
-        expected, found = run(each), bound.simulate([each])[0]
+        expected, found = run(each), Bound().simulate([each])[0]
         np.testing.assert_allclose(found.finish, expected.finish, rtol=1e-9)
         np.testing.assert_allclose(found.makespan, expected.makespan, rtol=1e-9)
 
@@ -92,7 +94,7 @@ def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, 
 def test_the_kernel_agrees_with_the_twin(data, device, make_world):
     world = data.draw(worlds(make_world))
     start, finish, makespan = twin(world)
-    found = bound.simulate([world], device=device)[0]
+    found = Bound().simulate([world], Run(Device.named(device)))[0]
     np.testing.assert_allclose(found.start, start, rtol=1e-12)
     np.testing.assert_allclose(found.finish, finish, rtol=1e-12)
     np.testing.assert_allclose(found.makespan, makespan, rtol=1e-12)
@@ -115,7 +117,8 @@ def test_the_kernel_agrees_with_the_twin(data, device, make_world):
     ],
 )
 def test_small_worlds_by_hand(tasks, capacity, seconds, make_world, device):
-    assert bound.simulate([make_world(tasks, capacity)], device=device)[0].makespan == pytest.approx(seconds, rel=1e-12)
+    (timeline,) = Bound().simulate([make_world(tasks, capacity)], Run(Device.named(device)))
+    assert timeline.makespan == pytest.approx(seconds, rel=1e-12)
 
 
 def collective(op: str, algorithm: str, servers: int = 8) -> World:
@@ -186,34 +189,34 @@ def test_timelines_come_in_the_order_of_the_worlds(watching):
     mixed = [one, other, replace(one, name="slower", capacity=one.capacity / 2)]
     found = bound.Bound().simulate(mixed, Run(threads=2, observer=watching))
     assert [timeline.name for timeline in found] == [world.name for world in mixed]
-    assert [timeline.makespan for timeline in found] == [bound.simulate([world])[0].makespan for world in mixed]
+    assert [timeline.makespan for timeline in found] == [Bound().simulate([world])[0].makespan for world in mixed]
     assert watching.advances == [(2, 3), (3, 3)]
-    assert bound.simulate([]) == []
+    assert Bound().simulate([]) == []
 
 
 def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     world = collective("all_reduce", "ring")
     batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
-    whole = bound.simulate(batch)
+    whole = Bound().simulate(batch)
     monkeypatch.setattr(bound, "MEMORY", 2 * 16 * world.graph.tasks)
-    assert [timeline.makespan for timeline in bound.simulate(batch)] == [timeline.makespan for timeline in whole]
+    assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in whole]
 
 
 def test_graphs_that_cannot_be_written_to_are_fine(make_world):
     world = make_world([{"path": [0], "bytes": 100, "weight": [0.5], "limit": 40}], [25])
     for array in (world.capacity, world.graph.release, world.graph.path_weight, world.graph.path_limit):
         array.setflags(write=False)
-    assert bound.simulate([world])[0].makespan == bound.makespans(world.graph, world.capacity[None])[0] == 2.5
+    assert Bound().simulate([world])[0].makespan == bound.makespans(world.graph, world.capacity[None])[0] == 2.5
 
 
 def test_a_world_without_bandwidth_is_named_and_takes_for_ever_in_a_sweep(make_world):
     world = make_world([{}, {"path": [0], "bytes": 1, "after": [0]}, {"after": [1]}], [0], name="dead")
     with pytest.raises(ValueError, match=r"^dead: every flow must get bandwidth, got none for task 1$"):
-        bound.simulate([world])
+        Bound().simulate([world])
     assert bound.makespans(world.graph, np.array([[0.0], [2.0]])).tolist() == [np.inf, 0.5]
 
 
 def test_a_task_that_waits_for_a_later_one_is_refused_by_name(make_world):
     world = make_world([{"after": [1]}, {}], [], name="circle")
     with pytest.raises(ValueError, match=r"^circle\.after: must name earlier tasks, got task 0 after task 1$"):
-        bound.simulate([world])
+        Bound().simulate([world])

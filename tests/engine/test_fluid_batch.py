@@ -15,6 +15,7 @@ from topoflow import _C
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, World
 from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.batch import pack, pieces
 
 
@@ -40,7 +41,7 @@ def random_world(seed: int) -> World:
 
 
 def digest() -> str:
-    timelines = fluid.simulate([random_world(seed) for seed in range(60)])
+    timelines = Fluid().simulate([random_world(seed) for seed in range(60)])
     return hashlib.sha256(finishes(timelines).tobytes()).hexdigest()
 
 
@@ -71,18 +72,18 @@ def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
 
 
 def test_threads_and_the_order_of_the_worlds_do_not_change_a_bit_either(batch):
-    one, two = (fluid.simulate(batch, threads=threads) for threads in (1, 2))
+    one, two = (Fluid().simulate(batch, Run(threads=threads)) for threads in (1, 2))
     assert finishes(one).tobytes() == finishes(two).tobytes()
     order = np.random.default_rng(0).permutation(len(batch))
-    shuffled = fluid.simulate([batch[index] for index in order], threads=2)
+    shuffled = Fluid().simulate([batch[index] for index in order], Run(threads=2))
     assert finishes(shuffled).tobytes() == finishes([one[index] for index in order]).tobytes()
 
 
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
 def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
-    whole = fluid.simulate(batch, device=device)
+    whole = Fluid().simulate(batch, Run(Device.named(device)))
     monkeypatch.setattr(fluid, "MEMORY", memory)
-    cut = fluid.simulate(batch, device=device)
+    cut = Fluid().simulate(batch, Run(Device.named(device)))
     assert [timeline.name for timeline in cut] == [world.name for world in batch]
     assert np.array_equal(finishes(cut), finishes(whole))
 
@@ -106,19 +107,19 @@ def test_equal_graphs_are_stored_once(batch):
 
 def test_worlds_that_share_a_graph_run_on_their_own_links(batch, device):
     sweep = [replace(batch[0], capacity=batch[0].capacity * k) for k in (1, 2, 4)]
-    alone = [fluid.simulate([world], device=device)[0].finish for world in sweep]
-    assert np.array_equal(finishes(fluid.simulate(sweep, device=device)), np.concatenate(alone))
+    alone = [Fluid().simulate([world], Run(Device.named(device)))[0].finish for world in sweep]
+    assert np.array_equal(finishes(Fluid().simulate(sweep, Run(Device.named(device)))), np.concatenate(alone))
 
 
 def test_inputs_that_cannot_be_written_to_are_fine(batch, device):
     frozen = replace(batch[0].graph, delay=batch[0].graph.delay.copy())
     frozen.delay.setflags(write=False)
-    timeline = fluid.simulate([replace(batch[0], graph=frozen)], device=device)[0]
-    assert np.array_equal(timeline.finish, fluid.simulate([batch[0]], device=device)[0].finish)
+    timeline = Fluid().simulate([replace(batch[0], graph=frozen)], Run(Device.named(device)))[0]
+    assert np.array_equal(timeline.finish, Fluid().simulate([batch[0]], Run(Device.named(device)))[0].finish)
 
 
 def test_no_worlds_give_no_timelines(device):
-    assert fluid.simulate([], device=device) == []
+    assert Fluid().simulate([], Run(Device.named(device))) == []
 
 
 def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch, watching):
@@ -188,7 +189,7 @@ def test_all_unfinished_worlds_are_named(make_world, device):
         return make_world([{"path": [0], "bytes": 1}], [0], name=name)
 
     with pytest.raises(ValueError, match=r"^dead a: .*; dead b: .* got none for task 0$"):
-        fluid.simulate([dead("dead a"), make_world([{}], [], name="fine"), dead("dead b")], device=device)
+        Fluid().simulate([dead("dead a"), make_world([{}], [], name="fine"), dead("dead b")], Run(Device.named(device)))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_all_unfinished_worlds_are_named(make_world, device):
 def test_a_graph_that_breaks_a_law_is_refused(field, value, message, make_world):
     world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
     with pytest.raises(ValueError, match=message):
-        fluid.simulate([replace(world, graph=replace(world.graph, **{field: value}))])
+        Fluid().simulate([replace(world, graph=replace(world.graph, **{field: value}))])
 
 
 @pytest.mark.parametrize(
@@ -222,12 +223,12 @@ def test_a_graph_that_breaks_a_law_is_refused(field, value, message, make_world)
 def test_links_that_break_a_law_are_refused(field, value, message, make_world):
     world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
     with pytest.raises(ValueError, match=message):
-        fluid.simulate([replace(world, **{field: value})])
+        Fluid().simulate([replace(world, **{field: value})])
 
 
 def test_an_unknown_device_is_refused(batch):
     with pytest.raises(ValueError, match="device: must be one of auto, cpu, cuda, got 'tpu'"):
-        fluid.simulate(batch, device="tpu")
+        Fluid().simulate(batch, Run(Device.named("tpu")))
 
 
 def test_cuda_without_a_gpu_is_an_error_that_says_so(batch):
@@ -235,4 +236,4 @@ def test_cuda_without_a_gpu_is_an_error_that_says_so(batch):
     if _C.has_cuda and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(ValueError, match="device: "):
-        fluid.simulate(batch, device="cuda")
+        Fluid().simulate(batch, Run(Device.named("cuda")))

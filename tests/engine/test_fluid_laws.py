@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid
-from topoflow.engine.fluid import reference
+from topoflow.engine.base import Run
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid, reference
 
 LAW = settings(max_examples=60)
 
@@ -45,7 +46,7 @@ def worlds(draw, make_world, longest=24):
 
 
 def simulate(world, device):
-    return fluid.simulate([world], device=device)[0]
+    return Fluid().simulate([world], Run(Device.named(device)))[0]
 
 
 @LAW
@@ -145,7 +146,7 @@ def test_permuting_flows_permutes_the_answer(case, data, device, make_world):
 @given(data=st.data())
 def test_worlds_do_not_see_each_other(data, device, make_world):
     batch = data.draw(st.lists(worlds(make_world, longest=8), min_size=2, max_size=5))
-    together = fluid.simulate(batch, device=device)
+    together = Fluid().simulate(batch, Run(Device.named(device)))
     for world, timeline in zip(batch, together, strict=True):
         alone = simulate(world, device)
         assert np.array_equal(timeline.finish, alone.finish)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.device import Device
 from topoflow.engine.dynamic.reference import resume
-from topoflow.engine.fluid import reference
+from topoflow.engine.fluid import Fluid, reference
 
 
 def random_world(seed: int) -> World:
@@ -43,7 +44,7 @@ def random_world(seed: int) -> World:
 @pytest.mark.parametrize("first", range(0, 108, 36))  # each has all combinations of the choices above
 def test_random_worlds_run_as_their_twins(first, device):
     worlds = [random_world(seed) for seed in range(first, first + 36)]
-    for world, timeline in zip(worlds, fluid.simulate(worlds, device=device), strict=True):
+    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(Device.named(device))), strict=True):
         np.testing.assert_allclose(timeline.finish, reference.simulate(world).finish, rtol=1e-9, err_msg=world.name)
 
 
@@ -79,7 +80,7 @@ def test_a_paused_world_is_where_its_twin_is(seed):
 @pytest.mark.parametrize("seed", range(36))
 def test_stop_and_continue_is_the_unbroken_run(seed):
     world = with_latency(random_world(seed))
-    whole = fluid.simulate([world])[0]
+    whole = Fluid().simulate([world])[0]
     finish, rest, task = np.full(world.graph.tasks, np.inf), world, np.arange(world.graph.tasks)
     for until in instants(world, 6):
         paused = fluid.pause(rest, until)
@@ -87,5 +88,5 @@ def test_stop_and_continue_is_the_unbroken_run(seed):
         rest, kept = resume(rest, paused)
         task = task[kept]
     if len(task):
-        finish[task] = fluid.simulate([rest])[0].finish
+        finish[task] = Fluid().simulate([rest])[0].finish
     np.testing.assert_allclose(finish, whole.finish, rtol=1e-9)

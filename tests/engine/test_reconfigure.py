@@ -13,10 +13,10 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
 from topoflow.demand import Demand
-from topoflow.engine import fluid
 from topoflow.engine.base import World
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.dynamic.stepwise import Stepwise
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
@@ -155,7 +155,7 @@ def ran(request: pytest.FixtureRequest, dlrm: Traffic) -> Ran:
 
 def test_circuits_that_never_change_are_a_network_like_any_other(dlrm: Traffic) -> None:
     world, fabric = on(dlrm, "ocs_reconfig", "fabric.interval=1000")
-    ran, whole = reconfigure.simulate(world), fluid.simulate([replace(world, fabric=None)])[0]
+    ran, whole = reconfigure.simulate(world), Fluid().simulate([replace(world, fabric=None)])[0]
     np.testing.assert_allclose(ran.timeline.finish, whole.finish, rtol=1e-9)
     np.testing.assert_allclose(ran.timeline.start, whole.start, rtol=1e-9)
     np.testing.assert_allclose(ran.timeline.link_bytes, whole.link_bytes, rtol=1e-9)

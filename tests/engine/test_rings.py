@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.demand import Demand
-from topoflow.engine import bound, fluid
 from topoflow.engine.base import Timeline, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
@@ -47,7 +48,7 @@ def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300
 
 
 def both(fabric: Fabric, *tasks: Task, **how: str) -> tuple[Timeline, Timeline]:
-    steps, flows = fluid.simulate([world(fabric, rings, *tasks, **how) for rings in ("steps", "flows")])
+    steps, flows = Fluid().simulate([world(fabric, rings, *tasks, **how) for rings in ("steps", "flows")])
     return steps, flows
 
 
@@ -123,7 +124,7 @@ def test_a_real_job_takes_the_same_time_in_steps_and_as_flows_to_a_thousandth(jo
 def test_the_delay_of_a_flow_is_no_faster_in_the_bound_than_in_fluid(job) -> None:
     traffic, fabrics = job(8)
     worlds = [world(fabric, "flows", *traffic.tasks, all_reduce="hierarchical") for fabric in fabrics.values()]
-    for least, timeline in zip(bound.simulate(worlds), fluid.simulate(worlds), strict=True):
+    for least, timeline in zip(Bound().simulate(worlds), Fluid().simulate(worlds), strict=True):
         assert least.makespan <= timeline.makespan * (1 + 1e-9)
 
 

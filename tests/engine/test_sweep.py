@@ -36,14 +36,14 @@ def links(graph) -> tuple[np.ndarray, np.ndarray]:
     return random.uniform(1e9, 1e10, (WORLDS, graph.links)), random.uniform(0, 1e-5, (WORLDS, graph.links))
 
 
-def timelines(graph, capacity, latency, **how):
+def timelines(graph, capacity, latency, merge):
     worlds = [World(f"world {index}", graph, *rows) for index, rows in enumerate(zip(capacity, latency, strict=True))]
-    return fluid.simulate(worlds, **how)
+    return fluid.Fluid(merge).simulate(worlds)
 
 
 @pytest.mark.parametrize("merge", [0.0, 0.01])
 def test_a_sweep_is_the_same_worlds_to_the_byte(graph, links, merge):
-    found, expected = fluid.sweep(graph, *links, merge=merge), timelines(graph, *links, merge=merge)
+    found, expected = fluid.sweep(graph, *links, merge=merge), timelines(graph, *links, merge)
     assert found.start.tobytes() == np.stack([timeline.start for timeline in expected]).tobytes()
     assert found.finish.tobytes() == np.stack([timeline.finish for timeline in expected]).tobytes()
     assert found.makespan.tolist() == [timeline.makespan for timeline in expected]

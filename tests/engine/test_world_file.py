@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid
-from topoflow.engine.fluid import reference
+from topoflow.engine.fluid import Fluid, reference
 from topoflow.worldfile.world_file import read
 
 HERE = Path(__file__).resolve().parent
@@ -44,7 +43,7 @@ def flows(folder: Path, world: Json) -> dict[str, tuple[float, float]]:
     path = folder / "world.json"
     path.write_text(json.dumps(world))
     file = read(path)
-    (timeline,), twin = fluid.simulate([file.world]), reference.simulate(file.world)
+    (timeline,), twin = Fluid().simulate([file.world]), reference.simulate(file.world)
     np.testing.assert_allclose(timeline.task_finish, twin.task_finish, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(timeline.task_start, twin.task_start, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(timeline.link_bytes, twin.link_bytes, rtol=1e-12)

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid
-from topoflow.engine.fluid import reference
+from topoflow.engine.fluid import Fluid, reference
 from topoflow.worldfile.world_file import read
 
 Json = dict[str, Any]
@@ -77,7 +76,7 @@ def test_the_world_of_the_error_tests_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "world.json"
     path.write_text(json.dumps(WORLD))
     world = read(path).world
-    (timeline,) = fluid.simulate([world])
+    (timeline,) = Fluid().simulate([world])
     assert len(timeline.task_finish) == 7
 
 
@@ -246,7 +245,7 @@ def test_a_mutated_world_is_an_error_or_a_right_answer(
     path.write_text(json.dumps(world))
     try:
         file = read(path)
-        (timeline,) = fluid.simulate([file.world])
+        (timeline,) = Fluid().simulate([file.world])
     except ValueError as problem:
         message = str(problem)
     else:

@@ -80,6 +80,25 @@ def test_rings_are_distinct_as_long_as_there_are_enough(size: int, degree: int) 
     assert len(set(strides)) == min(degree, len(totient_perms(size)))
 
 
+@given(size=st.integers(3, 200), rings=st.integers(1, 6))
+def test_duplex_rings_are_as_many_as_there_are_and_each_has_its_way_back(size: int, rings: int) -> None:
+    strides = select_permutations(size, 2 * rings, duplex=True)
+    assert len(strides) == 2 * rings
+    assert all(
+        (out + back) % size == 0 and gcd(out, size) == 1 for out, back in zip(strides[::2], strides[1::2], strict=True)
+    )
+    assert len(set(strides)) == min(2 * rings, len(totient_perms(size)))
+    assert select_permutations(size, 2 * rings + 1, duplex=True) == strides  # a port is left
+
+
+def test_where_rings_lead_both_ways_paths_of_degree_4_are_longer() -> None:
+    # 128 servers, as in TopoOpt 5.3: one way 1, 3, 11, 37; both ways 1 and 11, near 128^(1/2) = 11.3
+    one_way, both_ways = (select_permutations(128, 4, duplex=duplex) for duplex in (False, True))
+    assert (one_way, both_ways) == ((1, 3, 11, 37), (1, 127, 11, 117))
+    assert diameter(128, one_way) == 8
+    assert diameter(128, both_ways) == 9
+
+
 @given(size=st.integers(2, 60), degree=st.integers(1, 5))
 def test_coin_change_pays_every_distance_with_the_fewest_coins(size: int, degree: int) -> None:
     coins = select_permutations(size, degree)

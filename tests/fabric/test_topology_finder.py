@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import networkx
@@ -50,19 +51,34 @@ def test_groups_that_share_no_server_do_not_share_degrees_either() -> None:
 
 
 @pytest.mark.parametrize("collective", ["ring", "double_binary_tree"])
+@pytest.mark.parametrize("duplex", [False, True])
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_no_server_has_more_circuits_than_ports_and_everyone_is_reached(
-    collective: str, data: st.DataObject, demands: Demands
+    collective: str, duplex: bool, data: st.DataObject, demands: Demands
 ) -> None:
     servers, degree, demand = data.draw(demands)
-    circuits = find_topology(servers, degree, demand, collective=collective).circuits()
+    degree += duplex  # a ring takes two
+    circuits = find_topology(servers, degree, demand, collective=collective, duplex=duplex).circuits()
+    if duplex:
+        assert circuits == Counter({(j, i): count for (i, j), count in circuits.items()})
     for end in (0, 1):
         ports = np.bincount([pair[end] for pair in circuits], weights=list(circuits.values()), minlength=servers)
         assert ports.max() <= degree
     graph = networkx.DiGraph(list(circuits))
     assert networkx.is_strongly_connected(graph)
     assert graph.number_of_nodes() == servers
+
+
+def test_a_duplex_ring_takes_two_ports() -> None:
+    # as above: rings send 30 GB and pairs 10 GB; of two duplex rings of 16 (2 ports each), ceil(2 * 30 / 40) = 2
+    demand = Demand.from_matrix(uniform_mp(16, 10e9), {tuple(range(16)): 1e9})
+    assert find_topology(16, 4, demand, duplex=True).strides == {tuple(range(16)): (1, 15, 3, 13)}
+    # pairs send 30 GB: ceil(2 * 30 / 60) = 1 ring, two ports are left for matchings
+    more = Demand.from_matrix(uniform_mp(16, 30e9), {tuple(range(16)): 1e9})
+    topology = find_topology(16, 4, more, duplex=True)
+    assert topology.strides == {tuple(range(16)): (1, 15)}
+    assert len(topology.pairs) == 2 * 8
 
 
 def test_without_any_demand_all_circuits_are_rings_over_everyone() -> None:

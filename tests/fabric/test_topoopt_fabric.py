@@ -26,10 +26,10 @@ def build(servers: int, degree: int, demand: Demand, paths: int = 4, **options: 
 
 
 @pytest.mark.parametrize("servers", [2, 3, 6, 12, 16, 31])
-@pytest.mark.parametrize("degree", [1, 3, 4, 8])
-def test_data_parallel_traffic_gets_all_circuits_as_rings(servers: int, degree: int) -> None:
+@pytest.mark.parametrize(("degree", "duplex"), [(1, False), (3, False), (4, False), (8, False), (2, True), (8, True)])
+def test_data_parallel_traffic_gets_all_circuits_as_rings(servers: int, degree: int, duplex: bool) -> None:
     group = tuple(range(servers))
-    fabric = build(servers, degree, Demand(servers, {group: 1e9}))
+    fabric = build(servers, degree, Demand(servers, {group: 1e9}), duplex=duplex)
     assert len(fabric.channels.rings[group]) == degree
     # however many of the rings coincide, every server sends on all interfaces
     assert np.bincount(fabric.source, weights=fabric.bandwidth).tolist() == [degree * B] * servers
@@ -118,6 +118,19 @@ def test_the_k_shortest_paths_are_as_long_as_yen_s(demands: Demands, data: st.Da
         assert [len(path) for path in route(source, target, "mp")] == [len(nodes) - 1 for nodes in yen]
 
 
+@given(data=st.data(), duplex=st.booleans())
+@settings(max_examples=30)
+def test_without_circuits_for_mp_the_network_does_not_depend_on_it(
+    data: st.DataObject, duplex: bool, demands: Demands
+) -> None:
+    servers, degree, demand = data.draw(demands)
+    fabric = build(servers, degree + 1, demand, duplex=duplex, mp_circuits=False)
+    alone = build(servers, degree + 1, Demand(servers, demand.all_reduce), duplex=duplex)
+    for field in ("source", "target", "bandwidth"):
+        assert getattr(fabric, field).tolist() == getattr(alone, field).tolist()
+    assert fabric.channels == alone.channels
+
+
 def test_where_there_are_few_strides_rings_are_laid_twice() -> None:
     # 6 servers have +1 and +5 only: 4 interfaces are two circuits each way round
     fabric = build(6, 4, Demand(6, {tuple(range(6)): 1e9}))
@@ -140,6 +153,9 @@ def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) 
     [
         ({"degree": 1009}, r"topoopt\.degree: must be at most the 1008 ports of an optical switch"),
         ({"degree": 400, "optics": "ocs"}, r"topoopt\.degree: must be at most the 384 ports of an optical switch"),
+        ({"duplex": 1}, r"topoopt\.duplex: must be true or false, got 1"),
+        ({"mp_circuits": "no"}, r"topoopt\.mp_circuits: must be true or false, got 'no'"),
+        ({"duplex": True, "degree": 1}, r"topoopt\.degree: must be at least 2 for rings of duplex circuits, got 1"),
         ({"fibers": 0}, r"topoopt\.fibers: must be positive, got 0"),
         ({"ports": 0}, r"topoopt\.ports: must be positive, got 0"),
         ({"routes": "scenic"}, r"topoopt\.routes: must be one of shortest, k_shortest, got 'scenic'"),

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.demand import Demand
-from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.double_binary_tree import NO_PARENT, PORTS, double_binary_tree, tree_edges
@@ -37,7 +37,7 @@ def build(servers: int, degree: int, demand: Demand) -> Fabric:
 def all_reduce(fabric: Fabric, bytes: float, **fields: object) -> Timeline:
     task = Collective("all_reduce", bytes, tuple(range(fabric.servers)), **fields)
     traffic = Traffic.from_tasks("t", fabric.servers, (task,), 300e9)
-    return fluid.simulate([place(traffic, fabric, name="world", all_reduce=TREES)])[0]
+    return Fluid().simulate([place(traffic, fabric, name="world", all_reduce=TREES)])[0]
 
 
 def test_the_trees_of_stride_5_among_six_are_the_ones_drawn_in_the_module() -> None:

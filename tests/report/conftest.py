@@ -24,6 +24,7 @@ from topoflow.report.draw.history import History, Round
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.units import human
+from topoflow.workload.base import RecordedJob
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
 TRAFFIC = Traffic.from_tasks(
@@ -91,6 +92,7 @@ class ToyJob:
     traffic: Traffic
     memory: float | None = None  # B
     gpu_memory: float = float("inf")  # B
+    recorded: RecordedJob | None = None
     strategy: Strategy | None = None
     share: float = 1.0  # of the GPU's memory, that may be planned with
     fits = Job.fits

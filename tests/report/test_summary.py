@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.periods import representative
 from topoflow.capture.summary import exact, rank_share, summarize, traffic_matrix
 
 
@@ -23,15 +24,28 @@ def trace_of(*events: Communication | Compute, iterations: int = 1, ranks: int =
 
 
 def test_bytes_per_iteration_are_those_of_one_rank() -> None:
-    # each rank reduces 40 B and 80 B in two iterations: 60 B in one, however many ranks there are
+    # each rank reduces 40 B in the first iteration, 80 B in the other two: one of these is counted, for any ranks
     for ranks in (1, 4):
-        (line,) = summarize(trace_of(all_reduce(0, 40), all_reduce(0, 80, 1), iterations=2, ranks=ranks)).collectives
-        assert (line.count, line.bytes_per_iteration, line.group_size, line.dtype) == (2, 60, 4, "float32")
+        events = all_reduce(0, 40), all_reduce(0, 80, 1), all_reduce(0, 80, 2)
+        summary = summarize(trace_of(*events, iterations=3, ranks=ranks))
+        (line,) = summary.collectives
+        assert (line.count, line.bytes_per_iteration, line.group_size, line.dtype) == (1, 80, 4, "float32")
+        assert (summary.groups[0].count, summary.groups[0].bytes_per_iteration) == (1, 80)
+        assert traffic_matrix(trace_of(*events, iterations=3)).sum() == 4 * 2 * 3 / 4 * 80
+
+
+def test_an_uneven_all_to_all_counts_what_is_sent() -> None:
+    def side(sends: int, receives: int) -> tuple[Communication]:
+        return (Communication("all_to_all", (0, 1), "int8", sends, receives, splits_in=(0, sends)),)
+
+    # 10 B one way, 90 B the other: 50 B per rank, not 90
+    (line,) = summarize(Trace("hand", 2, 1, {0: side(10, 90), 1: side(90, 10)})).collectives
+    assert line.bytes_per_iteration == 50
 
 
 def test_set_up_is_counted_but_is_no_part_of_an_iteration() -> None:
     (line,) = summarize(trace_of(all_reduce(0, 1000, -1), all_reduce(0, 40))).collectives
-    assert (line.count, line.setup_count, line.bytes_per_iteration) == (2, 1, 40)
+    assert (line.count, line.setup_count, line.bytes_per_iteration) == (1, 1, 40)
 
 
 def test_operations_of_another_dtype_or_group_size_are_another_line() -> None:
@@ -61,11 +75,38 @@ def test_means_stay_whole_where_they_are() -> None:
 def test_communication_beside_computation_is_hidden() -> None:
     # 10 s: computing 0-6, all-reduce 4-8, all-reduce 7-10: communication 6 s, of which 2 s are hidden
     trace = trace_of(Compute("f", 0.0, 6.0, 4.5), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
-    share = rank_share(trace, 0)
+    share = rank_share(trace, 0, representative(trace))
     assert share.compute_time == 4.5  # of the 6 s
     assert share.iteration_time == pytest.approx(10.0)
     assert share.communication == pytest.approx(0.6)
     assert share.exposed == pytest.approx(0.4)
+
+
+def test_the_warm_up_is_no_part_of_the_iteration_time() -> None:
+    # a first iteration of 31 s, which reduces otherwise than the two of 3 s after it
+    spans = [(0, 0.0, 30.0, 8), (1, 31.0, 33.0, 4), (2, 34.0, 36.0, 4)]
+    events = [
+        event
+        for number, start, end, size in spans
+        for event in (Compute("f", start, end, end - start, number), all_reduce(0, size, number, end, end + 1))
+    ]
+    summary = summarize(trace_of(*events, iterations=3))
+    assert (summary.iteration, summary.iteration_time) == (1, 3.0)
+    assert {(share.iteration_time, share.compute_time) for share in summary.shares} == {(3.0, 2.0)}
+
+
+def test_compute_of_two_streams_counts_once() -> None:
+    trace = trace_of(Compute("f", 0.0, 6.0, 6.0), Compute("g", 2.0, 8.0, 6.0), all_reduce(0, 4, 0, 8.0, 10.0))
+    assert rank_share(trace, 0, representative(trace)).compute_time == 8.0
+
+
+def test_communication_without_a_size_is_reported_and_is_no_compute() -> None:
+    kernel = Compute("dispatch", 4.0, 8.0, 4.0, communicates=True)
+    summary = summarize(trace_of(Compute("f", 0.0, 4.0, 4.0), kernel))
+    assert [(one.name, one.count, one.seconds) for one in summary.unsized] == [("dispatch", 4, 16.0)]
+    assert (summary.communication_share, summary.exposed_share) == (0.5, 0.5)
+    assert summary.shares[0].compute_time == 4.0
+    assert any("dispatch" in note and "not sized" in note and "16 s" in note for note in summary.notes)
 
 
 def test_without_times_there_is_no_share_and_json_says_null() -> None:
@@ -92,6 +133,22 @@ def test_traffic_of_collectives_follows_their_closed_forms() -> None:
     root = Communication("broadcast", (0, 1, 2, 3), "float32", 8, 8, root=2)
     np.testing.assert_allclose(traffic_matrix(trace_of(root))[2], [8, 8, 0, 8])
     assert traffic_matrix(trace_of(root)).sum() == 24
+
+
+def test_traffic_of_a_large_job_is_that_of_runs_of_ranks() -> None:
+    """131,072 ranks: of each pair it would be 128 GiB."""
+    ring = Communication("all_reduce", tuple(range(131_072)), "float32", 8, 8)
+    trace = Trace("large", 131_072, 1, dict.fromkeys((0, 255, 256, 131071), (ring,)))
+    matrix = traffic_matrix(trace)
+    sent = 2 * 131_071 / 131_072 * 8
+    assert matrix.shape == (512, 512)  # 256 ranks each
+    assert {place: matrix[place] for place in zip(*np.nonzero(matrix), strict=True)} == {
+        (0, 0): sent,
+        (0, 1): sent,
+        (1, 1): sent,
+        (511, 0): sent,
+    }
+    assert traffic_matrix(trace, 3).shape == (3, 3)  # 43,691, 43,691 and 43,690 ranks
 
 
 def test_a_root_that_was_not_recorded_is_the_first_of_its_group_and_a_note_says_so() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
@@ -35,7 +34,7 @@ def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: M
     (start,) = Judge(asked, Fluid(), Run()).judge([(asked.start, Wiring(asked.start, 1.0), built)])
     assert found.start.iteration_time == start.iteration_time
     assert found.plan.iteration_time <= start.iteration_time
-    assert found.plan.iteration_time == fluid.simulate([found.world])[0].makespan == found.timeline.makespan
+    assert found.plan.iteration_time == Fluid().simulate([found.world])[0].makespan == found.timeline.makespan
     assert found.plan.chosen() == found.strategy
     assert found.strategy.bytes_per_gpu(asked.workload).max() <= asked.workload.gpu.memory
     times = [each.time for each in found.history.rounds]

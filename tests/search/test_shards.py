@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
@@ -36,7 +36,7 @@ def test_a_search_finds_the_fastest_of_all_that_fit() -> None:
     found = search(asked, Settings(decide=100))
     placer = asked.placer(found.fabric)
     worlds = [placer.place(lower(asked.workload, option), option.name) for option in options]
-    fastest = min(timeline.makespan for timeline in fluid.simulate(worlds))
+    fastest = min(timeline.makespan for timeline in Fluid().simulate(worlds))
     assert found.timeline.makespan == pytest.approx(fastest, rel=1e-12)
     assert found.timeline.makespan < found.start.iteration_time
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from topoflow.demand import Demand
-from topoflow.engine import fluid
 from topoflow.engine.base import World
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTree
@@ -57,7 +57,7 @@ def test_iterations_follow_each_other() -> None:
     # 1 s of compute and 100 B at 100 B/s: 2 s each, from 0.5 s on
     graph = placed(sender("job", 0, 1, 100, 1), switch()).graph
     world = World("job", repeated(graph, 3, 0.5), switch().bandwidth, switch().latency)
-    ran = fluid.simulate([world])[0]
+    ran = Fluid().simulate([world])[0]
     assert ran.finish[graph.tasks :: graph.tasks + 1].tolist() == pytest.approx([2.5, 4.5, 6.5])
     assert ran.start[0] == 0.5
 
@@ -118,8 +118,8 @@ def test_graphs_side_by_side_run_as_they_do_alone(jobs: list[Traffic]) -> None:
     ideal = IdealSwitch(1e9, 1, 1e-6).build(16, Demand(16))
     worlds = [placed(job, ideal) for job in jobs]
     graph = side_by_side([world.graph for world in worlds])
-    together = fluid.simulate([World("together", graph, ideal.bandwidth, ideal.latency)])[0]
-    apart = np.concatenate([timeline.finish for timeline in fluid.simulate(worlds)])
+    together = Fluid().simulate([World("together", graph, ideal.bandwidth, ideal.latency)])[0]
+    apart = np.concatenate([timeline.finish for timeline in Fluid().simulate(worlds)])
     np.testing.assert_allclose(together.finish, apart, rtol=1e-9)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from topoflow.engine.base import Run, World
-from topoflow.engine.fluid import simulate
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import without
@@ -67,7 +67,9 @@ def test_a_link_that_keeps_a_fiber_keeps_its_paths(fabric: FatTree | TopoOpt) ->
     job = all_reduce(4)
     network = fabric.build(4, job.demand())
     assert (network.bandwidth > network.interface_bandwidth).any()
-    anew = [simulate([placed(job, without(network, fibers=[link]))])[0].makespan for link in range(network.links)]
+    anew = [
+        Fluid().simulate([placed(job, without(network, fibers=[link]))])[0].makespan for link in range(network.links)
+    ]
     np.testing.assert_array_equal(fail_fibers(job, network, placed, rings="recover").failed, anew)
 
 

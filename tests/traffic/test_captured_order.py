@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.iteration import recorded_iteration
 from topoflow.traffic.captured.order import steps
 
 
@@ -34,7 +34,7 @@ def label(event: Event) -> str:
 
 def order(*ranks: tuple[Event, ...]) -> dict[str, set[str]]:
     """Label of each step -> labels of the steps that it directly follows; in the order of the steps."""
-    job = steps(representative(Trace("toy", len(ranks), 1, dict(enumerate(ranks)))))
+    job = steps(recorded_iteration(Trace("toy", len(ranks), 1, dict(enumerate(ranks)))))
     names = [label(step.members[0].event) for step in job]
     return {name: {names[earlier] for earlier in step.after} for name, step in zip(names, job, strict=True)}
 
@@ -61,13 +61,27 @@ def test_compute_beside_a_collective_does_not_wait_for_it() -> None:
 
 def test_a_communicator_works_in_order() -> None:
     ranks = (compute("c0", 0, 1), reduce("A", 1, 2), reduce("A", 2, 3))
-    job = steps(representative(Trace("toy", 1, 1, {0: ranks})))
+    job = steps(recorded_iteration(Trace("toy", 1, 1, {0: ranks})))
     assert [step.after for step in job] == [(), (0,), (0, 1)]
 
 
-def test_a_collective_waits_for_the_last_compute_that_was_over() -> None:
-    told = order((compute("c0", 0, 1), compute("c1", 1, 4), reduce("A", 2, 3)))
-    assert told["A"] == {"c0"}
+def test_a_collective_waits_for_what_had_been_computed_when_it_began() -> None:
+    events = {0: (compute("c0", 0, 1), compute("c1", 1, 4), reduce("A", 2, 3), compute("c2", 4, 5))}
+    job = steps(recorded_iteration(Trace("toy", 1, 1, events)))
+    found = [(label(step.members[0].event), step.members[0].seconds, step.after) for step in job]
+    # c1 is cut where A began; A had ended while it ran: there was no gap in which it, or c2, could have waited for A
+    assert sorted(found) == [("A", 0, (1,)), ("c0", 1, ()), ("c1", 1, (0,)), ("c1", 2, (1,)), ("c2", 1, (2,))]
+
+
+def test_compute_on_two_streams_is_united() -> None:
+    events = {0: (compute("c0", 0, 4), compute("c1", 1, 6), compute("c2", 2, 3), compute("c3", 7, 8))}
+    job = steps(recorded_iteration(Trace("toy", 1, 1, events)))
+    # 0 to 6, then 1 s in which the host held it up
+    assert [(label(step.members[0].event), step.members[0].seconds) for step in job] == [
+        ("c0", 4),
+        ("c1", 2),
+        ("c3", 2),
+    ]
 
 
 def test_without_times_order_is_all_we_know() -> None:
@@ -92,7 +106,7 @@ def test_a_collective_waits_for_all_its_members() -> None:
 def test_operations_of_a_group_match_one_by_one() -> None:
     group = tuple(range(2))
     events = tuple(Communication("broadcast", group, "float32", size, size, root=0, after=()) for size in (8, 16))
-    job = steps(representative(Trace("toy", 2, 1, {0: events, 1: events})))
+    job = steps(recorded_iteration(Trace("toy", 2, 1, {0: events, 1: events})))
     assert [{member.event.bytes_in for member in step.members} for step in job] == [{8}, {16}]
 
 
@@ -108,7 +122,7 @@ def test_a_transfer_waits_for_its_sender_only() -> None:
 def test_two_ranks_may_both_send_before_they_receive() -> None:
     # with rendezvous this would be a circle; small messages are sent eagerly, and the script did run
     job = steps(
-        representative(
+        recorded_iteration(
             Trace(
                 "toy",
                 2,
@@ -126,7 +140,7 @@ def test_two_ranks_may_both_send_before_they_receive() -> None:
 def test_a_tag_tells_which_receive_takes_a_send() -> None:
     small, large = (replace(point("send", 1), tag=tag, bytes_in=size) for tag, size in ((1, 8), (2, 64)))
     early, late = (replace(point("recv", 0), tag=tag, bytes_out=size) for tag, size in ((2, 64), (1, 8)))
-    job = steps(representative(Trace("toy", 2, 1, {0: (small, large), 1: (early, late)})))
+    job = steps(recorded_iteration(Trace("toy", 2, 1, {0: (small, large), 1: (early, late)})))
     assert {tuple(member.event.bytes for member in step.members) for step in job} == {(8, 8), (64, 64)}
 
 
@@ -147,5 +161,5 @@ def test_what_an_earlier_iteration_ended_is_not_waited_for() -> None:
             Communication("all_reduce", (0,), "float32", 8, 8, number, after=(2 * number,)),
         )
     )
-    job = steps(representative(Trace("toy", 1, 3, {0: events})))
+    job = steps(recorded_iteration(Trace("toy", 1, 3, {0: events})))
     assert [step.after for step in job] == [(), (0,)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.load import load
+from topoflow.capture.periods import representative
 from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
-from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.iteration import recorded_iteration
 from topoflow.traffic.captured.order import steps
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import RecordedJob
@@ -28,7 +31,7 @@ def reduce(name: str, start: float, end: float, **other) -> Communication:
 
 
 def times(*events: Event) -> dict[str, float]:
-    job = steps(representative(Trace("toy", 1, 1 + max(event.iteration for event in events), {0: events})))
+    job = steps(recorded_iteration(Trace("toy", 1, 1 + max(event.iteration for event in events), {0: events})))
     members = [step.members[0] for step in job]
     return {m.event.name if isinstance(m.event, Compute) else m.event.group_name: m.seconds for m in members}
 
@@ -59,9 +62,9 @@ def test_an_iteration_begins_where_the_one_before_ended() -> None:
             reduce("A", begin + 1.0, begin + 2.0, iteration=number),
         )
 
-    # 2 s, half a second of nothing, 2 s again; of two alike the first stands for the job, of three the second
+    # 2 s, half a second of nothing, 2 s again: the first takes 2 s, the second 2.5 s with what was before it
     assert times(*iteration(0, 0.0), *iteration(1, 2.5))["c0"] == pytest.approx(1.0)
-    told = times(*iteration(0, 0.0), *iteration(1, 2.5), *iteration(2, 4.5))
+    told = times(*iteration(0, 0.0), *iteration(1, 2.5), *iteration(2, 6.0))  # periods of 2, 2.5 and 3.5 s
     assert told["c1"] == pytest.approx(1.5)  # 3.5 - 2.0
 
 
@@ -75,22 +78,32 @@ def test_a_communication_without_times_says_nothing_about_the_host() -> None:
     assert times(compute("c0", 0.0, 1.0, 1.0), cut, compute("c1", 5.0, 6.0, 1.0))["c1"] == pytest.approx(1.0)
 
 
-def measured(trace: Trace, rank: int) -> float:
-    """Seconds from a rank's first start to its last end in the iteration that stands for the job."""
-    events = representative(trace).ranks[rank].values()
-    starts = [event.start for event in events if event.start is not None]
-    return max(event.end for event in events if event.end is not None) - min(starts)
-
-
 def test_a_profiled_job_replays_as_long_as_it_was(shared_data) -> None:
     # ResNet-50 on two A100 of one server (NVLink, 1e11 B/s is enough): 102 MB are reduced beside 215 ms of a backward
     # pass that mostly waits for its host; what remains beside compute is less than 2% of the step
     trace = load([shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"])
-    assert replayed(trace, 1e11) == pytest.approx(measured(trace, 0), rel=0.02)
+    assert replayed(trace, 1e11) == pytest.approx(representative(trace).seconds, rel=0.02)
 
 
 def test_a_late_rank_holds_up_its_group_as_it_did(shared_data) -> None:
-    # Megatron TP2: rank 1 waited 48 ms of 58 in collectives for rank 0, whose host was late; on any network the job
-    # takes as long as rank 0 did
+    # Megatron TP2: rank 1 waited 48 ms of 58 in collectives for rank 0, whose host was late
     trace = load(sorted((shared_data / "megatron_tp2").glob("kineto_*.gz")))
-    assert replayed(trace, 1e10) == pytest.approx(measured(trace, 0), rel=0.01)
+    assert replayed(trace, 1e10) == pytest.approx(representative(trace).seconds, rel=0.01)
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_the_recorded_example_replays_no_longer_than_its_record_on_an_infinite_network() -> None:
+    trace = load([EXAMPLES / "ddp_4_ranks.jsonl.gz"])
+    assert replayed(trace, 1e30) <= representative(trace).seconds
+
+
+def test_no_real_trace_replays_longer_than_its_record_on_an_infinite_network(shared_data, dlrm_traces) -> None:
+    resnet = shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"
+    # NVLink of V100 and A100, in one server: 1e11 B/s; two V100-PCIE: 1e10 B/s
+    for files, bandwidth in (([resnet], 1e11), ([*dlrm_traces], 1e11), ([shared_data / "megatron_tp2"], 1e10)):
+        trace = load(files)
+        period = representative(trace).seconds
+        assert replayed(trace, 1e30) <= period
+        assert replayed(trace, bandwidth) == pytest.approx(period, rel=0.05)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.parallel import Parallel
@@ -39,7 +39,7 @@ def makespan(
     traffic = lower(workload, rule.place(workload, servers))
     fabric = IdealSwitch(bandwidth, 1, latency).build(servers, traffic.demand())
     world = place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")
-    return fluid.simulate([world])[0].makespan
+    return Fluid().simulate([world])[0].makespan
 
 
 @pytest.mark.parametrize("bandwidth", [1e9, 100e9, 1e18])

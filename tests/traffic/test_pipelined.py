@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.data_parallel import DataParallel
@@ -32,7 +32,7 @@ COSTS_NOTHING = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
     given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
     fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
-    return fluid.simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
+    return Fluid().simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
 def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str, float]:

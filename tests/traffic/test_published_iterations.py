@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.parallel import Parallel
@@ -54,5 +54,5 @@ def test_an_iteration_takes_less_than_measured_but_more_than_half(
     traffic = lower(workload, strategy)
     fabric = IdealSwitch(bandwidth=25e9, degree=8, latency=1e-6).build(stages, traffic.demand())
     world = place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")
-    assert seconds / 2 < fluid.simulate([world])[0].makespan < seconds
+    assert seconds / 2 < Fluid().simulate([world])[0].makespan < seconds
     assert strategy.bytes_per_gpu(workload).max() < workload.gpu.memory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine import fluid
 from topoflow.engine.base import Timeline
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.grid import Grid
@@ -28,7 +28,7 @@ def timeline(op: str, grid: Grid, axes: tuple[str, ...], *, all_reduce: str = "h
     servers = grid.pipeline * grid.servers_per_stage
     traffic = written(op, servers, Groups.of(grid.groups(0, axes)))
     fabric = IdealSwitch(bandwidth=B, degree=1, latency=0.0).build(servers, traffic.demand())
-    return fluid.simulate([place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")])[0]
+    return Fluid().simulate([place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")])[0]
 
 
 def of(*degrees: int, gpus: int) -> Grid:

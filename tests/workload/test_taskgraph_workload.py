@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from topoflow.capture.formats.taskgraph.flatbuffer import root
-from topoflow.engine import fluid
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
@@ -70,7 +70,7 @@ def test_a_task_graph_runs_on_any_network_no_faster_than_its_busiest_server(task
     )
     sent = sum(task.bytes for task in job.tasks if isinstance(task, Transfer))
     rings = sum(2 * (len(task.group) - 1) * task.bytes for task in job.tasks if isinstance(task, Collective))
-    ideal, topoopt = fluid.simulate(worlds)
+    ideal, topoopt = Fluid().simulate(worlds)
     assert min(topoopt.makespan, ideal.makespan) > busiest
     assert ideal.link_bytes.sum() == pytest.approx(2 * (sent + rings))  # each byte goes up and down
 
@@ -79,7 +79,7 @@ def test_rings_as_flows_are_close_where_many_groups_reduce_at_once(task_graphs: 
     """CANDLE reduces among 4, 8 and 16 servers beside 18 GB of transfers: flows take up to 3 % less (measured)."""
     job = traffic(task_graphs["100candle_16"])
     fabric = TopoOpt(3.125e9, 4, 1e-6, 4).build(16, job.demand())
-    steps, flows = fluid.simulate([place(job, fabric, name=rings, rings=rings) for rings in ("steps", "flows")])
+    steps, flows = Fluid().simulate([place(job, fabric, name=rings, rings=rings) for rings in ("steps", "flows")])
     assert flows.makespan == pytest.approx(steps.makespan, rel=0.05)
     np.testing.assert_allclose(flows.link_bytes, steps.link_bytes, rtol=1e-9)
 

@@ -14,7 +14,7 @@ from topoflow.case.frame import frame
 from topoflow.report.base import Report
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 WIDTH = 160  # characters of a table where there is no terminal
 
@@ -101,18 +101,18 @@ class Results(Sequence[Result]):
         return printed(lambda console: show(self._report, console))
 
     def _repr_html_(self) -> str:
-        from topoflow.report.answer import answers
+        from topoflow.report.answer import answers, notes
 
-        sentences = "".join(f"<p>{escape(answer)}</p>" for answer in answers(self._report))
+        sentences = "".join(f"<p>{escape(line)}</p>" for line in (*answers(self._report), *notes(self._report)))
         return sentences + "".join(_html_table(self._report, job) for job in self._report.jobs)
 
 
 def printed(show: Any) -> str:
     """What ``show(console)`` prints, as text."""
-    from rich.console import Console
+    from topoflow.report.output import Output
 
     file = io.StringIO()
-    console: Console = Console(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
+    console = Output(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
     show(console)
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").splitlines())
 

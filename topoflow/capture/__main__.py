@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from topoflow.capture.base import Trace
 from topoflow.capture.record.job import TRACE, Job
+from topoflow.printable import one_line
 
 if TYPE_CHECKING:
     from topoflow.capture.record.recorder import Recorder  # needs torch
@@ -22,6 +25,8 @@ example, from the project's folder (4 processes on this machine, gloo, no GPU ne
   torchrun --nproc-per-node 4 -m topoflow.capture run --out captured examples/train_ddp.py --steps 4
   topoflow inspect captured/trace.jsonl.gz
   topoflow compare workload=captured workload.trace=captured fabric=ideal_switch,ring bandwidth_gbps=1,10 degree=1
+a script that starts as a module (python -m) is run as one:
+  torchrun --nproc-per-node 4 -m topoflow.capture run --out captured -m torchtitan.train --job.config_file toy.toml
 """
 
 
@@ -29,9 +34,9 @@ def main(argv: list[str] | None = None) -> int:
     """Returns the exit code; what the script raises, SystemExit too, passes through."""
     arguments = _parser().parse_args(argv)
     try:
-        job = Job(arguments.script.stem, arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
-        if not arguments.script.is_file():
-            raise ValueError(f"script: must be a file, got {arguments.script}")
+        script = Script(arguments.script, arguments.module)
+        job = Job(script.title, arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
+        script.check()
         recorder_class = _recorder_class()
         job.start()
     except (ValueError, OSError) as error:
@@ -39,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     recorder = recorder_class()
     try:
         with recorder, _os_exit_concludes(job, recorder):
-            run_script(arguments.script, arguments.arguments)
+            script.run(arguments.arguments)
     except SystemExit as exit_:
         if exit_.code not in (None, 0):
             job.fail(exit_)
@@ -87,11 +92,39 @@ def _os_exit_concludes(job: Job, recorder: Recorder) -> Iterator[None]:
         os._exit = leave
 
 
-def run_script(script: Path, arguments: list[str]) -> None:
-    """As ``python script arguments``: its own ``sys.argv``, its folder first in ``sys.path``, ``__main__`` its name."""
-    sys.argv = [str(script), *arguments]
-    sys.path[0] = str(script.resolve().parent)
-    runpy.run_path(str(script), run_name="__main__")
+@dataclass(frozen=True)
+class Script:
+    """What to run: a file as ``python name`` does, or with ``module`` as ``python -m name`` does."""
+
+    name: str
+    module: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.name.removesuffix(".__main__").rpartition(".")[2] if self.module else Path(self.name).stem
+
+    def check(self) -> None:
+        """ValueError if there is no such file or module."""
+        if not self.module:
+            if not Path(self.name).is_file():
+                raise ValueError(f"script: must be a file, got {self.name}")
+            return
+        sys.path[0] = os.getcwd()
+        try:
+            found = importlib.util.find_spec(self.name) is not None
+        except (ImportError, ValueError):  # a parent package is missing; a name such as ".train"
+            found = False
+        if not found:
+            raise ValueError(f"-m: must be a module in this folder or installed, got {self.name}")
+
+    def run(self, arguments: list[str]) -> None:
+        """Its own ``sys.argv``, its folder first in ``sys.path``, ``__main__`` its name."""
+        sys.argv = [self.name, *arguments]
+        if self.module:
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(self.name).resolve().parent)
+            runpy.run_path(self.name, run_name="__main__")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,7 +142,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the records: new or empty")
-    run.add_argument("script", type=Path, metavar="SCRIPT", help="the training script")
+    run.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as of python -m")
+    run.add_argument("script", metavar="SCRIPT", help="the training script, or a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="what the script gets")
     return parser
 
@@ -133,7 +167,7 @@ def _recorder_class() -> type[Recorder]:
 
 
 def _refuse(error: Exception) -> int:
-    print(f"topoflow.capture: {' '.join(str(error).split())}", file=sys.stderr)
+    print(one_line(f"topoflow.capture: {error}"), file=sys.stderr)
     return 2
 
 

@@ -7,8 +7,9 @@ are bytes, ranks are global ranks of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topoflow import operations
 from topoflow.units import DTYPE_BYTES
@@ -17,9 +18,26 @@ COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
 
 
+def brief(ranks: Sequence[int]) -> str:
+    """Ranks for a message: the first eight, and how many there are."""
+    return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
+
+
+class Work(NamedTuple):
+    """What operators compute, on whichever device: arithmetic, and bytes to and from memory."""
+
+    dtype: str  # of the arithmetic; "": there is none
+    flops: float
+    moved: float  # B
+
+
 @dataclass(frozen=True)
 class Compute:
-    """A span in which a rank computed. ``after`` names events of the same rank by position, where known."""
+    """A span in which a rank computed. ``after`` names events of the same rank by position, where known.
+
+    With ``communicates`` it is a kernel that communicated an unknown number of bytes: it takes as long as it was
+    recorded, on any network.
+    """
 
     name: str
     start: float | None  # s
@@ -27,6 +45,8 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
+    communicates: bool = False
+    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 
 
 @dataclass(frozen=True)
@@ -65,7 +85,7 @@ class Communication:
         if self.bytes_in < 0 or self.bytes_out < 0:
             raise ValueError(f"bytes: must not be negative, got in={self.bytes_in} out={self.bytes_out}")
         if len(set(self.group)) != len(self.group) or not self.group:
-            raise ValueError(f"group: must name each rank once, got {list(self.group)}")
+            raise ValueError(f"group: must name each rank once, got {brief(self.group)}")
         if self.op in POINT_TO_POINT and self.peer is None:
             raise ValueError(f"peer: a {self.op} must name its peer")
 
@@ -74,9 +94,9 @@ class Communication:
         """The size of the collective as Traffic counts it: the larger of the two tensors of this rank.
 
         That is the buffer of an all-reduce, the gathered output of an all-gather, the full input of a
-        reduce-scatter, the rank's whole send buffer of an equal all-to-all.
+        reduce-scatter. Of an all-to-all it is what the rank sends, so that the mean over ranks is that of all bytes.
         """
-        return max(self.bytes_in, self.bytes_out)
+        return self.bytes_in if self.op == "all_to_all" else max(self.bytes_in, self.bytes_out)
 
 
 Event = Compute | Communication
@@ -103,6 +123,8 @@ class Trace:
             raise ValueError(f"world_size: must be positive, got {self.world_size}")
         if self.iterations < 1:
             raise ValueError(f"iterations: must be positive, got {self.iterations}")
+        if not self.ranks:
+            raise ValueError("ranks: must have at least one, got none")
         for rank, events in self.ranks.items():
             if not 0 <= rank < self.world_size:
                 raise ValueError(f"ranks: must be within world_size {self.world_size}, got {rank}")
@@ -117,9 +139,11 @@ class Trace:
             raise ValueError(f"{where}: after must name earlier events, got {list(event.after)}")
         if isinstance(event, Communication):
             if min(event.group) < 0 or max(event.group) >= self.world_size:
-                raise ValueError(f"{where}: group must be within world_size {self.world_size}, got {list(event.group)}")
+                raise ValueError(
+                    f"{where}: group must be within world_size {self.world_size}, got {brief(event.group)}"
+                )
             if rank not in event.group:
-                raise ValueError(f"{where}: rank must be in its group, got {list(event.group)}")
+                raise ValueError(f"{where}: rank must be in its group, got {brief(event.group)}")
 
     def communications(self, rank: int) -> Iterator[Communication]:
         """The collectives, sends and receives of one rank, in the order of issue."""

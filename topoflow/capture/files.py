@@ -108,6 +108,13 @@ class Fields:
             self.fail(field, "must be a string")
         return value
 
+    def boolean(self, field: str) -> bool:
+        """True or false."""
+        value = self._require(field)
+        if not isinstance(value, bool):
+            self.fail(field, "must be true or false")
+        return value
+
     def items(self, field: str) -> list[Any]:
         """A list."""
         value = self._require(field)

@@ -4,7 +4,8 @@ The first line is the header, every other line one event, rank by rank in the or
 
     {"format": "topoflow-trace", "version": 1, "name": "toy", "world_size": 2, "iterations": 1, "ranks": [0, 1],
      "groups": {"0": [0, 1]}, "source": "recorder (torch 2.13.0, gloo)", "notes": []}
-    {"rank": 0, "kind": "compute", "name": "forward", "seconds": 0.01, "start": 0.0, "end": 0.01}
+    {"rank": 0, "kind": "compute", "name": "forward", "seconds": 0.01, "start": 0.0, "end": 0.01,
+     "work": [["float32", 2e9, 1.5e7], ["", 0.0, 4e6]]}
     {"rank": 0, "kind": "communication", "op": "all_reduce", "group": [0, 1], "dtype": "float32",
      "bytes_in": 4096, "bytes_out": 4096, "issue": 0.009, "start": 0.01, "end": 0.02, "group_name": "0", "after": [0]}
 
@@ -22,9 +23,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
+from topoflow.units import DTYPE_BYTES
 
 FORMAT = "topoflow-trace"
 VERSION = 1
@@ -133,7 +135,23 @@ def _compute(row: Fields) -> Compute:
         seconds=seconds,
         iteration=_iteration(row),
         after=_after(row),
+        work=_work(row),
+        communicates=row.has("communicates") and row.boolean("communicates"),
     )
+
+
+def _work(row: Fields) -> tuple[Work, ...] | None:
+    if not row.has("work"):
+        return None
+    found = []
+    for index, entry in enumerate(row.items("work")):
+        values = entry if isinstance(entry, list) and len(entry) == len(Work._fields) else ()
+        work = Fields(f"{row.place}work[{index}].", dict(zip(Work._fields, values, strict=False)))
+        flops, moved, dtype = work.number("flops"), work.number("moved"), work.text("dtype")
+        if flops < 0 or moved < 0 or (flops > 0 and dtype not in DTYPE_BYTES):
+            row.fail("work", "must be dtype, FLOP and bytes, not negative, of each kind of operators")
+        found.append(Work(dtype, flops, moved))
+    return tuple(found)
 
 
 def _communication(row: Fields) -> Communication:

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from topoflow.capture import formats
 from topoflow.capture.base import Trace
+from topoflow.capture.foreign import recognise
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import Part, Source
 from topoflow.files import read_bytes
@@ -91,10 +92,11 @@ def _read_file(path: Path, must_match: bool = True) -> list[Part]:
     for module in known_formats().values():
         if module.matches(source):
             return module.parse(source)
-    if source.looks_like_json and source.damage:
+    foreign = recognise(source)
+    if source.looks_like_json and source.damage and not foreign:
         raise ValueError(source.damage)
     if must_match:
-        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {_content(source)}")
+        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {foreign or _content(source)}")
     return []
 
 

@@ -1,5 +1,7 @@
 """Summary: what a trace says about its job. Counts, bytes, and the share of time in communication.
 
+All are of the iteration that stands for the job (``capture.periods``), which a replay simulates too.
+
 Shapes: R ranks of the job.
 """
 
@@ -7,39 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.assumptions import Unsized, assumptions, unsized
+from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.intervals import Spans, intersection, merge, total
-from topoflow.operations import ROOTED, bus_factor
+from topoflow.capture.periods import Period, representative
+from topoflow.operations import bus_factor
 
 Number = int | float
+COMPUTE, UNSIZED = "compute", "communication without a size"
 
 
 @dataclass(frozen=True)
 class CollectiveLine:
-    """Operations of one kind. ``count`` and ``bytes`` are per rank: the mean over the recorded ranks that took part."""
+    """Operations of one kind in one iteration, per rank: the mean over the recorded ranks that took part."""
 
     op: str
     group_size: int  # 2 for send and recv
     dtype: str
-    count: Number  # in the whole trace, set-up included
-    bytes_per_iteration: Number  # B, without set-up; of a collective: the larger of the rank's two tensors
-    setup_count: Number  # how many of ``count`` came before the first iteration
+    count: Number
+    bytes_per_iteration: Number  # B, as ``Communication.bytes``
+    setup_count: Number  # how many more came before the first iteration
     ranks: int  # recorded ranks that took part
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One process group that ran collectives."""
+    """One process group that ran collectives, in one iteration and per recorded member."""
 
     name: str  # several where communicators of the same ranks did
     size: int
     ranks: tuple[int, ...]  # in group order
-    count: Number  # operations per recorded member, in the whole trace
-    bytes_per_iteration: Number  # per recorded member
+    count: Number
+    bytes_per_iteration: Number  # B
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class RankShare:
     """
 
     rank: int
-    compute_time: float  # s per iteration
-    iteration_time: float | None  # s, mean; the next two are shares of it
+    compute_time: float  # s in the iteration
+    iteration_time: float | None  # s, the period of the job's iteration; the next two are shares of it
     communication: float | None  # some communication was running
     exposed: float | None  # ... and no computation
 
@@ -64,6 +70,8 @@ class Summary:
     name: str
     source: str
     iterations: int
+    iteration: int  # the one that was counted
+    iteration_time: float | None  # s, its recorded period
     ranks: int  # recorded
     world_size: int
     collectives: tuple[CollectiveLine, ...]
@@ -71,6 +79,7 @@ class Summary:
     communication_share: float | None  # mean over ranks of RankShare.communication
     exposed_share: float | None
     shares: tuple[RankShare, ...]
+    unsized: tuple[Unsized, ...]  # kernels that communicated an unknown number of bytes
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
@@ -80,33 +89,27 @@ class Summary:
 
 def summarize(trace: Trace) -> Summary:
     """Count a trace."""
-    shares = tuple(rank_share(trace, rank) for rank in sorted(trace.ranks))
+    period = representative(trace)
+    shares = tuple(rank_share(trace, rank, period) for rank in sorted(trace.ranks))
     return Summary(
         name=trace.name,
         source=trace.source,
         iterations=trace.iterations,
+        iteration=period.number,
+        iteration_time=period.seconds,
         ranks=len(trace.ranks),
         world_size=trace.world_size,
-        collectives=_collectives(trace),
-        groups=_groups(trace),
+        collectives=_collectives(trace, period.number),
+        groups=_groups(trace, period.number),
         communication_share=_mean_of(share.communication for share in shares),
         exposed_share=_mean_of(share.exposed for share in shares),
         shares=shares,
-        notes=(*trace.notes, *_assumed(trace)),
+        unsized=unsized(trace),
+        notes=assumptions(trace),
     )
 
 
-def _assumed(trace: Trace) -> list[str]:
-    """What the traffic matrix takes for granted, counted."""
-    rootless = sum(
-        event.op in ROOTED and event.root is None for rank in trace.ranks for event in trace.communications(rank)
-    )
-    return [f"{rootless} rooted collectives have no recorded root: taken to be their group's first rank"] * (
-        rootless > 0
-    )
-
-
-def _collectives(trace: Trace) -> tuple[CollectiveLine, ...]:
+def _collectives(trace: Trace, number: int) -> tuple[CollectiveLine, ...]:
     found: dict[tuple[str, int, str], dict[int, list[Communication]]] = {}
     for rank in sorted(trace.ranks):
         for event in trace.communications(rank):
@@ -115,13 +118,14 @@ def _collectives(trace: Trace) -> tuple[CollectiveLine, ...]:
     lines = []
     for (op, size, dtype), by_rank in found.items():
         events = [event for ranked in by_rank.values() for event in ranked]
+        counted = [event for event in events if event.iteration == number]
         lines.append(
             CollectiveLine(
                 op=op,
                 group_size=size,
                 dtype=dtype,
-                count=exact(len(events), len(by_rank)),
-                bytes_per_iteration=exact(_stepped(events), len(by_rank) * trace.iterations),
+                count=exact(len(counted), len(by_rank)),
+                bytes_per_iteration=exact(sum(event.bytes for event in counted), len(by_rank)),
                 setup_count=exact(sum(event.iteration < 0 for event in events), len(by_rank)),
                 ranks=len(by_rank),
             )
@@ -129,28 +133,26 @@ def _collectives(trace: Trace) -> tuple[CollectiveLine, ...]:
     return tuple(sorted(lines, key=lambda line: (-line.bytes_per_iteration, line.op, line.group_size, line.dtype)))
 
 
-def _groups(trace: Trace) -> tuple[GroupLine, ...]:
+def _groups(trace: Trace, number: int) -> tuple[GroupLine, ...]:
     used: dict[tuple[int, ...], list[Communication]] = {}
     members: dict[tuple[int, ...], set[int]] = {}
     for rank in sorted(trace.ranks):
         for event in (event for event in trace.communications(rank) if event.peer is None):
             used.setdefault(event.group, []).append(event)
             members.setdefault(event.group, set()).add(rank)
-    lines = [
-        GroupLine(
-            name=", ".join(dict.fromkeys(event.group_name for event in events if event.group_name)),
-            size=len(group),
-            ranks=group,
-            count=exact(len(events), len(members[group])),
-            bytes_per_iteration=exact(_stepped(events), len(members[group]) * trace.iterations),
+    lines = []
+    for group, events in used.items():
+        counted = [event for event in events if event.iteration == number]
+        lines.append(
+            GroupLine(
+                name=", ".join(dict.fromkeys(event.group_name for event in events if event.group_name)),
+                size=len(group),
+                ranks=group,
+                count=exact(len(counted), len(members[group])),
+                bytes_per_iteration=exact(sum(event.bytes for event in counted), len(members[group])),
+            )
         )
-        for group, events in used.items()
-    ]
     return tuple(sorted(lines, key=lambda line: (-line.bytes_per_iteration, line.ranks)))
-
-
-def _stepped(events: Iterable[Communication]) -> int:
-    return sum(event.bytes for event in events if event.iteration >= 0)
 
 
 def exact(value: int, parts: int) -> Number:
@@ -158,28 +160,42 @@ def exact(value: int, parts: int) -> Number:
     return value // parts if value % parts == 0 else value / parts
 
 
-def rank_spans(trace: Trace, rank: int) -> dict[str, Spans]:
-    """When a rank computed and communicated (by operation) in its iterations, as far as times are known."""
+def rank_spans(trace: Trace, rank: int, number: int | None = None) -> dict[str, Spans]:
+    """When a rank computed and communicated (by operation) in all iterations, or in one, as far as times are known."""
     found: dict[str, list[tuple[float, float]]] = {}
     for event in trace.ranks[rank]:
-        if event.iteration >= 0 and event.start is not None and event.end is not None:
-            found.setdefault("compute" if isinstance(event, Compute) else event.op, []).append((event.start, event.end))
+        counts = event.iteration >= 0 if number is None else event.iteration == number
+        if counts and event.start is not None and event.end is not None:
+            found.setdefault(_kind(event), []).append((event.start, event.end))
     return {name: merge(np.array(spans)) for name, spans in found.items()}
 
 
-def rank_share(trace: Trace, rank: int) -> RankShare:
-    """Shares of the time from a rank's first event to its last, set-up left out."""
-    computes = (event for event in trace.ranks[rank] if isinstance(event, Compute) and event.iteration >= 0)
-    compute_time = sum(event.seconds for event in computes) / trace.iterations
-    spans = rank_spans(trace, rank)
-    communication = merge(np.concatenate([spans[name] for name in spans if name != "compute"] or [np.zeros((0, 2))]))
-    everything = np.concatenate(list(spans.values()) or [np.zeros((0, 2))])
-    length = float(everything[:, 1].max() - everything[:, 0].min()) if len(everything) else 0.0
-    if length <= 0 or not any(event.end is not None for event in trace.communications(rank)):
+def _kind(event: Event) -> str:
+    if isinstance(event, Communication):
+        return event.op
+    return UNSIZED if event.communicates else COMPUTE
+
+
+def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
+    """Where the time of a rank went in one iteration. What ran before that began is no part of it."""
+    spans = rank_spans(trace, rank, period.number)
+    length = period.seconds or 0.0
+    if period.begin is not None and period.end is not None:
+        window = np.array([[period.begin, period.end]])
+        spans = {name: intersection(ran, window) for name, ran in spans.items()}
+    computed = spans.get(COMPUTE, np.zeros((0, 2)))
+    events = [event for event in trace.ranks[rank] if event.iteration == period.number]
+    timed = all(event.start is not None and event.end is not None for event in events)
+    compute_time = sum(event.seconds for event in events if isinstance(event, Compute) and not event.communicates)
+    if timed:  # on several streams it overlaps
+        compute_time = min(compute_time, total(computed))
+    communicated = [ran for name, ran in spans.items() if name != COMPUTE]
+    if length <= 0 or not any(len(ran) for ran in communicated):
         return RankShare(rank, compute_time, None, None, None)
+    communication = merge(np.concatenate(communicated))
     busy = total(communication)
-    exposed = max(0.0, busy - total(intersection(communication, spans.get("compute", np.zeros((0, 2))))))
-    return RankShare(rank, compute_time, length / trace.iterations, busy / length, exposed / length)
+    exposed = max(0.0, busy - total(intersection(communication, computed)))
+    return RankShare(rank, compute_time, length, busy / length, exposed / length)
 
 
 def _mean_of(values: Iterable[float | None]) -> float | None:
@@ -187,20 +203,25 @@ def _mean_of(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def traffic_matrix(trace: Trace) -> NDArray[np.float64]:
-    """Bytes [R, R] per iteration that recorded ranks send to others.
+def traffic_matrix(trace: Trace, most: int = 512) -> NDArray[np.float64]:
+    """Bytes [C, C] that recorded ranks send to others in one iteration; C = R, the number of ranks, up to ``most``.
+
+    Of a larger job a cell is the traffic between two runs of ``ceil(R / most)`` consecutive ranks.
 
     All-reduce (2 (n-1)/n S), all-gather and reduce-scatter ((n-1)/n S) go to the next of the group's ring, a
     broadcast, scatter, gather or reduce between the root and each, an all-to-all to each by its splits. Where the root
     was not recorded, it is taken to be the first rank of the group, as lowering does (``traffic.captured``).
     """
-    matrix = np.zeros((trace.world_size, trace.world_size))
+    run = ceil(trace.world_size / most)
+    cells = ceil(trace.world_size / run)
+    matrix = np.zeros((cells, cells))
+    number = representative(trace).number
     for rank in trace.ranks:
         for event in trace.communications(rank):
-            if event.iteration >= 0:
+            if event.iteration == number:
                 for peer, amount in _sends(rank, event).items():
                     if peer != rank:
-                        matrix[rank, peer] += amount / trace.iterations
+                        matrix[rank // run, peer // run] += amount
     return matrix
 
 

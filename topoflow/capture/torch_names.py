@@ -52,6 +52,7 @@ COLLECTIVE_NAMES = {
     "all_gather": "all_gather",
     "allgather": "all_gather",
     "_allgather_base": "all_gather",
+    "_all_gather_base": "all_gather",
     "allgather_into_tensor_coalesced": "all_gather",
     "reduce_scatter": "reduce_scatter",
     "_reduce_scatter_base": "reduce_scatter",
@@ -65,6 +66,7 @@ COLLECTIVE_NAMES = {
     "gather": "gather",
     "scatter": "scatter",
     "barrier": "barrier",
+    "all_reduce_barrier": "barrier",
     "send": "send",
     "recv": "recv",
 }

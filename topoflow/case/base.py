@@ -32,7 +32,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import Lowerer
 from topoflow.units import human
-from topoflow.workload.base import Workload
+from topoflow.workload.base import RecordedJob, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,11 @@ class Job:
     def room(self) -> str:
         """The same for a person."""
         return self.workload.gpu.room
+
+    @property
+    def recorded(self) -> RecordedJob | None:
+        """The job as it was recorded; None of a job of layers."""
+        return self.workload if isinstance(self.workload, RecordedJob) else None
 
     @property
     def fits(self) -> bool:
@@ -179,6 +184,24 @@ class Result:
         return self.case.job.gpu_memory
 
     @property
+    def recorded_time(self) -> float | None:
+        """s that the iteration took when it was recorded; None of a job that was not, or without times."""
+        recorded = self.case.job.recorded
+        return None if recorded is None else recorded.period.seconds
+
+    @property
+    def unsized_time(self) -> float:
+        """s of the iteration in communication of unknown size, which takes as long on any network."""
+        recorded = self.case.job.recorded
+        return 0.0 if recorded is None else recorded.unsized_time
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided by the size of the job, and what is assumed of a recorded one, a line each."""
+        recorded = self.case.job.recorded
+        return (*self.settings.notes, *(() if recorded is None else recorded.notes))
+
+    @property
     def fits(self) -> bool:
         """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
         return self.case.job.fits
@@ -236,6 +259,7 @@ class Result:
             cost_usd=self.cost,
             power_w=self.power,
             memory_per_gpu=self.memory,
+            recorded_time=self.recorded_time,
         )
 
     def to_pandas(self) -> Any:

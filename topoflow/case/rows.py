@@ -41,6 +41,7 @@ class Row:
     cost_usd: float | None
     power_w: float | None
     memory_per_gpu: float | None
+    recorded_time: float | None
 
 
 COLUMNS = {
@@ -67,6 +68,7 @@ COLUMNS = {
     "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",
     "power_w": "watts that the network's parts draw (null: no bill of materials)",
     "memory_per_gpu": "bytes that the strategy needs on the fullest GPU, at least (null: a recorded job)",
+    "recorded_time": "seconds that the step took when the job was recorded (null: it was not, or without times)",
 }
 
 

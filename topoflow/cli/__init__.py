@@ -11,6 +11,7 @@ from importlib import import_module
 
 from topoflow import __version__
 from topoflow.cli.interrupts import interrupts
+from topoflow.printable import one_line
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,12 +29,15 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
             return _interrupted(verb, str(stop))
+        except MemoryError as error:
+            print(f"topoflow {verb}: needs more memory than there is {error}".strip(), file=sys.stderr)
+            return 2
         except Exception as error:
             if pressed.requested:  # what a library raised instead
                 return _interrupted(verb)
             if not isinstance(error, ValueError | OSError):
                 raise
-            print(f"topoflow {verb}: {one_line(error)}", file=sys.stderr)
+            print(one_line(f"topoflow {verb}: {message(error)}"), file=sys.stderr)
             return 2
     return 0
 
@@ -43,8 +47,8 @@ def _interrupted(verb: str, kept: str = "") -> int:
     return 130
 
 
-def one_line(error: ValueError | OSError) -> str:
-    """What went wrong, in one line; the system's errors as ``file: No such file or directory``."""
+def message(error: ValueError | OSError) -> str:
+    """What went wrong; the system's errors as ``file: No such file or directory``."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+    return str(error)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from os.path import realpath
 from pathlib import Path
 
 from topoflow.capture import jsonl
+from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
+from topoflow.printable import printable
 from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 
@@ -16,14 +19,14 @@ from topoflow.units import human
 def run(arguments: argparse.Namespace) -> None:
     """Import, write, and say what came in and what was left out."""
     out: Path = arguments.out
-    if any(out.resolve() == file.resolve() for file in arguments.files):
+    if any(realpath(out) == realpath(file) for file in arguments.files):
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     trace = load(arguments.files, arguments.one_group)
     with named({"--out": out}):
         jsonl.write(trace, out)
-    print("\n".join([*summary(trace), f"written to {out}"]))
+    print(printable("\n".join([*summary(trace), f"written to {out}"])))
 
 
 def summary(trace: Trace) -> list[str]:
@@ -43,4 +46,4 @@ def summary(trace: Trace) -> list[str]:
         lines.append(f"  {op} of {members} ranks, {dtype}: {count * share:.4g} per rank and iteration, {size}")
     if not counts:
         lines.append("  no collectives and no sends")
-    return [*lines, *(f"  note: {note}" for note in trace.notes)]
+    return [*lines, *(f"  note: {note}" for note in assumptions(trace))]

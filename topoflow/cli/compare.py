@@ -6,8 +6,8 @@ import argparse
 import shlex
 
 from topoflow.cli.kept import keep
-from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
+from topoflow.report.output import Output
 from topoflow.report.tables import write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare
@@ -42,4 +42,4 @@ def run(arguments: argparse.Namespace) -> None:
             f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False
         )
         if not can_write_parquet():
-            console.print(NO_PARQUET, highlight=False, markup=False)
+            console.print(NO_PARQUET, highlight=False)

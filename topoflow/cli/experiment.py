@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from topoflow.cli.output import Output
 from topoflow.cli.stages import Terminal
 from topoflow.engine.observer import Silent
 from topoflow.report.files import sole_writer
+from topoflow.report.output import Output
 from topoflow.study.configure.grid import run_of
 from topoflow.study.figures.base import Experiment, Row
 from topoflow.study.figures.load import load, split

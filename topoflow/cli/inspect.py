@@ -10,10 +10,10 @@ from pathlib import Path
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
 from topoflow.capture.summary import summarize
-from topoflow.cli.output import Output
 from topoflow.report.draw.style import png
 from topoflow.report.draw.trace_pictures import draw_timeline, draw_traffic
 from topoflow.report.files import sole_writer, whole_folder
+from topoflow.report.output import Output
 from topoflow.report.trace_terminal import show
 
 

@@ -9,9 +9,9 @@ from functools import partial
 from rich.console import Console
 
 from topoflow.cli.kept import keep
-from topoflow.cli.output import Output
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
+from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
 from topoflow.study.configure.grid import grid, run_of
 from topoflow.study.configure.output import output

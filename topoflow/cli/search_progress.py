@@ -17,7 +17,7 @@ class SearchTerminal(Terminal):
 
     def __init__(self) -> None:
         super().__init__(
-            TextColumn("{task.description}", table_column=Column(overflow="fold")),
+            TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
             BarColumn(bar_width=5),
             TextColumn("{task.fields[found]}"),
             TimeElapsedColumn(),

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from topoflow.api.worlds import Simulated
-from topoflow.cli.output import Output
 from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate
+from topoflow.report.output import Output
 from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
 from topoflow.study.configure.keys import check_keys, check_run
 from topoflow.study.configure.os_errors import named
@@ -63,7 +62,7 @@ def _check(config: Mapping[str, Any]) -> None:
 
 def show(simulated: Simulated, console: Console) -> None:
     """What a person wants to know first."""
-    summary = Table("", "", title=escape(simulated.world.name), show_header=False)
+    summary = Table("", "", title=simulated.world.name, show_header=False)
     for what, value in simulated.summary:
-        summary.add_row(what, escape(value))
+        summary.add_row(what, value)
     console.print(summary)

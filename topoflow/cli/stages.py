@@ -29,7 +29,12 @@ class Terminal:
 
     def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
-        usual = (TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        usual = (
+            TextColumn("{task.description:<11}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._progress = Progress(*(columns or usual), console=console, transient=True, disable=not console.is_terminal)
         self._stage = TaskID(0)
 

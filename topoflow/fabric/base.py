@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
-from topoflow.units import check_not_negative, check_positive
+from topoflow.units import LARGEST_BANDWIDTH, check_bandwidth, check_not_negative, check_positive
 
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each all servers of a group
@@ -87,6 +87,7 @@ class Fabric:
         wrong = np.any((ends < 0) | (ends >= len(self.nodes)), axis=0) | (ends[0] == ends[1])
         for amounts, positive in ((self.bandwidth, True), (self.latency, False)):
             wrong |= ~np.isfinite(amounts) | (amounts < 0) | (positive & (amounts == 0))
+        wrong |= self.bandwidth > LARGEST_BANDWIDTH
         if wrong.any():
             self._refuse(int(np.argmax(wrong)))
 
@@ -98,7 +99,7 @@ class Fabric:
             raise ValueError(f"{where}: ends must be within 0..{len(self.nodes) - 1}, got {ends}")
         if ends[0] == ends[1]:
             raise ValueError(f"{where}: must join two nodes, got {self.nodes[ends[0]]!r} twice")
-        check_positive(f"{where}.bandwidth", float(self.bandwidth[link]))
+        check_bandwidth(f"{where}.bandwidth", float(self.bandwidth[link]))
         check_not_negative(f"{where}.latency", float(self.latency[link]))
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.files import read_bytes
-from topoflow.units import check_not_negative, check_positive
+from topoflow.units import check_bandwidth, check_not_negative
 
 COLUMNS = ("src", "dst", "bandwidth", "latency")
 
@@ -140,7 +140,7 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
             raise ValueError(f"{place}: must join two nodes, got {source!r} twice")
         ends.append((nodes.setdefault(source, len(nodes)), nodes.setdefault(target, len(nodes))))
         bandwidth.append(number(f"{place}.bandwidth", row["bandwidth"]))
-        check_positive(f"{place}.bandwidth", bandwidth[-1])
+        check_bandwidth(f"{place}.bandwidth", bandwidth[-1])
         latency.append(number(f"{place}.latency", row["latency"]))
         check_not_negative(f"{place}.latency", latency[-1])
     if not ends:

@@ -33,10 +33,10 @@ def memory_notes(report: Report) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def size_notes(report: Report) -> list[str]:
-    """A line for everything that the size of a job decided."""
-    notes = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.settings.notes)
-    return list(dict.fromkeys(notes))
+def notes(report: Report) -> list[str]:
+    """A line for everything that was decided by the size of a job, and that is assumed of a recorded one."""
+    lines = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.notes)
+    return list(dict.fromkeys(lines))
 
 
 def recommended(ranked: tuple[Result, ...]) -> tuple[Result, ...]:
@@ -56,12 +56,14 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
+    unknown, limit = _unsized(fastest), _limit(fitting, names)
     if len(fitting) > 1 and not any(outcome.flow_matrix.any() for outcome in fitting):
+        if unknown:
+            return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
     if len(job) == 1:
-        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{_limit(fitting, names)}"
-    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}."
-    limit = _limit(fitting, names)
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{limit}"
+    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}.{unknown}"
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
         return text + limit
@@ -83,6 +85,14 @@ def _limit(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
         return ""
     row = ideal[0].row
     return f" The limit, {names[row.world]}, takes {human(row.iteration_time, 's')}; it cannot be built."
+
+
+def _unsized(outcome: Result) -> str:
+    """What the answer does not know, where a recorded job communicated without a record of how much."""
+    if not outcome.unsized_time:
+        return ""
+    time = human(outcome.unsized_time, "s")
+    return f" Communication of {time} per step has no recorded size and takes that long here on any network."
 
 
 def place(row: Row) -> str:

@@ -28,7 +28,7 @@ def check_folder(out: Path, verb: str | None = None) -> None:
     and the rest stay.
     """
     absolute = Path(os.path.abspath(out))
-    there = next(path for path in (absolute, *absolute.parents) if path.exists())
+    there = next(path for path in (absolute, *absolute.parents) if os.path.lexists(path))
     if not there.is_dir():
         raise ValueError(f"out: must be a folder, got the file {there}")
     try:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +39,7 @@ def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], cons
         before, found = reports[name].before, reports[name].after
         price = "-" if found.cost is None else f"${found.cost:,.0f}"
         times = human(before.iteration_time, "s"), human(found.iteration_time, "s")
-        table.add_row(escape(name), *times, price, "chosen" if name in winners else "")
+        table.add_row(name, *times, price, "chosen" if name in winners else "")
     console.print(table)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from topoflow import __version__
+from topoflow.report.answer import notes
 from topoflow.report.base import Report
 
 
@@ -20,7 +21,13 @@ def result(report: Report) -> dict[str, object]:
         }
         for outcome in report.outcomes
     ]
-    found = {"version": __version__, "command": report.command, "left_out": list(report.left_out), "rows": rows}
+    found: dict[str, object] = {
+        "version": __version__,
+        "command": report.command,
+        "left_out": list(report.left_out),
+        "notes": notes(report),
+        "rows": rows,
+    }
     return {**found, "failures": failures(report)} if report.failures else {**found}
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from topoflow.case import failures
 from topoflow.case.base import Result
-from topoflow.report.answer import answers, memory_notes, place, recommended, size_notes
+from topoflow.report.answer import answers, memory_notes, notes, place, recommended
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -38,6 +38,7 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
+        *[Cell("recorded", lambda outcome, _: _recorded(outcome), spare=2)] * any(one.recorded_time for one in job),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1),
         Cell("computing", lambda outcome, _: human(outcome.row.compute_time, "s"), spare=2),
         Cell("not computing", lambda outcome, _: human(outcome.row.network_time, "s")),
@@ -47,6 +48,10 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
         *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
     ]
+
+
+def _recorded(outcome: Result) -> str:
+    return "-" if outcome.recorded_time is None else human(outcome.recorded_time, "s")
 
 
 def _memory(outcome: Result) -> str:
@@ -133,7 +138,7 @@ def show(report: Report, console: Console) -> None:
             console.print(f"The fastest {MAX_ROWS} of {len(job)} worlds; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
-    for note in (*memory_notes(report), *size_notes(report)):
+    for note in (*memory_notes(report), *notes(report)):
         console.print(Text(note))
     if report.failures:
         _show_failures(report, console)

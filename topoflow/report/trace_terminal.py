@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,6 +15,7 @@ from topoflow.capture.summary import Number, Summary, traffic_matrix
 from topoflow.units import human
 
 MAX_ROWS = 16  # groups or ranks in a table
+MAX_CELLS = 64  # rows of the heat map
 
 
 def show(trace: Trace, summary: Summary, console: Console) -> None:
@@ -20,9 +23,12 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
     console.print(Text(f"{summary.name} ({summary.source})", style="bold"))
     plural = "s" if summary.iterations > 1 else ""
     console.print(f"{summary.iterations} iteration{plural}, {summary.ranks} of {summary.world_size} ranks recorded")
+    if summary.iterations > 1:
+        took = "" if summary.iteration_time is None else f", which took {human(summary.iteration_time, 's')}"
+        console.print(f"All that follows is of iteration {summary.iteration}{took}; a replay simulates the same one.")
     collectives = _table("Collectives, per rank", "operation", "group size", "dtype", "count", "bytes per iteration")
     for line in summary.collectives:
-        before = f" ({_number(line.setup_count)} in set-up)" if line.setup_count else ""
+        before = f" (+{_number(line.setup_count)} in set-up)" if line.setup_count else ""
         collectives.add_row(line.op, str(line.group_size), line.dtype, _number(line.count) + before,
                             _amount(line.bytes_per_iteration))  # fmt: skip
     console.print(collectives)
@@ -57,14 +63,18 @@ def _show_shares(summary: Summary, console: Console) -> None:
 
 def _show_heat(trace: Trace, console: Console) -> None:
     """A coarse heat map: one character per cell, blank for nothing, full for the most."""
-    matrix = traffic_matrix(trace)
+    matrix = traffic_matrix(trace, MAX_CELLS)
     largest = matrix.max()
-    if largest <= 0 or len(matrix) > 64:
+    if largest <= 0:
         return
-    console.print(f"Traffic in one iteration, from rank (row) to rank (column); █ is {human(float(largest), 'B')}")
-    for rank, row in enumerate(matrix):
+    run = ceil(trace.world_size / MAX_CELLS)
+    ranks = "rank" if run == 1 else f"{run} ranks"
+    console.print(
+        f"Traffic in one iteration, from {ranks} (row) to {ranks} (column); █ is {human(float(largest), 'B')}"
+    )
+    for cell, row in enumerate(matrix):
         cells = "".join(" ░▒▓█"[int(np.ceil(4 * amount / largest))] * 2 for amount in row)
-        console.print(Text(f"{rank:>4} |{cells}|"))
+        console.print(Text(f"{cell * run:>{len(str(trace.world_size)) + 3}} |{cells}|"))
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -62,6 +62,9 @@ class Traffic:
 
     Laws: every ``after`` names earlier tasks (so there is no cycle), every server is within ``servers``, times
     and bytes are not negative. Raises ``ValueError`` for the first task that breaks one.
+
+    A collective that is ``queued`` waits for the one before it on its communicator, which is in ``after`` too, only
+    because the communicator runs one at a time: those with phases (``collectives.hierarchical``) wait phase by phase.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Traffic:
     limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> B/s, at most; others have no limit
     subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> instead of the routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
+    queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the one before it on its communicator
 
     def __post_init__(self) -> None:
         check(self)

@@ -25,6 +25,7 @@ class Columns:
         self._labels: dict[Label, int] = {}
         self._operations: dict[Operation, int] = {}
         self._waits: list[tuple[Offsets, Offsets]] = []
+        self._queued: dict[int, int] = {}
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
         """``seconds`` on each ``server`` [n], NONE: a delay that occupies no server. Returns the tasks [n]."""
@@ -56,6 +57,11 @@ class Columns:
             tasks, earlier = np.broadcast_arrays(tasks, earlier)
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
+    def queue(self, task: int, earlier: int) -> None:
+        """A collective waits for the ``earlier`` one of its communicator, phase by phase if they have phases."""
+        self.wait(np.array([task]), np.array([earlier]))
+        self._queued[task] = earlier
+
     def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
         """All of them. A task waits for others in ascending order, each once."""
         after_offsets, after = self._after()
@@ -76,6 +82,7 @@ class Columns:
             label=self._column("label", np.int32, 0),
             labels=tuple(self._labels),
             local_bandwidth=local_bandwidth,
+            queued=self._queued,
         )
 
     def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:

@@ -68,6 +68,7 @@ def _broken(traffic: Traffic) -> Iterator[Broken]:
     yield from _servers(traffic)
     yield from _operations(traffic)
     yield from _transfers(traffic)
+    yield from _queued(traffic)
 
 
 def _servers(traffic: Traffic) -> Iterator[Broken]:
@@ -120,6 +121,14 @@ def _transfers(traffic: Traffic) -> Iterator[Broken]:
             problem = f".limit: must be of a transfer between two servers, got {limit}"
         if problem is not None:
             yield Broken(task, 6, problem)
+
+
+def _queued(traffic: Traffic) -> Iterator[Broken]:
+    """Those that wait for their communicator."""
+    for task, earlier in sorted(traffic.queued.items()):
+        after = traffic.after[traffic.after_offsets[task] : traffic.after_offsets[task + 1]]
+        if earlier not in after or not traffic.is_collective[[task, earlier]].all():
+            yield Broken(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
 
 
 def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:

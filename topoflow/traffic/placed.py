@@ -9,7 +9,7 @@
 
 The samples of server s need layer L on ``strategy.host(L, s)``. All that one server owes another for the same consumer
 travels as one transfer, as an all-to-all would send it (TopoOpt 2.1: one-to-many broadcast and many-to-one incast). The
-all-reduces of a group run one after another, as on one NCCL communicator.
+all-reduces of a group are queued one after another, as on one NCCL communicator.
 
 Shapes: as in ``messages.py``.
 """
@@ -116,8 +116,9 @@ class _Iteration:
         bucket = self.buckets[number]
         row = self.tasks.row(Operation("all_reduce", bucket.group, self.workload.gpus_per_server))
         task = self.tasks.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
-        awaited = np.append(self.computed[list(bucket.group)], self.reduced.get(bucket.group, NONE))
-        self.tasks.wait(task, awaited)
+        self.tasks.wait(task, self.computed[list(bucket.group)])
+        if bucket.group in self.reduced:
+            self.tasks.queue(int(task[0]), self.reduced[bucket.group])
         self.reduced[bucket.group] = int(task[0])
 
     def update(self, _: int) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
-from topoflow.capture.base import Trace
-from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
+from topoflow.capture.assumptions import assumptions
+from topoflow.capture.base import Compute, Trace
+from topoflow.capture.periods import Period, representative
+from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, human
 from topoflow.workload.gpu import TF32, Gpu
 from topoflow.workload.kernels import Kernels
 from topoflow.workload.optimizer import check_optimizer
@@ -130,7 +133,7 @@ class LayerGraph:
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """A training job that was recorded: its compute times were measured, and it keeps the split that it ran with.
+    """A training job that was recorded: its compute times are those of the trace, and it keeps the split of its run.
 
     Of ``gpu`` only ``local_bandwidth`` counts, where ranks share a server.
     """
@@ -141,6 +144,32 @@ class RecordedJob:
     @property
     def name(self) -> str:
         return self.trace.name
+
+    @cached_property
+    def period(self) -> Period:
+        """The iteration that stands for the job, and how long it was."""
+        return representative(self.trace)
+
+    @cached_property
+    def unsized_time(self) -> float:
+        """s of that iteration, on the rank with most of it, in communication of unknown size."""
+        number = self.period.number
+        ranks = self.trace.ranks.values()
+        unsized = ([e for e in events if isinstance(e, Compute) and e.communicates] for events in ranks)
+        return max((sum(e.seconds for e in events if e.iteration == number) for events in unsized), default=0.0)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """How long the job took when it was recorded, and what is assumed where the record says nothing."""
+        trace, period = self.trace, self.period
+        took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
+        missing = trace.world_size - len(trace.ranks)
+        mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did"
+        return (
+            f"iteration {period.number} of 0..{trace.iterations - 1} is replayed{took}",
+            *([mirrored] if missing else []),
+            *assumptions(trace),
+        )
 
 
 Workload = LayerGraph | RecordedJob

@@ -39,6 +39,7 @@ def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ideal_switch", "torus"])
 @pytest.mark.parametrize("workload", ["dlrm", "bert", "candle", "ncf", "moe"])
 @pytest.mark.parametrize("routing", ["ecmp", "spray"])

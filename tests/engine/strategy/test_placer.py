@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine import fluid
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
 from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.fabric.base import Fabric
@@ -93,7 +93,7 @@ def test_worlds_whose_paths_are_numbered_otherwise_run_alike_to_the_last_bit(
         world = placer.place(lower(model, strategy), "one")
         other = replace(world, graph=renumbered(world.graph, network))
         for merge in (0.0, 0.01):
-            first, second = fluid.simulate([world, other], merge=merge, threads=1)
+            first, second = Fluid(merge).simulate([world, other], Run(threads=1))
             np.testing.assert_array_equal(first.start, second.start)
             np.testing.assert_array_equal(first.finish, second.finish)
             assert first.makespan > 0

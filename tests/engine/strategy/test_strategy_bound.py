@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.demand import Demand
-from topoflow.engine import bound
+from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.contention_reference import makespan
@@ -36,7 +36,7 @@ Of = Callable[..., Strategy]
 
 def by_tasks(traffic: Traffic, fabric: Fabric, **how: Any) -> float:
     """The long way."""
-    return bound.simulate([place(traffic, fabric, name="some", rings="flows", **how)])[0].makespan
+    return Bound().simulate([place(traffic, fabric, name="some", rings="flows", **how)])[0].makespan
 
 
 def test_a_transfer_without_bytes_does_not_make_a_link_busy_earlier(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from topoflow.capture.base import Compute, Event, Trace
 from topoflow.capture.merge.agree import Member, check_agreement
+from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part
+from topoflow.units import human
 
 _Kind = TypeVar("_Kind", Compute | Operation, Event)
 _TIMES = ("issue", "start", "end")
@@ -37,21 +39,26 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     parts = with_groups(parts, world_size, one_group)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
+    delays = dict(zip(ranks, _delays(parts), strict=True))
+    own_clocks = {part.rank for part in parts if part.epoch_ns is not None}
+    offsets = clock_offsets({rank: _shift(ranks[rank], delays[rank]) for rank in ranks if rank in own_clocks})
+    delays = {rank: delay - offsets.get(rank, 0.0) for rank, delay in delays.items()}
+    first = min(delays.values(), default=0.0)
+    ranks = {rank: _shift(events, delays[rank] - first) for rank, events in ranks.items()}
     texts = dict.fromkeys(note for part in parts for note in part.notes)
     has_compute = any(isinstance(event, Compute) for events in ranks.values() for event in events)
     return Trace(
         name=next((part.name for part in parts if part.name), name),
         world_size=world_size,
         iterations=iterations,
-        ranks={
-            rank: _shift(events, delay) for (rank, events), delay in zip(ranks.items(), _delays(parts), strict=True)
-        },
+        ranks=ranks,
         groups=_groups(parts),
         source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
         notes=(
             *texts,
             *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count),
             *(() if has_compute else (NO_COMPUTE,)),
+            *_clock_notes(offsets),
         ),
     )
 
@@ -191,6 +198,14 @@ def _delays(parts: Sequence[Part]) -> list[float]:
     clocks = [part.epoch_ns for part in parts if part.epoch_ns is not None]
     first = min(clocks, default=0)
     return [(part.epoch_ns - first) * 1e-9 if part.epoch_ns is not None else 0.0 for part in parts]
+
+
+def _clock_notes(offsets: Mapping[int, float]) -> list[str]:
+    if not offsets:
+        return []
+    worst = max(offsets, key=lambda rank: abs(offsets[rank]))
+    apart = f"at most {human(abs(offsets[worst]), 's')}, of rank {worst}"
+    return [f"the clocks of {len(offsets)} ranks are set by the ends of their collectives: {apart}"]
 
 
 def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:

@@ -10,9 +10,10 @@ C++ reducer among them. Four things are watched:
 
 A transfer's end is when its ``Work`` completes (gloo's futures report it from their own thread; for send, recv and
 reduce_scatter it is when the wait returned). gloo does not report when it began: ``start`` is the time of issue.
-Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode; it is part of the compute
-spans. Not seen: threads that the script starts (their communications are counted) and processes, and times
-on devices other than the CPU.
+Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
+spans. What each operator computes and moves is added to its span (``topoflow.capture.record.operators``). Not
+seen: threads that the script starts (their communications are counted) and processes, and times on devices other than
+the CPU.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from topoflow.capture.base import Trace
 from topoflow.capture.record import c10d
+from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.other_threads import OtherThreads
 from topoflow.capture.record.recording import UNKNOWN_PEER, Pending, Recording
 from topoflow.capture.record.training_steps import TrainingHooks
@@ -54,6 +56,7 @@ class Recorder(TorchDispatchMode):
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
+        self._job: tuple[int, int] | None = None  # rank and world size of the default process group
         self._others = OtherThreads()
         self._hooks = TrainingHooks(self._recording.begin_iterations, self._before_step, self._after_step)
 
@@ -72,14 +75,23 @@ class Recorder(TorchDispatchMode):
         Work.wait = self._wait
 
     def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
-        """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``)."""
+        """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``).
+
+        A process group larger than the number of processes is a fake one: then this is the trace of one of its ranks.
+        """
         self._recording.pause()
         self._wait_for_reports()
         notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
         if unseen := self._others.communications:
             notes.append(f"{unseen} communications of threads that the script started are not recorded")
         if self._on_device:
+            self._recording.forget_work()  # a device's backward pass runs on a thread of its own
             notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
+        if self._job is not None and self._job[1] > world_size:
+            notes.append(
+                f"{world_size} of {self._job[1]} ranks ran, the others were fake: nothing was sent or received"
+            )
+            rank, world_size = self._job
         backends = ", ".join(sorted(self._backends)) or "no communication"
         source = f"recorder (torch {torch.__version__}, {backends})"
         return self._recording.trace(name, rank, world_size, origin, source, tuple(notes))
@@ -93,7 +105,10 @@ class Recorder(TorchDispatchMode):
         if on_main:
             self._follow_backward()
         if func.namespace not in c10d.NAMESPACES:
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            if on_main and func.namespace == "aten":
+                self._count(func, args, kwargs or {}, result)
+            return result
         if on_main:
             self._recording.pause()
         try:
@@ -101,6 +116,14 @@ class Recorder(TorchDispatchMode):
         finally:
             if on_main:
                 self._recording.resume()
+
+    def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Add the operator's work to the running compute span, which this does not lengthen."""
+        began = time.thread_time()
+        work = work_of(func, args, kwargs, result)
+        if work is not None:
+            self._recording.operator(work)
+        self._recording.leave_out(time.thread_time() - began)
 
     def _follow_backward(self) -> None:
         """Notice where a backward pass begins and ends; at its end the thread waited for what was issued in it."""
@@ -130,6 +153,7 @@ class Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         group = c10d.group_of(arguments)
         self._backends.add(dist.get_backend(group))
+        self._job = self._job or (dist.get_rank(), dist.get_world_size())
         pending = self._recording.issue(c10d.communication(call, group, arguments, result), issued)
         if self._recording.phase == "backward":
             self._in_backward.append(pending)

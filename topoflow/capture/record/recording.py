@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from math import inf
 
-from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace, Work
 from topoflow.capture.record.clock import now
 from topoflow.capture.record.training_steps import iteration_numbers
 
@@ -50,6 +51,7 @@ class Recording:
         self._first_forward: int | None = None
         self._steps: list[int] = []  # position of the first event after each optimizer step
         self._open: tuple[float, float] | None = (clock(), busy())  # start of the running span on both clocks
+        self._work: dict[tuple[str, float], Work] = {}  # of the running span, by dtype and arithmetic intensity
 
     def pause(self) -> None:
         """The main thread stops computing: close the running compute span."""
@@ -57,13 +59,30 @@ class Recording:
             return
         start, busy = self._open
         self._open = None
-        seconds = self._busy() - busy
-        if seconds > 0:
+        seconds = max(0.0, self._busy() - busy)
+        if seconds > 0 or self._work:
             before = () if self._last_compute is None else (self._last_compute,)
             after = tuple(sorted({*before, *self._waited}))
             self._last_compute = len(self._events)
             self._waited = []
-            self._events.append(Compute(self._phase, start, self._clock(), seconds, after=after))
+            work = tuple(self._work[key] for key in sorted(self._work))
+            self._work = {}
+            self._events.append(Compute(self._phase, start, self._clock(), seconds, after=after, work=work))
+
+    def operator(self, work: Work) -> None:
+        """An operator ran. Those with the same FLOPs per byte are limited by the same on any device, so they add up."""
+        key = (work.dtype, work.flops / work.moved if work.moved else inf)
+        _, flops, moved = self._work.get(key, (work.dtype, 0.0, 0.0))
+        self._work[key] = Work(work.dtype, flops + work.flops, moved + work.moved)
+
+    def forget_work(self) -> None:
+        """Not all operators were seen."""
+        self._events = [replace(event, work=None) if isinstance(event, Compute) else event for event in self._events]
+
+    def leave_out(self, seconds: float) -> None:
+        """The last ``seconds`` of processor time were the recorder's, not the script's."""
+        if self._open is not None:
+            self._open = (self._open[0], self._open[1] + seconds)
 
     def resume(self) -> None:
         """The main thread computes again."""

@@ -38,7 +38,7 @@ from topoflow import _C
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.device import Array, Device, links_of
+from topoflow.engine.device import Array, links_of
 from topoflow.engine.launch import MEMORY, count_threads, launch
 from topoflow.engine.timelines import timeline
 
@@ -78,11 +78,6 @@ class Bound:
                 timelines |= dict(zip(group[first : first + size], found, strict=True))
                 run.observer.advance(len(timelines), len(worlds))
         return [timelines[index] for index in range(len(worlds))]
-
-
-def simulate(worlds: Sequence[World], *, device: str = "cpu", threads: int | None = None) -> list[Timeline]:
-    """``Bound.simulate`` in one call."""
-    return Bound().simulate(worlds, Run(Device.named(device), threads))
 
 
 def condense(graph: Graph) -> CondensedGraph:

@@ -21,7 +21,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Graph, Pause, Run, Timeline, World
-from topoflow.engine.device import Device, links_of
+from topoflow.engine.device import links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, Batch, pack, pieces
 from topoflow.engine.launch import MEMORY, count_threads, launch
@@ -108,11 +108,6 @@ def checked(merge: object) -> float:
 
 def _sends(graph: Graph) -> int:
     return int(np.count_nonzero(graph.path >= 0))
-
-
-def simulate(worlds: Sequence[World], *, device: str = "cpu", merge: float = 0.0, threads: int | None = None) -> Any:
-    """``Fluid.simulate`` in one call."""
-    return Fluid(merge).simulate(worlds, Run(Device.named(device), threads))
 
 
 def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:

@@ -12,8 +12,10 @@ import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets, offsets
 from topoflow.engine.base import Graph
+from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
+from topoflow.memory import check_memory
 from topoflow.traffic.base import Traffic
 
 Placed = Sequence[tuple[Offsets, Block]]  # [n] collectives, and the block that each of them is
@@ -34,6 +36,7 @@ class Assembly:
         for tasks, block in self.placed:
             size[tasks] = block.tasks
         begin = offsets(size)  # [K+1]
+        check_memory(self.traffic.name, f"{begin[-1]} tasks", begin[-1] * BYTES_PER_SEND)
         path, bytes, delay = self._sends(begin)
         after_offsets, after = self._after(begin)
         release = np.zeros(begin[-1])
@@ -87,21 +90,43 @@ class Assembly:
         return ends
 
     def _after(self, begin: Offsets) -> tuple[Offsets, Ints]:
-        """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for."""
+        """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for.
+
+        Of two collectives with phases that are queued, each phase of the later waits for that of the earlier.
+        """
         own_offsets, earlier = in_order(self.traffic)
         number = np.diff(own_offsets)
+        queued, before, between = self._queued(begin)
         count = np.zeros(begin[-1], np.int64)
         count[begin[:-1]] = number
         for own, _, block in self._blocks(begin):
             count[own[:, 1:]] = block.after_count[1:]
+        last = begin[1:] - 1  # [K]
+        waits = np.concatenate([between[queued, 0], last[queued]])
+        count[waits] += 1
         ends = offsets(count)
         after = np.zeros(ends[-1], np.int32)
         rank = np.arange(len(earlier)) - np.repeat(own_offsets[:-1], number)  # among what its task waits for
-        after[np.repeat(ends[begin[:-1]], number) + rank] = begin[earlier + 1] - 1
+        phased = np.full(len(number), -1)
+        phased[queued] = before
+        awaited = np.where(earlier == np.repeat(phased, number), begin[earlier], last[earlier])
+        after[np.repeat(ends[begin[:-1]], number) + rank] = awaited
         for own, _, block in self._blocks(begin):
-            inside = ends[own[:, :1] + 1] + np.arange(len(block.after))
+            waiter = np.repeat(np.arange(block.tasks), block.after_count)
+            inside = ends[own[:, waiter]] + np.arange(len(block.after)) - offsets(block.after_count)[waiter]
             after[inside] = block.after + own[:, :1]
+        after[ends[waits + 1] - 1] = np.concatenate([between[before, 1], last[before]])
         return ends, after
+
+    def _queued(self, begin: Offsets) -> tuple[Offsets, Offsets, Offsets]:
+        """Collectives that wait phase by phase for others, these, and [K, 2] what begins and ends between servers."""
+        between = np.full((len(self.traffic), 2), -1)
+        for tasks, block in self.placed:
+            if block.between is not None:
+                between[tasks] = begin[tasks][:, None] + block.between
+        pairs = np.array(sorted(self.traffic.queued.items()), np.int64).reshape(-1, 2)
+        phased = (between[pairs, 0] >= 0).all(axis=1)
+        return pairs[phased, 0], pairs[phased, 1], between
 
 
 def in_order(traffic: Traffic) -> tuple[Offsets, Offsets]:

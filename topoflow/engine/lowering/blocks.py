@@ -11,7 +11,7 @@ a DLRM on 128 servers is millions of tasks in steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Block:
     waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
+    between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
     @property
     def tasks(self) -> int:
@@ -127,6 +128,8 @@ class Blocks:
             for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
                 if task.op in phases:
                     block.local_share[join] = bus_factor(phases[task.op], task.local)
+            if task.op == "all_reduce" and task.local > 1 and block.tasks > 2:
+                return _with_phases(block)
         return block
 
     def _orders(self, group: tuple[int, ...], algorithm: Algorithm) -> Orders:
@@ -139,6 +142,21 @@ class Blocks:
             if sorted(order) != sorted(group):
                 raise ValueError(f"{fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
         return orders
+
+
+def _with_phases(block: Block) -> Block:
+    """``block`` with a join more on either side of its sends: these begin and end the phase between servers."""
+    ends = block.tasks - 1  # the last join, before which the new one is
+    wider = {name: np.insert(getattr(block, name), [1, ends], 0.0) for name in ("share", "local_share", "waits")}
+    return replace(
+        block,
+        **wider,
+        path=np.insert(block.path, [1, ends], NO_PATH),
+        ends=np.insert(block.ends, [1, ends], -1, axis=1),
+        after_count=np.concatenate([[0, 1], block.after_count[1:], [1]]),
+        after=np.concatenate([[0], block.after + 1, [ends + 1]]),
+        between=(1, ends + 1),
+    )
 
 
 def _ranks(group: tuple[int, ...], orders: Orders, local: int) -> Offsets:

@@ -9,7 +9,7 @@ takes as long as the fullest of its links needs for all bytes of the coflow on i
 
 An all-reduce is a coflow too, and waits on every link for what other groups, or gradients of activations, began there
 before it; gradients of activations that meet earlier ones on a link get half of it. What is computed when is as in
-``lower``: layers in order on every server, backward in reverse, buckets of a group one after another, then the
+``lower``: layers in order on every server, backward in reverse, buckets of a group in order, then the
 optimizer.
 
 Every all-reduce is estimated as ``hierarchical``: a ring between the servers. For the other algorithms this is

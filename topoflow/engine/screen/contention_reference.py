@@ -43,7 +43,9 @@ class _Iteration:
         self.done: dict[str, list[float]] = {}  # layer -> the clocks after its forward pass
         self.awaited: dict[str, list[float]] = {name: [0.0] * strategy.servers for name in self.layers}  # gradients
         self.free = [0.0] * fabric.links  # s, when a link has done with what it must so far
-        self.reduced: dict[tuple[int, ...], float] = defaultdict(float)  # s, a group's latest all-reduce
+        self.inside: dict[tuple[int, ...], float] = defaultdict(float)  # s, a group's latest all-reduce, by its phases
+        self.between: dict[tuple[int, ...], float] = defaultdict(float)
+        self.reduced: dict[tuple[int, ...], float] = defaultdict(float)
 
     def forward(self, layer: Layer) -> None:
         busy = {link: bytes / self.capacity(link) for link, bytes in self.coflow(layer, back=False).items()}
@@ -113,16 +115,19 @@ class _Iteration:
         return busy
 
     def reduce(self, bucket: Bucket) -> None:
-        """A ring between the servers of the group, and an all-reduce inside each of them."""
-        members, servers = self.workload.gpus_per_server, len(bucket.group)
-        inside = bus_factor("all_reduce", members) * bucket.bytes / self.workload.gpu.local_bandwidth
-        load, latency = self.ring(bucket.group)
-        ready = max(self.reduced[bucket.group], *(self.clock[host] for host in bucket.group))
+        """A ring between the servers of the group, after and before half an all-reduce inside each of them."""
+        members, servers, group = self.workload.gpus_per_server, len(bucket.group), bucket.group
+        inside = bus_factor("reduce_scatter", members) * bucket.bytes / self.workload.gpu.local_bandwidth
+        load, latency = self.ring(group)
+        free = self.inside[group] if servers > 1 else self.reduced[group]
+        self.inside[group] = max(free, *(self.clock[host] for host in group)) + inside
+        ready = max(self.inside[group], self.between[group])
         busy = {link: share * bucket.bytes / self.capacity(link) for link, share in load.items()}
         for link, seconds in busy.items():
             self.free[link] = max(self.free[link], ready) + seconds
-        alone = ready + 2 * (servers - 1) * latency + inside + max(busy.values(), default=0.0)
-        self.reduced[bucket.group] = max([alone, *(self.free[link] for link in busy)])
+        alone = ready + 2 * (servers - 1) * latency + max(busy.values(), default=0.0)
+        self.between[group] = max([alone, *(self.free[link] for link in busy)])
+        self.reduced[group] = max(self.between[group], self.reduced[group]) + inside
 
     def ring(self, group: tuple[int, ...]) -> tuple[dict[int, float], float]:
         """The share of the bytes on every link of the group's rings, and s of their slowest hop."""

@@ -1,6 +1,6 @@
 """The bound of many placement strategies of one workload on one fabric, without making tasks of each.
 
-    lower -> place -> bound.simulate    any strategy: 40 million tasks of a DLRM on 128 servers, some seconds
+    lower -> place -> Bound.simulate    any strategy: 40 million tasks of a DLRM on 128 servers, some seconds
     StrategyBound                       strategies that choose holders for each layer from a list: tens of microseconds
 
 Both say the same, up to rounding: the critical path, and for each link the first moment at which a flow on it can

@@ -34,6 +34,10 @@ class TopoOpt:
     channels are the orders in which an all-reduce group finds its circuits, the trees those of its double binary trees
     where the ``collective`` is these (TopoOpt, appendix A).
 
+    ``duplex``: the ports of panels are duplex (TopoOpt B), so that a ring takes two of them at each server and is used
+    both ways round: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
+    ``mp_circuits`` no circuit is set up for model-parallel traffic, which hosts forward over the rings.
+
     Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
     servers are in, if rings were built, else that of "mp"; "mp" has up to ``paths`` of the whole graph, by ``routes``:
     "shortest", those that are equally short, or "k_shortest", the next longer ones too (TopoOpt 4.2: "k-shortest path
@@ -55,6 +59,8 @@ class TopoOpt:
     collective: str = "ring"  # what circuits are built for
     primes_above: int = 1008  # groups of more servers have rings of prime strides only
     fibers: int | None = None  # that are bought for an interface
+    duplex: bool = False  # rings both ways
+    mp_circuits: bool = True  # also for model-parallel traffic
 
     def __post_init__(self) -> None:
         check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
@@ -69,6 +75,11 @@ class TopoOpt:
         for name in ("ports", "fibers"):
             if getattr(self, name) is not None:
                 check_count(f"topoopt.{name}", getattr(self, name))
+        for name in ("duplex", "mp_circuits"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"topoopt.{name}: must be true or false, got {getattr(self, name)!r}")
+        if self.duplex and self.degree < 2:
+            raise ValueError(f"topoopt.degree: must be at least 2 for rings of duplex circuits, got {self.degree}")
         if self.degree > self._ports:
             raise ValueError(f"topoopt.degree: must be at most the {self._switch}, got {self.degree}")
 
@@ -76,7 +87,8 @@ class TopoOpt:
         check_count("topoopt.servers", servers)
         if servers > self._ports:
             raise ValueError(f"topoopt.servers: must be at most the {self._switch}, got {servers}")
-        topology = find_topology(servers, self.degree, demand, self.primes_above, self.collective)
+        asked = demand if self.mp_circuits else Demand(demand.servers, demand.all_reduce)
+        topology = find_topology(servers, self.degree, asked, self.primes_above, self.collective, duplex=self.duplex)
         circuits = dict(sorted(topology.circuits().items()))
         ends = np.array(list(circuits), dtype=np.int32).reshape(-1, 2)
         mp = ROUTES[self.routes](server_names(servers), ends[:, 0], ends[:, 1], self.paths)

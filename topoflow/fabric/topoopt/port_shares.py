@@ -13,6 +13,9 @@ ranks, share no server and do not compete for ports. So this differs:
 - What groups without a ring send from member to member is matched as MP is.
 
 One group of everyone gets what Algorithm 1 gives it.
+
+A ring takes one port of each member, with which it sends and receives (Algorithm 1); where circuits are duplex, it
+takes two, one to the member before and one to the member after it, and carries bytes both ways round.
 """
 
 from __future__ import annotations
@@ -35,22 +38,26 @@ Bytes = NDArray[np.float64]
 class PortShares:
     """Degrees. ``rest`` is MP and, as bytes from member to member, what groups without a degree send."""
 
-    groups: Counter[Group]  # of those that have any
+    groups: Counter[Group]  # of those that have any: ports of each member
     joins: list[int]  # [servers] 1 where a server has bytes to or from another part, else 0
     mp: list[int]  # [servers] d_MP, joins counted
     rest: Bytes  # [servers, servers]
 
 
-def share_ports(degree: int, groups: Mapping[Group, float], mp: Bytes) -> PortShares:
-    """``groups`` have buffer bytes, ``mp`` [servers, servers] are bytes from server to server."""
+def share_ports(degree: int, groups: Mapping[Group, float], mp: Bytes, ring_ports: int = 1) -> PortShares:
+    """``groups`` have buffer bytes, ``mp`` [servers, servers] are bytes from server to server.
+
+    A ring takes ``ring_ports`` of each member.
+    """
     volume = wire_bytes(groups)
-    all_reduce = _all_reduce(degree, volume, mp)
+    all_reduce = _all_reduce(degree, volume, mp, ring_ports)
     rings: Counter[Group] = Counter()
-    add_rings(rings, volume, list(all_reduce))
-    joins = _leaving(rings, _rest(volume, rings, mp), degree)
+    add_rings(rings, volume, list(all_reduce), ring_ports)
+    joins = _leaving(rings, _rest(volume, rings, mp), degree - ring_ports)
     if any(joins):
         rings.clear()
-        add_rings(rings, volume, [min(own, degree - join) for own, join in zip(all_reduce, joins, strict=True)])
+        spare = [min(own, degree - join) for own, join in zip(all_reduce, joins, strict=True)]
+        add_rings(rings, volume, spare, ring_ports)
     return PortShares(rings, joins, [degree - own for own in all_reduce], _rest(volume, rings, mp))
 
 
@@ -60,21 +67,21 @@ def wire_bytes(groups: Mapping[Group, float]) -> dict[Group, float]:
     return dict(sorted(volume.items(), key=lambda item: -item[1]))
 
 
-def add_rings(rings: Counter[Group], volume: Mapping[Group, float], spare: list[int]) -> None:
-    """Rings one by one, each for the group whose members send most per ring, while all of them have ``spare`` ports.
+def add_rings(rings: Counter[Group], volume: Mapping[Group, float], spare: list[int], ring_ports: int = 1) -> None:
+    """Rings one by one, each for the group whose members send most per port, while all of them have ``spare`` ports.
 
-    A group of k without a ring counts as with 1/k of one, for hosts forward its bytes, farther the larger it is.
+    A group of k without a ring counts as with 1/k of a port, for hosts forward its bytes, farther the larger it is.
     """
-    while able := [group for group in volume if min(spare[member] for member in group) > 0]:
+    while able := [group for group in volume if min(spare[member] for member in group) >= ring_ports]:
         neediest = max(able, key=lambda group: volume[group] / (1 + len(group) * rings[group]))
-        rings[neediest] += 1
-        take(spare, neediest)
+        rings[neediest] += ring_ports
+        take(spare, neediest, ring_ports)
 
 
-def take(ports: list[int], members: Iterable[int]) -> None:
-    """One port of each."""
+def take(ports: list[int], members: Iterable[int], count: int = 1) -> None:
+    """``count`` of each."""
     for member in members:
-        ports[member] -= 1
+        ports[member] -= count
 
 
 def parts(servers: int, pieces: Iterable[tuple[int, ...]]) -> NDArray[np.int64]:
@@ -86,17 +93,19 @@ def parts(servers: int, pieces: Iterable[tuple[int, ...]]) -> NDArray[np.int64]:
     return part
 
 
-def _all_reduce(degree: int, volume: Mapping[Group, float], mp: Bytes) -> list[int]:
-    """[servers] d_A, Algorithm 1, line 2: by what the servers of a group reduce and move; at least one."""
+def _all_reduce(degree: int, volume: Mapping[Group, float], mp: Bytes, ring_ports: int) -> list[int]:
+    """[servers] d_A, Algorithm 1, line 2: by what the servers of a group reduce and move; at least one ring."""
     reduced, moved = np.zeros(len(mp)), (mp.sum(axis=0) + mp.sum(axis=1)) / 2
     for group, sent in volume.items():
         reduced[list(group)] += sent / len(group)
     degrees = [0] * len(mp)
     for group in volume:
         part, whole = (float(bytes_[list(group)].sum()) for bytes_ in (reduced, reduced + moved))
-        share = ceil(degree * part / whole - 1e-9) if whole > 0 else degree  # not rounded up for the last bit
+        rings = (
+            ceil(degree / ring_ports * part / whole - 1e-9) if whole > 0 else degree
+        )  # not rounded up for the last bit
         for member in group:
-            degrees[member] = max(degrees[member], min(degree, max(1, share)))
+            degrees[member] = max(degrees[member], min(degree, max(1, rings) * ring_ports))
     return degrees
 
 
@@ -108,9 +117,9 @@ def _rest(volume: Mapping[Group, float], rings: Counter[Group], mp: Bytes) -> By
     return rest
 
 
-def _leaving(rings: Iterable[Group], rest: Bytes, degree: int) -> list[int]:
-    """[servers] one degree of those with bytes to other parts, as long as one is left for a ring."""
+def _leaving(rings: Iterable[Group], rest: Bytes, spare: int) -> list[int]:
+    """[servers] one degree of those with bytes to other parts, as long as there is a ``spare`` one beside a ring."""
     part = parts(len(rest), rings)
     apart = np.not_equal.outer(part, part)
     across: NDArray[np.bool_] = np.any(apart & (rest + rest.T > 0), axis=0)
-    return [int(leaves and degree > 1) for leaves in across.tolist()]
+    return [int(leaves and spare > 0) for leaves in across.tolist()]

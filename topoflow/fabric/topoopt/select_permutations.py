@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from topoflow.fabric.topoopt.totient_perms import totient_perms
 
 
-def select_permutations(size: int, degree: int, primes_above: float = float("inf")) -> tuple[int, ...]:
+def select_permutations(
+    size: int, degree: int, primes_above: float = float("inf"), *, duplex: bool = False
+) -> tuple[int, ...]:
     """Strides of the ``degree`` rings to build over ``size`` servers (TopoOpt 4.3, Algorithm 3).
 
     Strides near a geometric sequence of ratio size^(1/degree) let a server reach the others as fingers do in
@@ -18,8 +22,20 @@ def select_permutations(size: int, degree: int, primes_above: float = float("inf
 
         16 servers, degree 3: ratio 2.52; 1, near 2.52 -> 3, near 7.56 -> 7     the rings of TopoOpt's Fig. 7
          6 servers, degree 3: candidates 1 and 5 -> 1, 5, 1
+
+    ``duplex``: half as many strides p, each with the way back, size - p. The ratio is that of half the degree, and
+    candidates are at most half of ``size``, as p and size - p are the same ring. Of an odd degree, one is left.
+
+       128 servers, degree 4, duplex: ratio 11.3; 1, near 11.3 -> 11             1, 127, 11, 117
     """
     candidates = totient_perms(size, primes_above)
+    if duplex:
+        forward = _select([stride for stride in candidates if 2 * stride <= size], size, degree // 2)
+        return tuple(stride for each in forward for stride in (each, size - each))
+    return _select(candidates, size, degree)
+
+
+def _select(candidates: Sequence[int], size: int, degree: int) -> tuple[int, ...]:
     if not candidates or degree < 1:
         return ()
     ratio = max(2.0, size ** (1 / degree))

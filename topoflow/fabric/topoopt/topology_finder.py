@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from topoflow.demand import Demand, Group
@@ -49,7 +50,13 @@ def _orders(strides: dict[Group, tuple[int, ...]]) -> dict[Group, tuple[Group, .
 
 
 def find_topology(
-    servers: int, degree: int, demand: Demand, primes_above: float = inf, collective: str = "ring"
+    servers: int,
+    degree: int,
+    demand: Demand,
+    primes_above: float = inf,
+    collective: str = "ring",
+    *,
+    duplex: bool = False,
 ) -> Topology:
     """TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree (``port_shares``), build rings, match the rest.
 
@@ -65,10 +72,10 @@ def find_topology(
       left; ports that remain go to the edges that have none, then to matchings of MP and edges together. 4 degrees
       are a pair of trees; where a group has fewer, hosts forward.
 
-    ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). Raises ``ValueError`` for
-    a demand that is not one of ``servers`` servers.
+    ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). ``duplex``: every ring is
+    built both ways round, with two ports of each member; it needs a degree of two. Raises ``ValueError`` for a demand
+    that is not one of ``servers`` servers.
     """
-    distribute = COLLECTIVES[collective]
     if demand.servers != servers:
         raise ValueError(f"demand.servers: must be the {servers} of the network, got {demand.servers}")
     if servers == 1:
@@ -76,31 +83,38 @@ def find_topology(
     everyone = tuple(range(servers))
     groups = {group: buffer for group, buffer in demand.all_reduce.items() if len(group) > 1 and buffer > 0}
     mp = demand.matrix()
-    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0}, mp, primes_above)
+    distribute = partial(COLLECTIVES[collective], mp=mp, primes_above=primes_above, duplex=duplex)
+    topology = distribute([degree] * servers, degree, groups or {everyone: 0.0})
     if not _connected(servers, topology):
-        topology = distribute([degree - 1] * servers, degree - 1, groups, mp, primes_above)
-        backbone = {everyone: (*topology.strides.get(everyone, ()), 1)}
+        one_ring = select_permutations(servers, RING_PORTS[duplex], duplex=duplex)
+        topology = distribute([degree - len(one_ring)] * servers, degree - len(one_ring), groups)
+        backbone = {everyone: (*topology.strides.get(everyone, ()), *one_ring)}
         topology = replace(topology, strides=topology.strides | backbone)
     return topology
 
 
-def _rings(free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float) -> Topology:
+def _rings(
+    free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float, duplex: bool
+) -> Topology:
     """Spend the ``free`` ports of every server on rings and pairs."""
-    shares = share_ports(degree, groups, mp)
+    ring_ports = RING_PORTS[duplex]
+    shares = share_ports(degree, groups, mp, ring_ports)
     rings, volume = shares.groups.copy(), wire_bytes(groups)
-    for group in rings.elements():
-        take(free, group)
+    for group, ports in rings.items():
+        take(free, group, ports)
     matcher = Matcher(shares.rest)
     pairs = _pairs(free, shares, matcher)
-    add_rings(rings, volume, free)
+    add_rings(rings, volume, free, ring_ports)
     while more := matcher.match(free):
         pairs += more
-    strides = {group: select_permutations(len(group), rings[group], primes_above) for group in volume}
+    strides = {group: select_permutations(len(group), rings[group], primes_above, duplex=duplex) for group in volume}
     return Topology(strides, tuple(pairs))
 
 
-def _trees(free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float) -> Topology:
-    """Spend the ``free`` ports of every server on the edges of trees and on pairs."""
+def _trees(
+    free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float, duplex: bool
+) -> Topology:
+    """Spend the ``free`` ports of every server on the edges of trees, which are duplex anyway, and on pairs."""
     shares = share_ports(degree, groups, mp)
     trees = plan_trees(len(free), {group: shares.groups[group] for group in wire_bytes(groups)}, groups, primes_above)
     laid = lay(trees.edges, free, shares.groups)
@@ -137,4 +151,5 @@ def _pieces(topology: Topology) -> Iterable[tuple[int, ...]]:
     yield from topology.pairs
 
 
+RING_PORTS = {False: 1, True: 2}  # of each member of a ring: simplex, duplex
 COLLECTIVES = {"ring": _rings, "double_binary_tree": _trees}

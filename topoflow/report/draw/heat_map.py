@@ -43,8 +43,10 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str) -> Figure:
-    """Matrices [n, n] of bytes from row to column, on one colour scale."""
+def draw_matrices(
+    titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str, count: int | None = None
+) -> Figure:
+    """Matrices [n, n] of bytes from row to column, on one colour scale; a side is ``count`` (None: n) of ``what``."""
     shown = list(zip(titles, matrices, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
@@ -54,8 +56,10 @@ def draw_matrices(titles: Sequence[str], matrices: Sequence[NDArray[np.float64]]
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes_list = panels(figure, len(shown), widest)
     for axes, (title, matrix) in zip(axes_list, shown, strict=True):
-        image = axes.imshow(np.ma.masked_equal(matrix, 0), norm=norm, cmap=colours, interpolation="nearest")
-        size = matrix.shape[0]
+        size = len(matrix) if count is None else count
+        extent = (-0.5, size - 0.5, size - 0.5, -0.5)
+        filled = np.ma.masked_equal(matrix, 0)
+        image = axes.imshow(filled, norm=norm, cmap=colours, interpolation="nearest", extent=extent)
         named = range(0, size, 2 ** ceil(log2(size / (16 if size < 100 else 8))) if size > 16 else 1)
         axes.set_xticks(named)
         axes.set_yticks(named)

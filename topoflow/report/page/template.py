@@ -13,7 +13,7 @@ from typing import TypeVar
 from topoflow import __version__
 from topoflow.case import failures
 from topoflow.case.rows import COLUMNS
-from topoflow.report.answer import answers, memory_notes, size_notes
+from topoflow.report.answer import answers, memory_notes, notes
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.terminal import cells, setting
@@ -26,7 +26,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
     return fill(
         "report.html",
         worlds=str(len(report.outcomes)),
-        answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *size_notes(report)]),
+        answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *notes(report)]),
         tables=_tables(report),
         left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
         pictures=gallery(PICTURES, images),

@@ -42,7 +42,6 @@ from topoflow.study.configure.os_errors import named, of_group
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
-SWEPT = "hydra.sweeper.params"  # key -> the values that are swept where the key is not given
 
 
 Check = Callable[[Mapping[str, typing.Any]], None]
@@ -74,7 +73,7 @@ def grid(
     given = {} if objects is None else objects
     register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
-        own = [argument for argument in arguments if argument.lstrip("+~").startswith(("hydra.", "hydra/"))]
+        own = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]
         _check_own(own)
         points, by_default = expand([argument for argument in arguments if argument not in own], own, config)
         values: dict[str, set[str]] = {}
@@ -97,14 +96,6 @@ def grid(
         return composed
 
 
-def _check_own(own: Sequence[str]) -> None:
-    """Raise ``ValueError`` for a setting of Hydra's that does nothing here: jobs, folders and launchers are ours."""
-    for argument in own:
-        key = argument.lstrip("+~").partition("=")[0]
-        if key != SWEPT and not key.startswith(f"{SWEPT}."):
-            raise ValueError(f"{key}: must be left out, as of Hydra's own settings only {SWEPT} is honoured")
-
-
 def expand(
     arguments: Sequence[str], own: Sequence[str] = (), config: str = CONFIG
 ) -> tuple[list[list[str]], frozenset[str]]:
@@ -119,6 +110,15 @@ def expand(
         points: list[list[str]] = BasicSweeper.split_arguments(parser.parse_overrides([*swept, *arguments]), None)[0]
         named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
         return points, frozenset(map(str, defaults)) - named
+
+
+def _check_own(arguments: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a key of Hydra itself other than what it sweeps, as nothing else of it is used."""
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if not re.fullmatch(r"[+]*hydra\.sweeper\.params", key) or not value.startswith("{"):
+            law = "must be hydra.sweeper.params={KEY: VALUES}, as nothing else of Hydra is used"
+            raise ValueError(f"{key}: {law}, got {argument!r}")
 
 
 def checked_parser(arguments: Sequence[str]) -> OverridesParser:

@@ -17,7 +17,8 @@ CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of it
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys of the same level as the wrong one, in the configuration of the same groups."""
     loader = GlobalHydra.instance().config_loader()
-    there, keys = composed(name, []), {override: override.partition("=")[0] for override in overrides}
+    named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
+    there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
     chosen = [o for o, at in keys.items() if at in there and at != FIDELITY and loader.get_group_options(at)]
     config = composed(name, chosen)
     if (elsewhere := _elsewhere(config, key, name)) is not None:

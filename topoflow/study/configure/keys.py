@@ -14,6 +14,7 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import AUTO
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import CHOICES
+from topoflow.units import LARGEST_BANDWIDTH, gbps
 
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
@@ -58,10 +59,14 @@ def check_job(config: Mapping[str, Any]) -> None:
     _whole("servers", config["servers"], least=1, optional=True)
     _whole("degree", config["degree"], least=1)
     _whole("seed", config["seed"], least=0)
+    if config["seed"] >= 2**63:
+        raise ValueError(f"seed: must be less than 2^63, got {config['seed']}")
     for key in ("bandwidth_gbps", "latency_us"):
         value = config[key]
         if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
             raise ValueError(f"{key}: must be a finite number, got {value!r}")
+        if key == "bandwidth_gbps" and gbps(value) > LARGEST_BANDWIDTH:
+            raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, got {value!r}")
         if value < 0 or (value == 0 and key != "latency_us"):
             raise ValueError(
                 f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"

@@ -119,6 +119,11 @@ def model_parallel(case: Case) -> NDArray[np.bool_]:
     return owned
 
 
+def buffer_bytes(demand: Demand) -> float:
+    """Bytes of the buffers that all-reduces have at all servers together."""
+    return sum(len(group) * buffer for group, buffer in demand.all_reduce.items())
+
+
 def wire_bytes(demand: Demand) -> float:
     """Bytes that ring all-reduces send between servers."""
     return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())

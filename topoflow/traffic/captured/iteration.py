@@ -2,81 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topoflow.capture.base import POINT_TO_POINT, Compute, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
+from topoflow.capture.periods import representative
+from topoflow.traffic.captured.united import united
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """``ranks[r]`` maps the position of an event in rank r's record to the event, ascending.
-
-    ``began[r]`` is when the iteration before was over on rank r, s; None where that was not recorded.
-    """
+    """``ranks[r]`` are the events of rank r by position, ascending: in the order in which they began, where known."""
 
     number: int
     ranks: Mapping[int, Mapping[int, Event]]
-    began: Mapping[int, float | None]
+    began: float | None  # s, when the iteration before had ended; None where that was not recorded
     mirrored: tuple[int, ...]  # ranks that were not recorded
     model: int  # the recorded rank that they do the same as
 
 
-def representative(trace: Trace) -> Iteration:
-    """The iteration of median length among those that communicate as most of them do.
+def recorded_iteration(trace: Trace) -> Iteration:
+    """The iteration that stands for the job (``capture.periods``), of all ranks.
 
-    Set-up is never taken; nor, among several, an odd one out, as DDP's first is (one bucket) or one that a profiler's
-    window has cut. ValueError when the ranks that were not recorded cannot be distinguished from those that were.
+    ValueError when the ranks that were not recorded cannot be distinguished from those that were.
     """
-    communicates = {number: _communicates(trace, number) for number in range(trace.iterations)}
-    counts = Counter(communicates.values())
-    most = max(counts.values())
-    usual = next(what for what in reversed(communicates.values()) if counts[what] == most)  # the latest, among equals
-    alike = sorted((_length(trace, number), number) for number, what in communicates.items() if what == usual)
-    number = alike[(len(alike) - 1) // 2][1]
+    period = representative(trace)
     missing = tuple(rank for rank in range(trace.world_size) if rank not in trace.ranks)
     model = min(trace.ranks, default=-1)
     if missing:
         _check_mirrors(trace)
-    records = {rank: trace.ranks[model if rank in missing else rank] for rank in range(trace.world_size)}
-    ranks = {
-        rank: {position: event for position, event in enumerate(record) if event.iteration == number}
-        for rank, record in records.items()
+    recorded = {
+        rank: united({position: event for position, event in enumerate(record) if event.iteration == period.number})
+        for rank, record in trace.ranks.items()
     }
+    ranks = {rank: recorded[model if rank in missing else rank] for rank in range(trace.world_size)}
     if not any(ranks.values()):
-        raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {number}")
-    began = {rank: _end(record, number - 1) if number > 0 else None for rank, record in records.items()}
-    return Iteration(number, ranks, began, missing, model)
-
-
-def _end(record: Sequence[Event], number: int) -> float | None:
-    """When the last event of an iteration ended; None if no end was recorded."""
-    return max((event.end for event in record if event.iteration == number and event.end is not None), default=None)
-
-
-def _communicates(trace: Trace, number: int) -> Hashable:
-    """What the recorded ranks communicate in an iteration, for comparison."""
-    return tuple(
-        tuple((event.op, event.group, event.bytes) for event in trace.communications(rank) if event.iteration == number)
-        for rank in sorted(trace.ranks)
-    )
-
-
-def _length(trace: Trace, number: int) -> float:
-    """Seconds from the first start to the last end; without times, of the compute of the busiest rank."""
-    events = [event for rank in trace.ranks.values() for event in rank if event.iteration == number]
-    starts = [event.start for event in events if event.start is not None]
-    ends = [event.end for event in events if event.end is not None]
-    if starts and ends:
-        return max(ends) - min(starts)
-    return max(
-        (
-            sum(event.seconds for event in rank if isinstance(event, Compute) and event.iteration == number)
-            for rank in trace.ranks.values()
-        ),
-        default=0.0,
-    )
+        raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {period.number}")
+    return Iteration(period.number, ranks, period.begin, missing, model)
 
 
 def _check_mirrors(trace: Trace) -> None:
@@ -86,7 +48,7 @@ def _check_mirrors(trace: Trace) -> None:
             if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
                 raise ValueError(
                     f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the others "
-                    f"need not do the same, as rank {rank} has a {event.op!r} within {list(event.group)}"
+                    f"need not do the same, as rank {rank} has a {event.op!r} within {brief(event.group)}"
                 )
     if not trace.ranks:
         raise ValueError(f"trace {trace.name}: must have at least one rank, got none")

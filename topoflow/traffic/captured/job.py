@@ -19,7 +19,7 @@ from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured.iteration import representative
+from topoflow.traffic.captured.iteration import recorded_iteration
 from topoflow.traffic.captured.order import Member, Step, steps
 from topoflow.workload.base import RecordedJob, Workload
 
@@ -39,7 +39,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"strategy.servers: the trace has {trace.world_size} ranks, {per_server} per server, "
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
-    iteration = representative(trace)
+    iteration = recorded_iteration(trace)
     job = steps(iteration)
     lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.local_bandwidth)
     for step in job:
@@ -65,7 +65,7 @@ class _Lowering:
         member = step.members[0]
         if isinstance(member.event, Compute):
             first = len(self.tasks)
-            self._compute(member.rank, f"{member.event.name} rank {member.rank}", member.seconds, self._awaited(member))
+            self._compute(member, member.event)
         else:
             after = tuple(sorted({task for member in step.members for task in self._joined(member)}))
             first = len(self.tasks)
@@ -97,12 +97,14 @@ class _Lowering:
     def _delay(self, seconds: float, after: tuple[int, ...], name: str) -> None:
         self.tasks.append(base.Compute(seconds, None, after, name))
 
-    def _compute(self, rank: int, name: str, seconds: float, after: tuple[int, ...]) -> None:
-        server = self._server(rank) if rank in self._busiest else None
+    def _compute(self, member: Member, event: Compute) -> None:
+        """Compute occupies the server; communication without a size does not, but its rank does nothing else then."""
+        rank, after = member.rank, self._awaited(member)
+        server = self._server(rank) if rank in self._busiest and not event.communicates else None
         if rank in self._last_compute:
             after = tuple(sorted({*after, self._last_compute[rank]}))
         self._last_compute[rank] = len(self.tasks)
-        self.tasks.append(base.Compute(seconds, server, after, name))
+        self.tasks.append(base.Compute(member.seconds, server, after, f"{event.name} rank {rank}"))
 
     def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
         assert event.peer is not None

@@ -30,7 +30,8 @@ from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
 from topoflow.traffic.captured.iteration import Iteration
-from topoflow.traffic.captured.time import taken
+from topoflow.traffic.captured.time import Part, Times
+from topoflow.traffic.captured.united import Piece, stream
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 
@@ -61,23 +62,21 @@ def steps(iteration: Iteration) -> list[Step]:
     """The steps of the whole job in the order in which they could start if every transfer took no time."""
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
-    before: dict[tuple[int, int], set[int]] = {}
-    seconds: dict[tuple[int, int], float] = {}
-    for rank, events in iteration.ranks.items():
-        follows = _follows(events)
-        for position, time in taken(events, follows, iteration.began[rank]).items():
-            joins = _decides(events[position])
-            own = owner[rank, position]
-            before[rank, position] = {owner[rank, earlier] for earlier in follows[position]} - {own} if joins else set()
-            seconds[rank, position] = time if joins else 0.0
-    order = _order(iteration.number, groups, before, seconds)
+    follows = {rank: _follows(events) for rank, events in iteration.ranks.items()}
+    before = {
+        part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {own}
+        for part, own in owner.items()
+        if _decides(iteration.ranks[part[0]][part[1]])
+    }
+    times = Times(iteration.ranks, follows, iteration.began)
+    order, seconds = _order(iteration.number, groups, before, times)
     place = {number: place for place, number in enumerate(order)}
 
-    def member(rank: int, position: int) -> Member:
-        after = tuple(sorted(place[earlier] for earlier in before[rank, position]))
-        return Member(rank, iteration.ranks[rank][position], seconds[rank, position], after)
+    def member(part: Part) -> Member:
+        after = tuple(sorted(place[earlier] for earlier in before.get(part, ())))
+        return Member(part[0], iteration.ranks[part[0]][part[1]], seconds.get(part, 0.0), after)
 
-    return [Step(tuple(member(*part) for part in groups[number])) for number in order]
+    return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
 
 def _decides(event: Event) -> bool:
@@ -153,11 +152,13 @@ class _Seen:
             self._computes.append((position, event))
         else:
             self._open.append((position, event))
-            self._newest[_stream(event)] = position
+            self._newest[stream(event)] = position
 
     def before_compute(self, event: Compute) -> set[int]:
-        waited = [(position, other) for position, other in self._open if _ended(other, event.start)]
         last = self._computes[-1:]
+        if isinstance(event, Piece) and event.continues:
+            return {position for position, _ in last}
+        waited = [(position, other) for position, other in self._open if _ended(other, event.start)]
         busy_until = last[0][1].end if last else None
         in_gap = {
             position
@@ -169,17 +170,11 @@ class _Seen:
 
     def before_communication(self, event: Communication) -> set[int]:
         began = event.start if event.start is not None else event.issue
-        before = {self._newest[_stream(event)]} if _stream(event) in self._newest else set()
+        before = {self._newest[stream(event)]} if stream(event) in self._newest else set()
         for position, compute in reversed(self._computes):
             if _ended(compute, began):
                 return before | {position}
         return before | ({position for position, _ in self._open} if began is None else set())
-
-
-def _stream(event: Communication) -> Hashable:
-    """What works in order: a communicator, or one direction of a pair."""
-    pair = (event.op, event.peer) if event.op in POINT_TO_POINT else None
-    return (event.group_name, event.group, pair)
 
 
 def _ended(event: Event, moment: float | None) -> bool:
@@ -188,26 +183,27 @@ def _ended(event: Event, moment: float | None) -> bool:
 
 
 def _order(
-    iteration: int,
-    groups: list[tuple[tuple[int, int], ...]],
-    before: Mapping[tuple[int, int], set[int]],
-    seconds: Mapping[tuple[int, int], float],
-) -> list[int]:
-    """Topological: the step that is ready first on an infinitely fast network goes first."""
-    awaited = [set[int]().union(*(before[part] for part in members)) for members in groups]
+    iteration: int, groups: list[tuple[Part, ...]], before: Mapping[Part, set[int]], times: Times
+) -> tuple[list[int], dict[Part, float]]:
+    """Topological: the step that is ready first on an infinitely fast network goes first. And the seconds of parts."""
+    waiting_parts = [[part for part in members if part in before] for members in groups]
+    awaited = [set[int]().union(*(before[part] for part in parts)) for parts in waiting_parts]
     waiting = [len(earlier) for earlier in awaited]
     later: dict[int, list[int]] = defaultdict(list)
     for number, earlier in enumerate(awaited):
         for other in earlier:
             later[other].append(number)
     done = [0.0] * len(groups)
+    seconds: dict[Part, float] = {}
 
-    def ready(number: int) -> tuple[float, tuple[int, int], int]:
+    def ready(number: int) -> tuple[float, Part, int]:
         """When the step could start: a collective or transfer takes no time, its ranks may be late."""
-        parts = groups[number]
+        parts = waiting_parts[number]
         ends = {part: max((done[earlier] for earlier in before[part]), default=0.0) for part in parts}
+        seconds.update({part: times.seconds(part) for part in parts})
+        times.conclude(groups[number], parts)
         done[number] = max(ends[part] + seconds[part] for part in parts)
-        return max(ends.values()), parts[0][::-1], number
+        return max(ends.values()), groups[number][0][::-1], number
 
     heap = [ready(number) for number in range(len(groups)) if waiting[number] == 0]
     heapq.heapify(heap)
@@ -225,4 +221,4 @@ def _order(
             f"iteration {iteration}: ranks must agree on an order, got a circle of waiting through rank {rank} "
             f"event {position}"
         )
-    return order
+    return order, seconds

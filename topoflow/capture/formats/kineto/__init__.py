@@ -5,8 +5,11 @@
 - torch 2.3 and later with NCCL: ``record_param_comms`` rows carry collective, elements, dtype, splits and group.
 - 2026: these also carry the group's sequence number and the root.
 
+Kernels that a CUDA graph replays have no row of the host; what they say themselves is taken. Communication whose size
+no row records becomes a compute span that ``communicates``.
+
 Times: a collective's ``issue`` is its host row's start, ``start`` and ``end`` are its kernel's (None where the window
-of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto_spans``. Iterations are the
+of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto.spans``. Iterations are the
 job's ``ProfilerStep#N`` marks, or else the repetitions of its communication.
 Source: pytorch/kineto libkineto/src/output_json.cpp; pytorch/torch/csrc/profiler/util.cpp.
 """
@@ -19,9 +22,9 @@ from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.files import LARGEST_WORLD, Fields
-from topoflow.capture.formats.kineto.operations import from_metadata, from_shapes, has_metadata
+from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.rows import Row, read_rows
-from topoflow.capture.formats.kineto.spans import Span, compute_spans, sort_out
+from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, sort_out
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
@@ -39,6 +42,15 @@ class Steps:
     end: int
 
 
+@dataclass(frozen=True)
+class Issued:
+    """An operation, and when the host issued it: ``order``, with ``end`` the end of its host row, ns."""
+
+    order: Order
+    end: int
+    operation: Operation
+
+
 def matches(source: Source) -> bool:
     """A JSON object with trace events."""
     return isinstance(source.document, dict) and "traceEvents" in source.document
@@ -51,21 +63,22 @@ def parse(source: Source) -> list[Part]:
     rows = read_rows(source.name, document)
     counts = Counter[str]()
     described = has_metadata(rows)
-    found = (from_metadata if described else from_shapes)(rows, groups, counts)
-    device = sort_out(rows, [row for row, _ in found], counts)
-    collectives = [row for row, operation in found if operation.op not in POINT_TO_POINT]
+    hosted = (from_metadata if described else from_shapes)(rows, groups, counts)
+    device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
+    found = _in_order(hosted, device)
+    collectives = [row for row, operation in hosted if operation.op not in POINT_TO_POINT]
     if not described and not groups and device.streams > 1 and collectives:
         raise ValueError(
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "
             f"got none and {device.streams} communication streams"
         )
     steps = _steps(rows) or _repetitions(found)
-    spans = compute_spans(device, [row.start for row, _ in found], steps.starts)
+    spans = compute_spans(device, [operation.order for operation in found], steps.starts)
     origin = rows[0].start if rows else 0
     events = _events(found, spans, device.transfers, steps, origin)
     whole = [event for event in events if event is not None]
     counts[AFTER] += len(events) - len(whole)
-    counts[NO_KERNELS] += sum(row.place not in device.transfers for row, _ in found)
+    counts[NO_KERNELS] += sum(issued.operation.place not in device.transfers for issued in found)
     base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
     return [
         Part(
@@ -85,6 +98,11 @@ def parse(source: Source) -> list[Part]:
 
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Rank, world size and the ranks of every process group that the rank is in."""
+    if not document.has("distributedInfo"):
+        raise ValueError(
+            f"{document.place}distributedInfo: must be given (rank and world size), got none: start the profiler after "
+            "init_process_group; a job of one process communicates with nobody"
+        )
     info = Fields.of(f"{document.place}distributedInfo.", document.values.get("distributedInfo"))
     world_size = info.integer("world_size", 1, LARGEST_WORLD)
     groups = {}
@@ -94,10 +112,17 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     return info.integer("rank", highest=world_size - 1), world_size, groups
 
 
-def _generation(found: Sequence[tuple[Row, Operation]], described: bool) -> str:
+def _in_order(hosted: Sequence[tuple[Row, Operation]], device: Device) -> list[Issued]:
+    """All operations in the order of issue; what a CUDA graph replays, in the order in which the device did."""
+    found = [Issued((row.start, BEFORE), row.end, operation) for row, operation in hosted]
+    found += [Issued(kernel.order, kernel.launch + 1, operation) for kernel, operation in device.described]
+    return sorted(found, key=lambda issued: issued.order)
+
+
+def _generation(found: Sequence[Issued], described: bool) -> str:
     if not described:
         return "(sizes from shapes)"
-    counted = any(operation.sequence is not None for _, operation in found)
+    counted = any(issued.operation.sequence is not None for issued in found)
     return "(collective metadata with sequence numbers)" if counted else "(collective metadata)"
 
 
@@ -116,17 +141,18 @@ def _steps(rows: Sequence[Row]) -> Steps | None:
     return Steps(tuple(ordered), starts, max(end for _, end in marks.values()))
 
 
-def _repetitions(found: Sequence[tuple[Row, Operation]]) -> Steps:
+def _repetitions(found: Sequence[Issued]) -> Steps:
     """Iterations without marks: each begins right after the last collective of the one before."""
-    keys = [(operation.op, operation.group_name, operation.bytes_in, operation.bytes_out) for _, operation in found]
+    operations = [issued.operation for issued in found]
+    keys = [(each.op, each.group_name, each.bytes_in, each.bytes_out) for each in operations]
     numbers = by_repetition(keys)
     firsts = [at for at, number in enumerate(numbers) if number >= 0 and (not at or numbers[at - 1] != number)]
-    starts = tuple(found[first - 1][0].end if first else 0 for first in firsts)
+    starts = tuple(found[first - 1].end if first else 0 for first in firsts)
     return Steps((), starts or (0,), 2**63)
 
 
 def _events(
-    found: Sequence[tuple[Row, Operation]],
+    found: Sequence[Issued],
     spans: Sequence[Span],
     transfers: Mapping[str, tuple[int, int]],
     steps: Steps,
@@ -138,18 +164,20 @@ def _events(
         return (at - origin) / 1e9
 
     ordered: list[tuple[tuple[int, int], int, Compute | Operation]] = []  # (order, when issued, event)
-    for index, (row, operation) in enumerate(found):
-        start, end = transfers.get(row.place, (None, None))
+    for index, issued in enumerate(found):
+        start, end = transfers.get(issued.operation.place, (None, None))
+        at = issued.order[0]
         timed = replace(
-            operation,
-            issue=seconds(row.start),
+            issued.operation,
+            issue=None if at == BEFORE else seconds(at),
             start=None if start is None else seconds(start),
             end=None if end is None else seconds(end),
         )
-        ordered.append(((index, 1), row.start, timed))
+        ordered.append(((index, 1), at, timed))
     for span in spans:
-        name = f"{span.kernels} kernel{'s' if span.kernels > 1 else ''}"
-        compute = Compute(name, seconds(span.start), seconds(span.end), span.busy / 1e9)
+        compute = Compute(
+            span.name, seconds(span.start), seconds(span.end), span.busy / 1e9, communicates=span.communicates
+        )
         ordered.append(((span.issued, 0), span.launch, compute))
     ordered.sort(key=lambda item: item[0])
     numbers = between_marks([at for _, at, _ in ordered], steps.starts)

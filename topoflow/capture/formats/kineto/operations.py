@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
+from topoflow.capture.formats.kineto.annotations import BACKENDS, annotated
 from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import (
@@ -25,6 +27,9 @@ Groups = Mapping[str, tuple[int, ...]]
 GLOO = "gloo:"  # begins the annotations of gloo's threads
 
 
+NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left out"
+
+
 def has_metadata(rows: Sequence[Row]) -> bool:
     """Whether the operators name their collective (torch 2.3 and later with NCCL)."""
     return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
@@ -33,9 +38,14 @@ def has_metadata(rows: Sequence[Row]) -> bool:
 def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
     """One operation for every ``record_param_comms`` row that is a collective, in the order of issue."""
     found = []
+    described = Enclosing([row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES])
+    empty = {row.place: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
+        outer = described.find(row.lane, row.start)
+        if outer is not None:
+            empty.pop(outer.place, None)
         name = row.args.text("Collective name")
         if name in NO_COLLECTIVES:
             counts[NO_COLLECTIVES[name]] += 1
@@ -43,7 +53,24 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
             found.append((row, _described(row, COLLECTIVE_NAMES[name], groups)))
         else:
             row.args.fail("Collective name", f"must be one of {', '.join(COLLECTIVE_NAMES)}")
+    counts.update(f"{name} {NO_METADATA}" for name in empty.values())
     return found
+
+
+def from_kernel(row: Row, groups: Groups) -> Operation | None:
+    """What a kernel says of its collective, where no host row does (a CUDA graph replays it); None: not its size.
+
+    Its sequence number is that of the capture, the same in every replay, and is not taken.
+    """
+    name = row.args.values.get("Collective name")
+    if not isinstance(name, str) or name not in COLLECTIVE_NAMES:
+        return None
+    try:
+        operation = replace(_described(row, COLLECTIVE_NAMES[name], groups), sequence=None)
+    except ValueError:  # part of the description is missing, or cut short: the caller reports it as not sized
+        return None
+    unknown = operation.op == "all_to_all" and None in (operation.splits_in, operation.splits_out)
+    return None if unknown else operation
 
 
 def _described(row: Row, op: str, groups: Groups) -> Operation:
@@ -105,7 +132,9 @@ def _ranked(row: Row, group: tuple[int, ...], field: str) -> int:
 
 
 def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
-    """One operation for every ``c10d::`` row, sized by the shapes of its tensors where these were recorded."""
+    """One operation for every ``c10d::`` row, and for every annotation outside of these, sized by the shapes of its
+    tensors where these were recorded.
+    """
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)
     annotations: dict[str, Row] = {}
@@ -117,15 +146,23 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
                 annotations.setdefault(outer.place, row)
             else:
                 elsewhere.append(row)
-        elif row.name == PARAM_COMMS and within.find(row.lane, row.start) is None:
+        elif row.name == PARAM_COMMS and issued and within.find(row.lane, row.start) is None:
             counts[NO_COLLECTIVES["wait"]] += 1
         elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
             counts[f"{row.name} rows are no collectives known here and are left out"] += 1
     annotations |= _by_gloo_threads([row for row in issued if row.place not in annotations], elsewhere)
-    if len(groups) > 1 and issued:
-        raise ValueError(f"{issued[0].place}: {issued[0].name} must name its process group, got one of {len(groups)}")
+    alone = [row for row in elsewhere if row.name.startswith(BACKENDS) and not (issued and row.name.startswith(GLOO))]
+    both = sorted([*issued, *alone], key=lambda row: row.start)
+    if len(groups) > 1 and both:
+        raise ValueError(f"{both[0].place}: {both[0].name} must name its process group, got one of {len(groups)}")
     group_name, group = next(iter(groups.items()), ("", None))
-    return [(row, _shaped(row, annotations.get(row.place), group_name, group)) for row in issued]
+    found = []
+    for row in both:
+        if row.category == "cpu_op":
+            found.append((row, _shaped(row, annotations.get(row.place), group_name, group)))
+        elif operation := annotated(row, group_name, group, counts):
+            found.append((row, operation))
+    return found
 
 
 def _by_gloo_threads(issued: Sequence[Row], annotations: Sequence[Row]) -> dict[str, Row]:

@@ -1,19 +1,27 @@
-"""What ran on the device: which kernels carried which collective, and the others merged into compute spans.
+"""What ran on the device: which kernels carried which collective, what communicated unseen, and compute as spans.
 
 A kernel belongs to the collective within whose host row it was launched: kernel and launch share a ``correlation``,
 launch and host row a thread. ("External id" would do in newer files only; in older ones it is the correlation itself.)
+Operations that NCCL coalesced have one kernel, launched within the ``coalesced`` row that follows them.
+
+A kernel that communicates without a host row says itself what it does, as those that a CUDA graph replays, or is
+reported by name and time. Nothing that communicates becomes compute.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from topoflow.capture.formats.kineto.kernels import communicates, short_name
 from topoflow.capture.formats.kineto.rows import DEVICE, LAUNCH, Enclosing, Row
+from topoflow.capture.merge.parts import Operation
+from topoflow.capture.torch_names import PARAM_COMMS
 
-UNCLAIMED = "communication kernels belong to no recorded operation"
+BEFORE = -(2**62)  # ns: launched before the profile began
+Order = tuple[int, int]  # when the host asked for it, then when the device began; ns
 
 
 @dataclass(frozen=True)
@@ -25,72 +33,150 @@ class Span:
     start: int
     end: int
     busy: int
-    kernels: int
+    name: str
+    communicates: bool = False
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A row of the device and when the host launched it, ns."""
+
+    launch: int
+    row: Row
+
+    @property
+    def order(self) -> Order:
+        return self.launch, self.row.start
 
 
 @dataclass(frozen=True)
 class Device:
-    """The device rows sorted out: collectives by place of their host row, compute with the moment of its launch."""
+    """The device rows sorted out: collectives by place of their row, the rest with the moment of its launch."""
 
-    transfers: Mapping[str, tuple[int, int]]  # host row's place -> start of the first kernel, end of the last
+    transfers: Mapping[str, tuple[int, int]]  # row's place -> start of the first kernel, end of the last
     streams: int  # how many streams carried collectives
-    compute: Sequence[tuple[int, Row]]  # (launch, row), by launch
+    compute: Sequence[Launched]  # by start
+    described: Sequence[tuple[Launched, Operation]]  # operations that only their kernel records
+    unsized: Sequence[Launched]  # communicate an unknown number of bytes
 
 
-def sort_out(rows: Sequence[Row], issued: Sequence[Row], counts: Counter[str]) -> Device:
-    """Tell communication from compute. ``issued`` are the host rows of the collectives."""
-    launches = {row.correlation: row for row in rows if row.category in LAUNCH and row.correlation is not None}
-    within = Enclosing(issued)
-    transfers: dict[str, tuple[int, int]] = {}
-    streams = set()
-    compute = []
-    for row in rows:
-        if row.category not in DEVICE:
-            continue
-        launch = launches.get(row.correlation)
-        if "nccl" not in row.name.lower() and not row.args.has("Collective name"):
-            compute.append((launch.start if launch else row.start, row))
-            continue
-        streams.add(row.lane)
-        outer = within.find(launch.lane, launch.start) if launch else None
-        if outer is None:
-            counts[UNCLAIMED] += 1
-            continue
-        start, end = transfers.get(outer.place, (row.start, row.end))
-        transfers[outer.place] = min(start, row.start), max(end, row.end)
-    return Device(transfers, len(streams), sorted(compute, key=lambda item: item[0]))
+def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Row], Operation | None]) -> Device:
+    """Tell communication from compute.
 
-
-def compute_spans(device: Device, issues: Sequence[int], marks: Sequence[int]) -> list[Span]:
-    """Compute kernels merged into spans, by launch. ``issues`` and ``marks``: when collectives and iterations began.
-
-    A new span begins when the host issues a collective (which waits for what was launched before), when a collective
-    ends (some of what follows waited for it), and with an iteration. Kernels may overlap; ``busy`` counts time once.
+    ``issued`` are the host rows of the collectives; ``described`` reads what a kernel without one says of itself.
     """
-    ends = sorted(end for _, end in device.transfers.values())
-    merged: dict[tuple[int, int, int], list[tuple[int, Row]]] = {}
-    for launch, row in device.compute:
-        key = bisect_right(marks, launch), bisect_right(issues, launch), bisect_right(ends, row.start)
-        merged.setdefault(key, []).append((launch, row))
-    spans = [
+    transfers: dict[str, tuple[int, int]] = {}
+    operations, unsized, compute, streams = [], [], [], set()
+    claims = _Claims(rows, issued)
+    for kernel, call in _launched(rows):
+        row = kernel.row
+        if not communicates(row):
+            compute.append(kernel)
+            continue
+        own = claims.find(call)
+        operation = None if own else described(row)
+        if own or operation is not None or "nccl" in row.name.lower():
+            streams.add(row.lane)
+        for place in own or [row.place]:
+            start, end = transfers.get(place, (row.start, row.end))
+            transfers[place] = min(start, row.start), max(end, row.end)
+        if operation is not None:
+            operations.append((kernel, operation))
+        elif not own:
+            unsized.append(kernel)
+    return Device(transfers, len(streams), compute, operations, unsized)
+
+
+def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
+    """The rows of the device, by start, each with its launch and the call that launched it.
+
+    A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
+    its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
+    """
+    calls = {row.correlation: row for row in rows if row.category in LAUNCH and row.correlation is not None}
+    device = [row for row in rows if row.category in DEVICE]
+    if not any(row.correlation in calls for row in device):
+        return [(Launched(row.start, row), None) for row in device]
+    latest: dict[tuple[Any, Any], int] = {}
+    found = []
+    for row in device:
+        call, before = calls.get(row.correlation), latest.get(row.lane, BEFORE)
+        launch = before if call is None else call.start
+        latest[row.lane] = max(launch, before)
+        found.append((Launched(launch, row), call))
+    return found
+
+
+class _Claims:
+    """Which operations a launch belongs to."""
+
+    def __init__(self, rows: Sequence[Row], issued: Sequence[Row]) -> None:
+        places = {row.place for row in issued}
+        self._within = Enclosing(issued)
+        wrappers, waiting = [], dict[tuple[Any, Any], list[str]]()
+        self._wrapped: dict[str, list[str]] = {}
+        for row in rows:
+            if row.place in places:
+                waiting.setdefault(row.lane, []).append(row.place)
+            elif row.name == PARAM_COMMS and row.args.values.get("Collective name") == "coalesced":
+                wrappers.append(row)
+                self._wrapped[row.place] = waiting.pop(row.lane, [])
+        self._wrappers = Enclosing(wrappers)
+        self._direct = set[str]()
+
+    def find(self, call: Row | None) -> list[str]:
+        """The places of the operations whose kernel was launched by ``call``."""
+        if call is None:
+            return []
+        outer = self._within.find(call.lane, call.start)
+        if outer is not None:
+            self._direct.add(outer.place)
+            return [outer.place]
+        wrapper = self._wrappers.find(call.lane, call.start)
+        return [] if wrapper is None else [place for place in self._wrapped[wrapper.place] if place not in self._direct]
+
+
+def compute_spans(device: Device, issues: Sequence[Order], marks: Sequence[int]) -> list[Span]:
+    """Compute kernels merged into spans. ``issues`` and ``marks``: when collectives were issued and iterations began.
+
+    A new span begins when a collective begins (which waits for what ran before), when one ends (some of what follows
+    waited for it), and with an iteration. Kernels of several streams may overlap: each instant belongs to one span, so
+    that the busy times add up to the time in which the device computed. What communicates unsized is a span by itself.
+    """
+    starts, ends = (
+        (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
+    )
+    merged: dict[tuple[int, int, int], list[tuple[Launched, int]]] = {}
+    reached = BEFORE
+    for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
+        begin = max(kernel.row.start, reached)
+        if kernel.row.end > begin or kernel.row.end == kernel.row.start:
+            key = bisect_right(marks, kernel.launch), bisect_right(starts, begin), bisect_right(ends, begin)
+            merged.setdefault(key, []).append((kernel, begin))
+        reached = max(reached, kernel.row.end)
+    spans = [_span(kernels, issues) for kernels in merged.values()]
+    spans += [
         Span(
-            issued=key[1],
-            launch=kernels[0][0],
-            start=min(row.start for _, row in kernels),
-            end=max(row.end for _, row in kernels),
-            busy=union([(row.start, row.end) for _, row in kernels]),
-            kernels=len(kernels),
+            bisect_right(issues, kernel.order),
+            kernel.launch,
+            kernel.row.start,
+            kernel.row.end,
+            kernel.row.end - kernel.row.start,
+            short_name(kernel.row.name),
+            communicates=True,
         )
-        for key, kernels in merged.items()
+        for kernel in device.unsized
     ]
     return sorted(spans, key=lambda span: (span.issued, span.start))
 
 
-def union(intervals: Sequence[tuple[int, int]]) -> int:
-    """The time that at least one interval covers: union([(0, 2), (1, 3), (5, 6)]) == 4."""
-    covered, reached = 0, None
-    for start, end in sorted(intervals):
-        begin = start if reached is None else max(start, reached)
-        covered += max(0, end - begin)
-        reached = end if reached is None else max(reached, end)
-    return covered
+def _span(kernels: Sequence[tuple[Launched, int]], issues: Sequence[Order]) -> Span:
+    first = min(kernel.order for kernel, _ in kernels)
+    return Span(
+        issued=bisect_right(issues, first),
+        launch=first[0],
+        start=kernels[0][1],
+        end=max(kernel.row.end for kernel, _ in kernels),
+        busy=sum(kernel.row.end - begin for kernel, begin in kernels),
+        name=f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}",
+    )

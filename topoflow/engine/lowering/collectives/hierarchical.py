@@ -4,7 +4,17 @@ Inside a server of l ranks first a reduce-scatter, (l-1)/l S / local_bandwidth, 
 again (an all-gather has only the latter, a reduce-scatter only the former).
 Between them one rank of each server has S/l: the l collectives side by side are one with S, as they use the same links.
 
-Source: TopoOpt, section 5.1; NCCL's rings.
+All-reduces that are queued one after another on a communicator overlap: while one is between the servers, the next is
+inside them. Each phase is in order.
+
+    inside before     |=0=|=1=|=2=|
+    between servers       |==0==|==1==|==2==|
+    inside after                |=0=| |=1=| |=2=|
+
+What is inside servers is a delay: phases of different buckets there do not slow each other down, nor do groups.
+
+Source: TopoOpt, section 5.1; NCCL's rings. Overlapping phases: Cho et al., "BlueConnect", SysML 2019, section 3; so do
+TopoOpt's simulators, whose all-reduces are delayed by their time inside servers (FFRingAllreduce::start_flow).
 """
 
 from __future__ import annotations

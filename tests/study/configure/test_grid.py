@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.study.configure.grid import Point, build, check_fields, expand, grid, unique_names
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
 DEFAULT = COMPARE["hydra"]["sweeper"]["params"]["fabric"].split(",")

@@ -1,0 +1,81 @@
+"""Ranks on hosts whose clocks differ are brought onto one clock."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoflow.capture.base import Communication, Compute, Event
+from topoflow.capture.load import load
+from topoflow.capture.merge.clocks import MOST_APART, clock_offsets
+from topoflow.capture.periods import representative
+
+
+def rank(shift: float, groups: list[tuple[int, ...]], own: int) -> tuple[Event, ...]:
+    """Reduces twice in each of its groups; the ends are the same on all ranks, but for the clock."""
+    events: list[Event] = []
+    for turn, group in enumerate(groups * 2):
+        if own in group:
+            start, end = shift + turn, shift + turn + 0.5
+            events.append(Communication("all_reduce", group, "int8", 4, 4, start=start, end=end, group_name=str(group)))
+    return tuple(events)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=4, max_size=4))
+def test_offsets_are_found_along_the_groups(shifts: list[float]) -> None:
+    groups = [(0, 1), (2, 3), (1, 3)]
+    found = clock_offsets({own: rank(shift, groups, own) for own, shift in enumerate(shifts)})
+    for own, shift in enumerate(shifts):
+        ahead = shift - shifts[0]
+        if abs(abs(ahead) - MOST_APART) > 1e-9:
+            assert found.get(own, 0.0) == pytest.approx(ahead if abs(ahead) > MOST_APART else 0.0, abs=1e-9)
+
+
+def test_ranks_that_share_no_collective_keep_their_clocks() -> None:
+    assert clock_offsets({own: rank(5.0 * own, [(0, 1), (2, 3)], own) for own in (0, 2)}) == {}
+
+
+def profile(path: Path, own: int, clock: float) -> None:
+    """Two steps of 100 us on rank ``own``, whose host's clock is ahead by ``clock`` us."""
+
+    def row(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts + clock, "dur": dur, "args": args}
+
+    events = []
+    for number in range(2):
+        begin = 100.0 * number
+        described = {
+            "Collective name": "allreduce",
+            "dtype": "Float",
+            "In msg nelems": 8,
+            "Out msg nelems": 8,
+            "Process Group Name": "0",
+            "Process Group Ranks": "[0, 1]",
+        }
+        events += [
+            row("user_annotation", f"ProfilerStep#{number}", begin, 100),
+            row("cuda_runtime", "cudaLaunchKernel", begin + 1, 1, correlation=10 * number + 1),
+            row("kernel", "gemm", begin + 5, 30 + 20 * own, 7, correlation=10 * number + 1),
+            row("cpu_op", "record_param_comms", begin + 3, 4, **described),
+            row("cuda_runtime", "cudaLaunchKernel", begin + 4, 1, correlation=10 * number + 2),
+            row("kernel", "ncclDevKernel", begin + 35 + 20 * own, 60 - 20 * own, 9, correlation=10 * number + 2),
+        ]
+    info = {"rank": own, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+    path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
+
+
+@pytest.mark.parametrize(("clock", "said"), [(0.0, None), (70_000.0, "70 ms"), (-3_000_000.0, "3 s")])
+def test_a_clock_that_is_ahead_changes_no_time_and_is_noted(tmp_path: Path, clock: float, said: str | None) -> None:
+    for own in (0, 1):
+        profile(tmp_path / f"rank{own}.json", own, clock * own)
+    trace = load([tmp_path / "rank0.json", tmp_path / "rank1.json"])
+    assert representative(trace).seconds == pytest.approx(90e-6)
+    computes = [event for event in trace.ranks[1] if isinstance(event, Compute)]
+    assert [event.start for event in computes] == pytest.approx([5e-6, 105e-6])
+    note = f"the clocks of 1 ranks are set by the ends of their collectives: at most {said}, of rank 1"
+    assert [each for each in trace.notes if "clocks" in each] == ([note] if said else [])

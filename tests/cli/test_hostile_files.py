@@ -1,0 +1,86 @@
+"""What a file says is text: it is neither markup nor a command to a terminal; what cannot be is one line."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from topoflow.cli import main
+from topoflow.files import read_bytes, write_atomically
+from topoflow.printable import LONGEST_LINE, one_line, printable
+
+HOSTILE = "[/red]\x1b[31m\u202e"
+
+
+def write_trace(path: Path, name: str, ranks: list[int]) -> None:
+    head = {"format": "topoflow-trace", "version": 1, "name": name, "world_size": 2, "iterations": 1, "ranks": ranks}
+    event = {"kind": "communication", "op": "all_reduce", "dtype": "float32", "group": [0, 1], "group_name": name}
+    sizes = {"bytes_in": 4096, "bytes_out": 4096, "issue": 0.0, "start": 0.0, "end": 1.0}
+    rows = [{**head, "groups": {name: [0, 1]}, "notes": [name]}, *({"rank": rank, **event, **sizes} for rank in ranks)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_names_in_a_trace_are_printed_as_they_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.jsonl"
+    write_trace(path, HOSTILE, [0, 1])
+    for command in (
+        ["inspect", str(path)],
+        ["capture", "import", str(path), "--out", str(tmp_path / "out.jsonl")],
+        ["compare", "workload=captured", f"workload.trace={path}", "strategy=as_captured", "servers=2", "fabric=ring"],
+    ):
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        assert said.replace("\n", "").isprintable()
+        assert "[/red]\\x1b[31m\\u202e" in said or command[0] == "compare"
+
+
+def test_a_trace_of_no_rank_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.jsonl"
+    write_trace(path, "job", [])
+    assert main(["inspect", str(path)]) == 2
+    assert capsys.readouterr().err == f"topoflow inspect: {path}: ranks: must have at least one, got none\n"
+
+
+def test_a_link_to_itself_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop, path = tmp_path / "loop", tmp_path / "job.jsonl"
+    loop.symlink_to(loop)
+    write_trace(path, "job", [0, 1])
+    for command in (
+        ["inspect", str(loop)],
+        ["capture", "import", str(loop), "--out", str(tmp_path / "out")],
+        ["inspect", str(path), "--out", str(loop)],
+        ["simulate", f"world={loop}"],
+        ["compare", "servers=2", "fabric=links", f"fabric.file={loop}"],
+        ["compare", "servers=2", "fabric=ring", f"out={loop}"],
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert str(loop) in said
+
+
+def test_a_full_or_broken_disk_is_reported_with_the_name_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as error:
+        write_atomically(path, b"after")
+    assert error.value.filename == str(path)
+    assert read_bytes(path) == b"before"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_error_is_one_printable_line_of_bounded_length() -> None:
+    for text in ("a\nb", HOSTILE, "x" * 10_000, "é\t\r\n" * 500, "ok"):
+        assert one_line(text).isprintable()
+        assert len(one_line(text)) <= LONGEST_LINE
+    assert one_line("a\n  b") == "a b"
+    assert printable("a\nb\x1b") == "a\nb\\x1b"

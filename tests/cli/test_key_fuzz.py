@@ -1,0 +1,211 @@
+"""Any keys and values of any verb end in an answer or in one line that says what is wrong, never in a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from topoflow.cli import main
+from topoflow.printable import LONGEST_LINE
+from topoflow.study.configure.options import options
+from topoflow.units import register_resolvers
+
+WORLD = Path(__file__).parents[2] / "examples" / "two_flows.json"
+SMALL = ("servers=2", "workload.tables=2", "workload.rows=1000", "fabric=ring")
+VERBS = {  # arguments of each verb with which it has done all that it does within a second
+    "compare": SMALL,
+    "search": (*SMALL, "search.proposals=16", "search.chains=4", "search.rounds=1", "search.decide=1"),
+    "experiment": ("topoopt_fig14", "servers=4", "workload.tables=4", "out=OUT"),
+    "simulate": (f"world={WORLD}",),
+}
+# Counts are small or impossible: what is large and possible may take as long as it needs.
+VALUES = [
+    *("0", "1", "2", "3", "-1", "1.5", "-0.0", "1e308", "-1e-308", "1e-320", "inf", "nan", str(2**63), str(2**64 - 1)),
+    *(
+        "null",
+        "true",
+        "false",
+        "",
+        "''",
+        "x",
+        "[/red]",
+        "'[/red]'",
+        "é",
+        "'\\x1b[31m'",
+        "'a b'",
+        "a/b",
+        "../x",
+        "/",
+        ".",
+    ),
+    *(
+        "[]",
+        "[1]",
+        "[[]]",
+        "[x]",
+        "[ring]",
+        "[0,1]",
+        "[-1]",
+        "[null]",
+        "{}",
+        "{a:1}",
+        "{a:{b:[]}}",
+        "{1:2}",
+        "{servers:2}",
+    ),
+    *("1,2", "ring,torus", "x,y", "1,1", ",", "choice(1)", "choice()", "range(1,3)", "range(3)", "glob(*)", "glob(r*)"),
+    *(
+        "${nope}",
+        "${servers}",
+        "${seed}",
+        "${workload}",
+        "${gbps:x}",
+        "${gbps:1e308}",
+        "${us:1",
+        "${oc.env:HOME}",
+        "???",
+    ),
+    *(
+        "dlrm",
+        "ring",
+        "fat_tree",
+        "bert",
+        "parallel",
+        "data_parallel",
+        "hybrid",
+        "a100",
+        "fluid",
+        "bound",
+        "cpu",
+        "links",
+    ),
+    *(
+        "[1",
+        "{a",
+        "'",
+        '"',
+        "a=b",
+        "=",
+        "\\",
+        "\x1b[31m",
+        "\u202e",
+        "x" * 400,
+        "[" * 40,
+        "1" * 400,
+        "[" + "1," * 200 + "1]",
+    ),
+]
+CHANGES = (
+    "{}",
+    "+{}",
+    "++{}",
+    "~{}",
+    "{}.x",
+    "{}@x",
+    "{}/x",
+    "-{}",
+    "{}[0]",
+    "x{}",
+    "{}.",
+    ".{}",
+    "{} ",
+    "{}._target_",
+)
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[str, list[str]]:
+    """Every key of every verb, with those of every file of its config groups, and some that there are not."""
+    register_resolvers()
+
+    def within(config: Any, at: str = "") -> Iterator[str]:
+        for key, value in config.items():
+            yield f"{at}{key}"
+            if isinstance(value, dict):
+                yield from within(value, f"{at}{key}.")
+
+    found = {}
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        for verb in VERBS:
+            name = "compare" if verb == "experiment" else verb
+            known = dict.fromkeys(within(OmegaConf.to_container(compose(name))))
+            for group in ("workload", "strategy", "fabric", "gpu", "prices") if verb != "simulate" else ():
+                for option in options(group):
+                    config = compose(name, overrides=[f"{group}={option}"])
+                    known |= dict.fromkeys(within({group: OmegaConf.to_container(config)[group]}))
+            more = [
+                "series",
+                "experiment.x",
+                "search.proposals",
+                "hydra",
+                "hydra.run.dir",
+                "hydra.sweeper.params",
+                "",
+                "é",
+            ]
+            found[verb] = [*known, *more]
+    return found
+
+
+def outcome(arguments: list[str]) -> tuple[int, str]:
+    """Exit code and stderr."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        try:
+            code = main(arguments)
+        except SystemExit as stop:  # argparse, of what begins with a dash
+            return 2, f"topoflow: {stop}"
+    return code, error.getvalue()
+
+
+@pytest.mark.slow
+@given(data=st.data())
+@settings(
+    max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
+    deadline=timedelta(seconds=60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_keys_and_values_are_an_answer_or_one_line(
+    data: st.DataObject, keys: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verb = data.draw(st.sampled_from(list(VERBS)))
+    monkeypatch.chdir(tmp_path)  # where what some value names as a file or a folder is made
+    given = [argument.replace("OUT", str(tmp_path / "out")) for argument in VERBS[verb]]
+    for _ in range(data.draw(st.integers(1, 2))):
+        key = data.draw(st.sampled_from(keys[verb]))
+        change = data.draw(st.sampled_from(("{}",) * 20 + CHANGES))
+        given.append(f"{change.format(key)}={data.draw(st.sampled_from(VALUES))}")
+    if "out=/" in given:
+        return  # that is a folder, and allowed
+    code, said = outcome([verb, *given])
+    assert code in (0, 2)
+    if code == 2:
+        assert said.count("\n") <= 1
+        assert len(said) <= LONGEST_LINE + 1
+        assert said.rstrip("\n").isprintable()
+        assert said.startswith("topoflow")
+
+
+@pytest.mark.parametrize("verb", ["compare", "search"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("gpu=[1]", "fabric=[ring]", "workload=[vgg16]", "gpu=null", "workload={a:1}", "hydra.sweeper=1", "hydra=1"),
+        *(f"seed={2**63}", "bandwidth_gbps=1e300", "hydra.sweeper.params=1"),
+    ],
+)
+def test_what_a_key_cannot_be_is_a_line_that_begins_with_it(verb: str, argument: str) -> None:
+    code, said = outcome([verb, argument])
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"topoflow {verb}: {argument.partition('=')[0]}: ")

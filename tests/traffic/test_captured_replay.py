@@ -1,0 +1,140 @@
+"""A recorded job replays as long as it was: on random jobs that ran on a network of known speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.periods import periods, representative
+from topoflow.engine.fluid.reference import simulate
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.strategy.as_captured import AsCaptured
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import RecordedJob
+from topoflow.workload.gpu import Gpu
+
+GPU = Gpu("toy", {"float32": 1.0}, 1.0, 1e12, 1.0)
+BANDWIDTH = 100.0  # B/s, of the network that the jobs ran on
+
+
+@dataclass
+class Rank:
+    """A GPU with streams, and its host, while the job runs."""
+
+    host: float = 0.0  # s, how far the host has come
+    free: dict[int, float] = field(default_factory=dict)  # stream -> when it has nothing left to do
+    events: list[Event] = field(default_factory=list)
+
+    def run(self, stream: int, seconds: float, iteration: int, communicates: bool) -> None:
+        start = max(self.host, self.free.get(stream, 0.0))
+        self.free[stream] = start + seconds
+        self.events.append(Compute("k", start, start + seconds, seconds, iteration, communicates=communicates))
+
+
+Op = tuple[str, int, float, float]  # what, stream or 1 if compute waits for it, amount, share by which ranks differ
+
+
+def run(program: list[Op], ranks: int, iterations: int, bandwidth: float) -> Trace:
+    """The record of a job: every rank executes the program; an all-reduce begins when all have joined it."""
+    gpus = [Rank() for _ in range(ranks)]
+    for iteration in range(iterations):
+        for what, stream, amount, skew in [*program, ("sync", 0, 0.0, 0.0), ("compute", 0, 1.0, 0.0)]:
+            for index, gpu in enumerate(gpus):
+                gpu.host += 0.01
+                seconds = amount * (1 + skew * index / ranks)
+                if what == "host":
+                    gpu.host += seconds
+                elif what == "sync":
+                    gpu.host = max([gpu.host, *gpu.free.values()])
+                elif what in ("compute", "unsized"):
+                    gpu.run(stream, seconds, iteration, what == "unsized")
+            if what == "reduce":
+                _reduce(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
+    return Trace("random", ranks, iterations, {rank: tuple(gpu.events) for rank, gpu in enumerate(gpus)})
+
+
+def _reduce(gpus: list[Rank], size: int, iteration: int, waited: bool, bandwidth: float) -> None:
+    """On a stream of its own (-1), after what stream 0 was given before."""
+    group = tuple(range(len(gpus)))
+    starts = [max(gpu.host, gpu.free.get(0, 0.0), gpu.free.get(-1, 0.0)) for gpu in gpus]
+    end = max(starts) + 2 * (len(gpus) - 1) / len(gpus) * size / bandwidth
+    for gpu, start in zip(gpus, starts, strict=True):
+        times = {"issue": gpu.host, "start": start, "end": end}
+        gpu.events.append(Communication("all_reduce", group, "int8", size, size, iteration, **times))
+        gpu.free[-1] = end
+        if waited:
+            gpu.free[0] = end
+
+
+def replayed(trace: Trace, bandwidth: float) -> float:
+    workload = RecordedJob(trace, GPU)
+    traffic = lower(workload, AsCaptured().place(workload, None))
+    fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, traffic.demand())
+    return simulate(place(traffic, fabric, name="replay")).makespan
+
+
+seconds = st.floats(0.1, 8.0)
+share = st.sampled_from([0.0, 0.0, 0.5, 2.0])
+program = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["compute", "unsized"]), st.integers(0, 2), seconds, share),
+        st.tuples(st.just("host"), st.just(0), seconds, share),
+        st.tuples(st.just("reduce"), st.integers(0, 1), seconds, st.just(0.0)),
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@given(program, st.integers(2, 3))
+def test_on_its_own_network_a_job_takes_its_recorded_period_and_on_an_infinite_one_no_longer(
+    program: list[Op], ranks: int
+) -> None:
+    trace = run(program, ranks, 3, BANDWIDTH)
+    period = representative(trace).seconds
+    assert period is not None
+    assert replayed(trace, 1e30) <= period * (1 + 1e-9)
+    assert replayed(trace, BANDWIDTH) == pytest.approx(period, rel=0.05)
+
+
+@given(program)
+@settings(max_examples=50)
+def test_the_record_of_one_network_says_how_long_another_would_take(program: list[Op]) -> None:
+    # of one stream, with a host that holds nothing up: what a profile does not say cannot be found again
+    seen = [(what, 0 if what == "unsized" else stream, amount, skew) for what, stream, amount, skew in program]
+    seen = [(what, 0 if what == "compute" else stream, *rest) for what, stream, *rest in seen if what != "host"]
+    trace = run(seen, 2, 3, BANDWIDTH)
+    other = representative(run(seen, 2, 3, 2 * BANDWIDTH)).seconds
+    assert replayed(trace, 2 * BANDWIDTH) == pytest.approx(other, rel=0.1)
+
+
+def test_periods_add_up_to_the_time_of_the_job() -> None:
+    trace = run([("compute", 0, 1.0, 0.5), ("reduce", 1, 2.0, 0.0)], 2, 4, BANDWIDTH)
+    every = periods(trace)
+    ends = [event.end or 0.0 for events in trace.ranks.values() for event in events]
+    starts = [event.start or 0.0 for events in trace.ranks.values() for event in events]
+    assert sum(period.seconds or 0.0 for period in every) == pytest.approx(max(ends) - min(starts))
+
+
+def test_what_ran_on_from_before_the_first_iteration_is_no_part_of_it() -> None:
+    # launched before the window: busy until 61 ms; the iteration's own work is from 45 to 80 ms
+    early = Compute("early", 0.0, 0.061, 0.061, iteration=-1)
+    job = (early, Compute("a", 0.045, 0.065, 0.02), Compute("b", 0.066, 0.080, 0.014))
+    trace = Trace("cut", 1, 1, {0: job})
+    assert representative(trace).seconds == pytest.approx(0.019)
+    assert replayed(trace, 1e30) == pytest.approx(0.019)
+
+
+def test_a_rank_that_leaves_a_broadcast_early_does_not_wait_in_the_replay() -> None:
+    def cast(start: float, end: float) -> Communication:
+        return Communication("broadcast", (0, 1), "int8", 0, 0, root=0, start=start, end=end)
+
+    root = (cast(0.0, 0.5), Compute("a", 0.5, 9.5, 9.0))
+    late = (Compute("b", 0.0, 4.0, 4.0), cast(4.0, 4.5), Compute("c", 4.5, 5.0, 0.5))
+    trace = Trace("early", 2, 1, {0: root, 1: late})
+    assert replayed(trace, 1e30) <= 9.5

@@ -1,0 +1,103 @@
+"""Compute of a recorded job: the roofline of the chosen GPU for its operators, or a note says whose times they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoflow.capture import jsonl
+from topoflow.capture.base import Communication, Compute, Trace, Work
+from topoflow.capture.record.recording import Recording
+from topoflow.strategy.as_captured import AsCaptured
+from topoflow.traffic import base
+from topoflow.traffic.captured.job import lower_captured
+from topoflow.workload.captured import Captured
+from topoflow.workload.gpu import Gpu
+
+SLOW = Gpu("slow", {"float32": 10e12, "bfloat16": 100e12}, 1e12, 1e11, 1e10)
+FAST = Gpu("fast", {"float32": 40e12, "bfloat16": 400e12}, 2e12, 1e11, 1e10)
+MATMUL = Work("float32", 40e9, 1e9)  # 40 FLOP/B: limited by arithmetic on both
+COPY = Work("", 0.0, 4e9)
+
+
+def written(folder: Path, *work: Work, source: str = "recorder (torch 2.13.0, gloo)") -> str:
+    """A trace of two ranks that compute 0.7 s on a CPU and reduce 1 kB."""
+    reduce = Communication("all_reduce", (0, 1), "float32", 1000, 1000, after=(0,), issue=0.7, start=0.7, end=0.8)
+    compute = Compute("forward", 0.0, 0.7, 0.7, after=(), work=work or None)
+    path = folder / "trace.jsonl"
+    jsonl.write(Trace("job", 2, 1, dict.fromkeys((0, 1), (compute, reduce)), {}, source), path)
+    return str(path)
+
+
+def computing(path: str, gpu: Gpu, compute: str = "auto") -> float:
+    """Seconds of compute of the first server, one rank on each."""
+    workload = Captured(path, gpu, compute).build()
+    traffic = lower_captured(workload, AsCaptured(1).place(workload, None))
+    return sum(task.seconds for task in traffic.tasks if isinstance(task, base.Compute) and task.server == 0)
+
+
+def test_the_compute_of_recorded_operators_is_the_roofline_of_each_gpu(tmp_path: Path) -> None:
+    path = written(tmp_path, MATMUL, COPY)
+    assert computing(path, SLOW) == pytest.approx(40e9 / 10e12 + 4e9 / 1e12)  # 4 ms + 4 ms
+    assert computing(path, FAST) == pytest.approx(40e9 / 40e12 + 4e9 / 2e12)  # 1 ms + 2 ms
+    assert computing(path, SLOW, "recorded") == computing(path, FAST, "recorded") == 0.7
+
+
+def test_the_answer_says_which_device_its_compute_is_of(tmp_path: Path) -> None:
+    def note(gpu: Gpu, *work: Work, compute: str = "auto", source: str = "recorder (torch 2.13.0, gloo)") -> str:
+        return Captured(written(tmp_path, *work, source=source), gpu, compute).build().trace.notes[-1]
+
+    assert "roofline of slow" in note(SLOW, MATMUL)
+    assert "roofline of fast" in note(FAST, MATMUL)
+    assert "CPU that ran the script, whatever gpu is" in note(FAST)
+    assert "CPU that ran the script, whatever gpu is" in note(FAST, MATMUL, compute="recorded")
+    assert "device that was recorded, whatever gpu is" in note(FAST, source="Kineto")
+
+
+def test_a_roofline_needs_operators(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"workload\.compute: must be recorded, as \w+ has no operators"):
+        Captured(written(tmp_path), FAST, "roofline").build()
+    with pytest.raises(ValueError, match=r"workload\.compute: must be one of auto, recorded, roofline, got 'guessed'"):
+        Captured(written(tmp_path), FAST, "guessed")
+
+
+def test_a_dtype_that_the_gpu_cannot_compute_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="slow has no rate for 'float64'"):
+        Captured(written(tmp_path, Work("float64", 1.0, 1.0)), SLOW).build()
+
+
+OPERATOR = st.builds(
+    lambda flops, moved: Work("float32" if flops else "", flops, moved),
+    st.sampled_from([0.0, 1e6, 3e9]) | st.floats(1, 1e15),
+    st.sampled_from([1e3, 1e6]) | st.floats(1, 1e12),
+)
+
+
+@given(operators=st.lists(OPERATOR, max_size=20))
+def test_a_span_takes_as_long_as_its_operators_one_by_one(operators: list[Work]) -> None:
+    """Adding operators up by arithmetic intensity loses nothing, on any GPU."""
+    recording = Recording(clock=lambda: 0.0, busy=lambda: 0.0)
+    for work in operators:
+        recording.operator(work)
+    recording.pause()
+    events = recording.trace("job", 0, 1, 0.0, "", ()).ranks[0]
+    kept = [work for event in events if isinstance(event, Compute) for work in event.work or ()]
+    for gpu in (SLOW, FAST):
+        one_by_one = sum(
+            max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in operators
+        )
+        together = sum(max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in kept)
+        assert together == pytest.approx(one_by_one)
+
+
+def test_traces_keep_the_work_of_their_operators(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, MATMUL, COPY))
+    (compute, _) = jsonl.read(path).ranks[1]
+    assert isinstance(compute, Compute)
+    assert compute.work == (MATMUL, COPY)
+    path.write_text(path.read_text().replace("40000000000.0", "-1"))
+    with pytest.raises(ValueError, match=r"trace.jsonl:2: work: must be dtype, FLOP and bytes, not negative"):
+        jsonl.read(path)

@@ -1,0 +1,48 @@
+"""What a trace does not say, and what is assumed instead, for a reader."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from topoflow.capture.base import Compute, Trace
+from topoflow.operations import ROOTED
+from topoflow.units import human
+
+
+@dataclass(frozen=True)
+class Unsized:
+    """Kernels of one name that communicated an unknown number of bytes, on all recorded ranks, set-up included."""
+
+    name: str
+    count: int
+    seconds: float
+
+
+def unsized(trace: Trace) -> tuple[Unsized, ...]:
+    """What communicated without a size, longest first."""
+    counts, seconds = Counter[str](), defaultdict[str, float](float)
+    for events in trace.ranks.values():
+        for event in events:
+            if isinstance(event, Compute) and event.communicates:
+                counts[event.name] += 1
+                seconds[event.name] += event.seconds
+    found = (Unsized(name, count, seconds[name]) for name, count in counts.items())
+    return tuple(sorted(found, key=lambda one: (-one.seconds, one.name)))
+
+
+def assumptions(trace: Trace) -> tuple[str, ...]:
+    """The notes of the trace, and what is assumed where it says nothing."""
+    rootless = sum(
+        event.op in ROOTED and event.root is None for rank in trace.ranks for event in trace.communications(rank)
+    )
+    notes = [f"{rootless} rooted collectives have no recorded root: taken to be their group's first rank"]
+    return (
+        *trace.notes,
+        *(notes if rootless else ()),
+        *(
+            f"{one.count} kernels {one.name} communicate, seen but not sized: {human(one.seconds, 's')} over all "
+            "ranks, which any network is taken to need"
+            for one in unsized(trace)
+        ),
+    )

@@ -1,0 +1,34 @@
+"""Which rows of a device communicate, by their name: NCCL's kernels and those that communicate without NCCL."""
+
+from __future__ import annotations
+
+import re
+
+from topoflow.capture.formats.kineto.rows import Row
+
+# Names are compared in lower case. Sources, where a kernel's name does not say what it does:
+COMMUNICATES = re.compile(
+    r"nccl|mscclpp|msccl"  # NCCL and RCCL (device/common.h: ncclDevKernel_*), microsoft/mscclpp
+    r"|(deep_ep|dpsk::ep)::(?!layout::)"  # deepseek-ai/DeepEP csrc/kernels; get_dispatch_layout only counts tokens
+    r"|nvshmem|symm_mem|multimem_"  # NVSHMEM; pytorch c10d/symm_mem/CUDASymmetricMemoryOps.cu
+    r"|userbuffers"  # NVIDIA/TransformerEngine comm_gemm_overlap/userbuffers
+    r"|cross_device_reduce|quickreduce::"  # vllm csrc/custom_all_reduce.cuh, csrc/quickreduce
+    # one_shot_all_reduce, oneShotAllReduceKernel, moeAllToAllKernel, ...; a block or a warp reduces within itself
+    r"|(?<!block)(?<!block_)(?<!warp)(?<!warp_)(?<!cta)(?<!cta_)all_?reduce"
+    r"|all_?gather|reduce_?scatter|all_?to_?all"
+)
+PEER_COPY = "ptop"  # "Memcpy PtoP (Device -> Device)": from one GPU to another
+
+
+def communicates(row: Row) -> bool:
+    """Whether a row of the device communicates with other ranks."""
+    name = row.name.lower()
+    if row.category != "kernel":
+        return PEER_COPY in name
+    return row.args.has("Collective name") or COMMUNICATES.search(name) is not None
+
+
+def short_name(name: str) -> str:
+    """A kernel without its types: ``void (anonymous namespace)::f<float, 8>(float*)`` -> ``f``."""
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain, maxsplit=1)[0].strip()[:80] or name[:80]

@@ -1,0 +1,108 @@
+"""How long each iteration of a trace took, and which of them stands for the job.
+
+An iteration takes from the end of the one before, on all ranks, to its own end:
+
+    rank 0   |== 3 ==|== 4 ====|=== 5 ==|        iteration 4 began at a and ended at b: its period is b - a
+    rank 1   |== 3 ====|== 4 =====|== 5 =|
+                       a          b
+
+What an inspection counts and a replay simulates is the same iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from topoflow.capture.base import Communication, Compute, Trace
+
+
+@dataclass(frozen=True)
+class Period:
+    """One iteration; ``begin`` and ``end`` on the clock of the trace, s, None where it has no times."""
+
+    number: int
+    begin: float | None
+    end: float | None
+    busiest: float  # s, the compute of the busiest rank
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        return None if self.begin is None or self.end is None else self.end - self.begin
+
+
+@dataclass
+class _Seen:
+    """What an iteration's events say, as they are read."""
+
+    start: float | None = None
+    end: float | None = None
+
+
+def periods(trace: Trace) -> tuple[Period, ...]:
+    """Every iteration of the trace."""
+    seen = {number: _Seen() for number in range(-1, trace.iterations)}
+    computed: dict[tuple[int, int], float] = defaultdict(float)  # (iteration, rank) -> s
+    for rank, events in trace.ranks.items():
+        for event in events:
+            one = seen[event.iteration]
+            if event.start is not None:
+                one.start = event.start if one.start is None else min(one.start, event.start)
+            if event.end is not None:
+                one.end = event.end if one.end is None else max(one.end, event.end)
+            if isinstance(event, Compute):
+                computed[event.iteration, rank] += event.seconds
+    found = []
+    before = seen[-1].end
+    for number in range(trace.iterations):
+        busiest = max((computed[number, rank] for rank in trace.ranks), default=0.0)
+        begin = _begin(seen[number], before, is_first=number == 0)
+        found.append(Period(number, begin, seen[number].end, busiest))
+        before = seen[number].end if seen[number].end is not None else before
+    return tuple(found)
+
+
+def _begin(own: _Seen, before: float | None, is_first: bool) -> float | None:
+    """When the one before had ended; of the first, which has none, its own start or the end of what still ran."""
+    if own.start is None or own.end is None or before is None:
+        return own.start
+    if before >= own.end or (is_first and before < own.start):
+        return own.start
+    return before
+
+
+def representative(trace: Trace) -> Period:
+    """The iteration of median length among those that communicate as most of them do.
+
+    Set-up is never taken; nor, among several, an odd one out, as DDP's first is (one bucket) or one that a profiler's
+    window has cut. Its length is what a replay takes of the record: its period, or, where the record says what each
+    event followed (so that its compute is what was measured), the compute of its busiest rank.
+    """
+    communicates = _communicates(trace)
+    counts = Counter(communicates)
+    most = max(counts.values())
+    usual = next(what for what in reversed(communicates) if counts[what] == most)  # the latest, among equals
+    by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
+    every = periods(trace)
+    alike = sorted(
+        (period.busiest if by_compute or period.seconds is None else period.seconds, period.number)
+        for period, what in zip(every, communicates, strict=True)
+        if what == usual
+    )
+    return every[alike[(len(alike) - 1) // 2][1]]
+
+
+def _communicates(trace: Trace) -> list[Hashable]:
+    """What the recorded ranks communicate in each iteration, for comparison."""
+    found: list[list[Hashable]] = [[] for _ in range(trace.iterations)]
+    for rank in sorted(trace.ranks):
+        for event in trace.ranks[rank]:
+            if event.iteration < 0:
+                continue
+            if isinstance(event, Communication):
+                found[event.iteration].append((rank, event.op, event.group, event.bytes))
+            elif event.communicates:
+                found[event.iteration].append((rank, event.name))
+    return [tuple(what) for what in found]

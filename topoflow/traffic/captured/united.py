@@ -1,0 +1,80 @@
+"""One rank's events on one line of time: what it computed on several streams at once is computed once.
+
+stream 1    |==== c0 ====|      |== c2 ==|          c0 and c1 overlap: united they take from 0 to 6, and are cut
+stream 2       |=== c1 ====|                        where a communication began, so that it waits for what had
+communicate       |-- A --------|                   been computed by then and for no more
+united      |= ===|========|    |== c2 ==|
+            0     2        6
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
+
+
+@dataclass(frozen=True)
+class Piece(Compute):
+    """A part of what a rank computed; ``continues``: there was no gap before it in which it could have waited."""
+
+    continues: bool = False
+
+
+def united(events: Mapping[int, Event]) -> dict[int, Event]:
+    """The events in the order in which they began, at new positions; computes with times do not overlap.
+
+    Where the record says what an event followed (``after``), it stays as it is. An event without a time keeps its place
+    after the one that was issued before it.
+    """
+    if any(event.after is not None for event in events.values()):
+        return dict(events)
+    keyed: list[tuple[float, int, Event]] = []
+    computes: list[tuple[float, float, int, Compute]] = []
+    latest, newest = float("-inf"), dict[Hashable, float]()
+    for position, event in events.items():
+        if isinstance(event, Compute):
+            if event.start is not None and event.end is not None:
+                computes.append((event.start, event.end, position, event))
+                latest = event.start
+                continue
+        else:
+            began = event.issue if event.start is None else event.start
+            own = stream(event)
+            latest = newest[own] = max(latest if began is None else began, newest.get(own, float("-inf")))
+        keyed.append((latest, position, event))
+    cuts = sorted(start for _, _, event in keyed if (start := event.start) is not None)
+    keyed += _pieces(sorted(computes, key=lambda one: one[:3]), cuts)
+    keyed.sort(key=lambda item: item[:2])
+    return {position: event for position, (_, _, event) in enumerate(keyed)}
+
+
+def _pieces(
+    computes: Sequence[tuple[float, float, int, Compute]], cuts: Sequence[float]
+) -> list[tuple[float, int, Piece]]:
+    """The union of computes (start, end, position; ascending), cut where communications began, with start and position.
+
+    Each instant belongs to the first of them.
+    """
+    pieces: list[tuple[float, int, Piece]] = []
+    reached = float("-inf")
+    for start, end, position, compute in computes:
+        begin = max(start, reached)
+        if end < begin or (end == begin and start < end):
+            continue
+        inside = cuts[bisect_right(cuts, begin) : bisect_left(cuts, end)]
+        edges = [begin, *dict.fromkeys(inside), end]
+        for first, last in pairwise(edges):
+            fields = (compute.name, first, last, last - first, compute.iteration, None, compute.communicates)
+            pieces.append((first, position, Piece(*fields, continues=first == reached)))
+            reached = last
+    return pieces
+
+
+def stream(event: Communication) -> Hashable:
+    """What works in order: a communicator, or one direction of a pair."""
+    pair = (event.op, event.peer) if event.op in POINT_TO_POINT else None
+    return (event.group_name, event.group, pair)
