@@ -212,7 +212,7 @@ def make_outcome() -> Callable[..., Result]:
         whole = simulate(world)
         prices = None if cost is None else prices_of(fabric, cost)
         case = Case(settings, ToyJob(traffic, strategy=strategy), fabric, Lowering(all_reduce="ring"), world, prices)
-        return Result(case, whole, failures_of(fabric, whole.makespan))
+        return Result(case, whole, (failures_of(fabric, whole.makespan),))
 
     return make
 

@@ -134,7 +134,7 @@ class Result:
 
     case: Case
     timeline: Timeline
-    failures: Failures | None = None  # of every fiber or server, where this was asked for
+    failures: tuple[Failures, ...] = ()  # of every fiber, of every server, where this was asked for
 
     @property
     def settings(self) -> Settings:

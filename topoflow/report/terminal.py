@@ -108,7 +108,7 @@ def _failures(report: Report, titles: Sequence[str]) -> Table:
     table = Table(title="When one fiber or server fails", box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for title in titles:
         table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
-    for network, one in report.failures.items():
+    for network, one in report.failures:
         row = dict(zip(failures.COLUMNS, one.cells(network), strict=True))
         table.add_row(*(Text(row[title]) for title in titles))
     return table
@@ -120,7 +120,7 @@ def _show_failures(report: Report, console: Console) -> None:
         if _width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
-    if any(one.what == "server" for one in report.failures.values()):
+    if any(one.what == "server" for _, one in report.failures):
         console.print(Text(failures.FEWER_SAMPLES))
 
 
