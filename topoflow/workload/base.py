@@ -172,7 +172,7 @@ class RecordedJob:
         missing = trace.world_size - len(trace.ranks)
         mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did"
         return (
-            f"iteration {period.number} of 0..{trace.iterations - 1} is replayed{took}",
+            f"iteration {period.number} (of {trace.iterations}, the first is 0) is replayed{took}",
             *([mirrored] if missing else []),
             *assumptions(trace),
         )
