@@ -184,6 +184,30 @@ def test_old_profiles_with_two_communication_streams_do_not_name_the_group(tmp_p
     assert f"1 {UNLISTED}" in trace.notes  # 80 elements of 2 each
 
 
+def concrete(ts: float, rank: int, *layout: int, pointer: str = "94000000") -> list[dict[str, Any]]:
+    """An all-reduce as PyTorch 2.1 to 2.3 write it: the group is in the inputs of the row within the operator."""
+    values = ["", "7", pointer, str(rank), "", "[]", "[]", *map(str, layout)]
+    types = ["TensorList", "Scalar", "Scalar" if pointer else "", "Scalar", "", "ScalarList", "ScalarList"]
+    args = {"Concrete Inputs": values, "Input type": types + ["Scalar"] * len(layout)}
+    row = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": ts + 1, "dur": 1}
+    return [c10d(ts, "c10d::allreduce_", [[2], []], ["float", ""]), {**row, "args": args}]
+
+
+@pytest.mark.parametrize("layout", [(1,), (2,), (40,), (0, 0, 1), (0, 2, 20), (0, 1, 40), (0, -1, 20)])
+def test_the_last_input_of_a_row_is_the_size_of_its_group(layout: tuple[int, ...], tmp_path: Path) -> None:
+    """In a world of 40: imported with that size, or refused where the ranks are unknown."""
+    rows, size = concrete(0, 0, *layout, pointer="" if len(layout) == 3 else "94000000"), layout[-1]
+    if len(layout) == 3 and layout[1] < 0:
+        with pytest.raises(ValueError, match="all_reduce must name the ranks of its process group, got 20 of 40"):
+            profile(tmp_path, *rows, groups={})
+    elif layout == (2,):
+        with pytest.raises(ValueError, match="all_reduce must name the ranks of its process group, got 2 of 40"):
+            profile(tmp_path, *rows, groups={})
+    else:
+        groups = [event.group for event in profile(tmp_path, *rows, groups={}).communications(0)]
+        assert [(len(group), group[1] - group[0]) for group in groups] == [(size, 40 // size)] * (size > 1)
+
+
 def test_shapes_of_the_operators_give_sizes_dtypes_splits_and_roots(tmp_path: Path) -> None:
     tensors = ["c10::BFloat16", "c10::BFloat16"]
     exchanged = ["", "", "", "[1, 1]", "[1, 1]", "False", "-1"]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import topoflow
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, Compute, Trace, Work
 from topoflow.capture.jsonl import write
+from topoflow.capture.merge import NO_COMPUTE
 from topoflow.cli import main
 
 
@@ -53,7 +54,7 @@ def test_what_is_assumed_and_how_long_it_took_is_printed_and_kept(
     result, printed, page = compared(replace(whole, ranks={1: whole.ranks[1]}), tmp_path, capsys)
     assert {row["recorded_time"] for row in result["rows"]} == {6.0}
     for note in (
-        "captured on 2 servers: iteration 2 of 0..2 is replayed, which took 6 s when it was recorded",
+        "captured on 2 servers: iteration 2 (of 3, the first is 0) is replayed, which took 6 s when it was recorded",
         "captured on 2 servers: 1 of 2 ranks were not recorded: they do as rank 1 did",
         "captured on 2 servers: 3 rows are no collectives",
     ):
@@ -86,3 +87,32 @@ def test_the_network_is_not_said_to_be_unimportant_where_communication_has_no_si
 
 def test_a_job_that_sends_nothing_says_so(tmp_path: Path) -> None:
     assert "on any network, as nothing goes between servers" in simulated(job(), tmp_path)[1]
+
+
+def test_compute_that_nobody_recorded_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = job(size=1000)
+    reduces = {rank: tuple(e for e in events if isinstance(e, Communication)) for rank, events in whole.ranks.items()}
+    result, printed, page = compared(replace(whole, ranks=reduces), tmp_path, capsys)
+    assert {(row["compute_time"], row["network_time"]) for row in result["rows"]} == {(None, None)}
+    assert sum(NO_COMPUTE in note for note in result["notes"]) == 1
+    assert NO_COMPUTE in printed
+    assert NO_COMPUTE in page
+
+
+def test_a_cpu_recording_takes_as_long_as_the_chosen_gpu_or_says_that_it_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """H100 and A100 as of configs/gpu: 1e12 FLOP at 67 and 19.5 TFLOP/s."""
+    reduce = Communication("all_reduce", (0, 1), "float32", 1000, 1000, after=(0,))
+    for work, times in (((Work("float32", 1e12, 1e9),), [1e12 / 67e12, 1e12 / 19.5e12]), (None, [0.7, 0.7])):
+        events = (Compute("forward", 0.0, 0.7, 0.7, after=(), work=work), reduce)
+        write(Trace("toy", 2, 1, {0: events, 1: events}, source="recorder (torch)"), tmp_path / "toy.jsonl.gz")
+        keys = ["workload=captured", f"workload.trace={tmp_path / 'toy.jsonl.gz'}", "fabric=ring", "gpu=h100,a100"]
+        assert main(["compare", *keys, f"out={tmp_path / str(work is None)}"]) == 0
+        rows = json.loads((tmp_path / str(work is None) / "result.json").read_text())["rows"]
+        assert sorted(row["compute_time"] for row in rows) == pytest.approx(times)
+        printed = " ".join(capsys.readouterr().out.split())
+        expected = (
+            "compute is that of the CPU that ran the script" if work is None else "compute is the roofline of A100"
+        )
+        assert expected in printed

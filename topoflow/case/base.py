@@ -69,14 +69,24 @@ class Job:
         return self.workload.gpu.memory
 
     @property
+    def usable_memory(self) -> float:
+        """B of it that the strategy may be estimated to need."""
+        return self.workload.gpu.usable_memory
+
+    @property
+    def room(self) -> str:
+        """The same for a person."""
+        return self.workload.gpu.room
+
+    @property
     def recorded(self) -> RecordedJob | None:
         """The job as it was recorded; None of a job of layers."""
         return self.workload if isinstance(self.workload, RecordedJob) else None
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
-        return self.memory is None or self.memory <= self.gpu_memory
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
+        return self.memory is None or self.memory <= self.usable_memory
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ class Result:
 
     case: Case
     timeline: Timeline
-    failures: Failures | None = None  # of every fiber or server, where this was asked for
+    failures: tuple[Failures, ...] = ()  # of every fiber, of every server, where this was asked for
 
     @property
     def settings(self) -> Settings:
@@ -193,7 +203,7 @@ class Result:
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
         return self.case.job.fits
 
     @property
@@ -226,7 +236,8 @@ class Result:
     def row(self) -> Row:
         """The numbers of this result."""
         settings, lowering = self.settings, self.case.lowering
-        compute = compute_time(self.traffic)
+        recorded = self.case.job.recorded
+        compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
         return Row(
             world=settings.world,
             workload=settings.workload,
@@ -243,7 +254,7 @@ class Result:
             seed=lowering.seed,
             iteration_time=self.iteration_time,
             compute_time=compute,
-            network_time=max(0.0, self.iteration_time - compute),
+            network_time=None if compute is None else max(0.0, self.iteration_time - compute),
             bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,

@@ -34,8 +34,8 @@ class Row:
     fidelity: str
     seed: int
     iteration_time: float
-    compute_time: float
-    network_time: float
+    compute_time: float | None
+    network_time: float | None
     bandwidth_tax: float
     path_length_mean: float
     cost_usd: float | None
@@ -60,7 +60,7 @@ COLUMNS = {
     "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes",
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
-    "compute_time": "seconds that the busiest server computes in one step",
+    "compute_time": "seconds that the busiest server computes in one step (null: nobody recorded it)",
     "network_time": "seconds that this server does not compute: iteration_time - compute_time; transfers that are not "
     "hidden and, in a pipeline, waiting for other stages",
     "bandwidth_tax": "bytes sent by servers, relayed ones included, over bytes asked for; 1 if no server relays",

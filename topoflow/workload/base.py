@@ -151,6 +151,12 @@ class RecordedJob:
         return representative(self.trace)
 
     @cached_property
+    def computes(self) -> bool:
+        """Whether any compute was recorded; otherwise it is unknown, not 0 s."""
+        events = (event for rank in self.trace.ranks.values() for event in rank)
+        return any(isinstance(event, Compute) and not event.communicates for event in events)
+
+    @cached_property
     def unsized_time(self) -> float:
         """s of that iteration, on the rank with most of it, in communication of unknown size."""
         number = self.period.number
@@ -166,7 +172,7 @@ class RecordedJob:
         missing = trace.world_size - len(trace.ranks)
         mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did"
         return (
-            f"iteration {period.number} of 0..{trace.iterations - 1} is replayed{took}",
+            f"iteration {period.number} (of {trace.iterations}, the first is 0) is replayed{took}",
             *([mirrored] if missing else []),
             *assumptions(trace),
         )

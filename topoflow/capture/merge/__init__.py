@@ -46,6 +46,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     first = min(delays.values(), default=0.0)
     ranks = {rank: _shift(events, delays[rank] - first) for rank, events in ranks.items()}
     texts = dict.fromkeys(note for part in parts for note in part.notes)
+    left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
     has_compute = any(isinstance(event, Compute) for events in ranks.values() for event in events)
     return Trace(
         name=next((part.name for part in parts if part.name), name),
@@ -54,11 +55,8 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
         ranks=ranks,
         groups=_groups(parts),
         source=", ".join(dict.fromkeys(part.source for part in parts if part.source)),
-        notes=(
-            *texts,
-            *(f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count),
-            *(() if has_compute else (NO_COMPUTE,)),
-            *_clock_notes(offsets),
+        notes=tuple(
+            dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
     )
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.files import LARGEST_RANK
 from topoflow.capture.merge.parts import Operation, Part
 from topoflow.operations import ROOTED
 
@@ -73,6 +74,16 @@ def with_groups(parts: Sequence[Part], world_size: int, one_group: bool = False)
     return [
         _completed(part, {key: ranks[part.rank, key] for rank, key in ranks if rank == part.rank}) for part in parts
     ]
+
+
+def strided(place: str, start: int, stride: int, size: int) -> tuple[int, ...] | None:
+    """Ranks ``start, start + stride, ...``, as PyTorch records them; None for a group that has no stride (-1)."""
+    if start < 0 or (stride < 1 and size > 1):
+        return None
+    last = start + (size - 1) * stride
+    if last > LARGEST_RANK:
+        raise ValueError(f"{place}: ranks must be within 0..{LARGEST_RANK}, got {last}")
+    return tuple(start + at * stride for at in range(size))
 
 
 def all_inside(parts: Sequence[Part], ranks: int) -> bool:

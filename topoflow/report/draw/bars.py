@@ -65,8 +65,10 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
         for outcome, label in zip(group, report.labels(group), strict=True):
             position += 1
             row = outcome.row
-            axes.barh(position, row.compute_time / factor, color=COMPUTE, height=0.7)
-            axes.barh(position, row.network_time / factor, left=row.compute_time / factor, color=EXPOSED, height=0.7)
+            compute = (row.compute_time or 0.0) / factor
+            exposed = (row.iteration_time if row.network_time is None else row.network_time) / factor
+            axes.barh(position, compute, color=COMPUTE, height=0.7)
+            axes.barh(position, exposed, left=compute, color=EXPOSED, height=0.7)
             price = "" if row.cost_usd is None else f"  (${row.cost_usd:,.0f})"
             memory = "" if outcome.fits else ", too little GPU memory"
             text = f" {row.iteration_time / factor:.4g} {unit}{price}{memory}"

@@ -10,6 +10,7 @@ from typing import Any
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.capture.formats.execution_trace.nodes import GROUPS, Node, Row, read_row
+from topoflow.capture.merge.groups import strided
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, split_elements
 from topoflow.operations import ROOTED
@@ -117,20 +118,10 @@ def _ranks(row: Row, name: str, groups: Groups) -> tuple[int, ...] | None:
     """The ranks of the process group, as the head of the file lists them or the row's start and stride give them."""
     ranks = groups.ranks.get(name)
     if ranks is None and row.size is not None and row.start is not None and row.stride is not None:
-        ranks = _strided(row.place, row.start, row.stride, row.size)
+        ranks = strided(f"{row.place}.inputs", row.start, row.stride, row.size)
     if ranks is not None and row.size not in (None, len(ranks)):
         raise ValueError(f"{row.place}.inputs: size must be {len(ranks)}, as of its group {name!r}, got {row.size}")
     return ranks
-
-
-def _strided(place: str, start: int, stride: int, size: int) -> tuple[int, ...] | None:
-    """Ranks ``start, start + stride, ...``; None for a group that has no stride."""
-    if start < 0 or (stride < 1 and size > 1):
-        return None
-    last = start + (size - 1) * stride
-    if last > LARGEST_RANK:
-        raise ValueError(f"{place}.inputs: ranks must be within 0..{LARGEST_RANK}, got {last}")
-    return tuple(start + place * stride for place in range(size))
 
 
 def world_size_of(rows: Sequence[tuple[Node, Operation]]) -> int | None:

@@ -70,7 +70,11 @@ def parse(source: Source) -> list[Part]:
     run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
     counts[CAPTURED] += len(hosted) - len(run)
     found = _in_order(run, device)
-    collectives = [row for row, operation in hosted if operation.op not in POINT_TO_POINT]
+    collectives = [
+        row
+        for row, operation in hosted
+        if operation.op not in POINT_TO_POINT and operation.group is None and not operation.group_key
+    ]
     if not described and not groups and device.streams > 1 and collectives:
         raise ValueError(
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "

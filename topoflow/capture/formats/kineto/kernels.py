@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from topoflow.capture.formats.kineto.rows import Row
 
@@ -22,10 +23,14 @@ PEER_COPY = "ptop"  # "Memcpy PtoP (Device -> Device)": from one GPU to another
 
 def communicates(row: Row) -> bool:
     """Whether a row of the device communicates with other ranks."""
-    name = row.name.lower()
     if row.category != "kernel":
-        return PEER_COPY in name
-    return row.args.has("Collective name") or COMMUNICATES.search(name) is not None
+        return PEER_COPY in row.name.lower()
+    return row.args.has("Collective name") or _sounds_like_communication(row.name)
+
+
+@lru_cache(maxsize=2**14)  # a profile has millions of kernels of some hundred names, each up to thousands of characters
+def _sounds_like_communication(name: str) -> bool:
+    return COMMUNICATES.search(name.lower()) is not None
 
 
 def short_name(name: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
 from topoflow.capture.formats.kineto.annotations import BACKENDS, annotated
+from topoflow.capture.formats.kineto.groups import read_group
 from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import (
@@ -138,28 +139,34 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)
     annotations: dict[str, Row] = {}
+    described: dict[str, Row] = {}  # the row within an operator that has its group
     elsewhere: list[Row] = []
     for row in rows:
-        if row.category == "user_annotation":
+        if row.name == PARAM_COMMS and (outer := within.find(row.lane, row.start)) is not None:
+            described.setdefault(outer.place, row)
+        elif row.category == "user_annotation":
             outer = within.find(row.lane, row.start)
             if outer is not None:
                 annotations.setdefault(outer.place, row)
             else:
                 elsewhere.append(row)
-        elif row.name == PARAM_COMMS and issued and within.find(row.lane, row.start) is None:
+        elif row.name == PARAM_COMMS and issued:
             counts[NO_COLLECTIVES["wait"]] += 1
         elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
             counts[f"{row.name} rows are no collectives known here and are left out"] += 1
     annotations |= _by_gloo_threads([row for row in issued if row.place not in annotations], elsewhere)
     alone = [row for row in elsewhere if row.name.startswith(BACKENDS) and not (issued and row.name.startswith(GLOO))]
     both = sorted([*issued, *alone], key=lambda row: row.start)
-    if len(groups) > 1 and both:
-        raise ValueError(f"{both[0].place}: {both[0].name} must name its process group, got one of {len(groups)}")
-    group_name, group = next(iter(groups.items()), ("", None))
-    found = []
+    known = {place: named for place, row in described.items() if (named := read_group(row)) is not None}
+    unknown = [row for row in both if row.place not in known]
+    if len(groups) > 1 and unknown:
+        raise ValueError(f"{unknown[0].place}: {unknown[0].name} must name its process group, got one of {len(groups)}")
+    group_name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
+    found: list[tuple[Row, Operation]] = []
     for row in both:
         if row.category == "cpu_op":
-            found.append((row, _shaped(row, annotations.get(row.place), group_name, group)))
+            shaped = _shaped(row, annotations.get(row.place), group_name, group)
+            found.append((row, known[row.place].complete(shaped) if row.place in known else shaped))
         elif operation := annotated(row, group_name, group, counts):
             found.append((row, operation))
     return found
