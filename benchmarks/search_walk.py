@@ -4,8 +4,8 @@
     python benchmarks/search_walk.py chains=16 steps=250
 
 Prints ``path.metric value`` lines. The walk is that of ``topoflow search`` with its defaults, from the hybrid strategy:
-every step proposes one layer and one set of holders for each chain, estimates it by ``Contention``, and asks
-``StrategyBound`` about what the estimate would let pass; time is wall time of all that is done for a step. On a machine
+every step proposes another placement for each chain and estimates it by ``Contention``; time is wall time of all that
+is done for a step. On a machine
 that others use, CPU time and the fastest 20 steps are nearer to what a core does. ``estimate`` is one proposal of each
 chain, moving one table, to the estimate alone; its peer is the twin in plain Python.
 """
@@ -20,12 +20,11 @@ from placements import SERVERS, Job, on_each
 
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.contention_reference import makespan
-from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.search.memory import budget
+from topoflow.search.moves import moves
 from topoflow.search.placements import choices
 from topoflow.search.problem import Settings
-from topoflow.search.screen import Screen
-from topoflow.search.tempering import Tempering, begin, ladder
+from topoflow.search.tempering import Tempering, shares
 
 SETTINGS = {"chains": Settings.chains, "steps": 250}
 WINDOW = 20  # steps
@@ -36,22 +35,23 @@ def measure(name: str, job: Job, chains: int, steps: int) -> None:
     hybrid = placed.placement(job.workload, job.strategy)
     models = (job.workload, job.fabric, placed.holders)
     started = time.perf_counter()
-    screen = Screen(Contention(*models, threads=1), StrategyBound(*models, threads=1))
+    model = Contention(*models, threads=1)
     path = f"search_walk.{name}"
     say(f"{path}.choices", placed.count)
     say(f"{path}.build_seconds", time.perf_counter() - started)
     started = time.perf_counter()
     twin = makespan(job.workload, job.fabric, job.strategy)
     say(f"{path}.twin.evaluations_per_second", 1 / (time.perf_counter() - started))
-    say(f"{path}.difference_to_twin", abs(float(screen.estimate.makespans(hybrid[None])[0]) / twin - 1))
-    wall = estimates(screen.estimate, hybrid, chains, steps)
+    say(f"{path}.difference_to_twin", abs(float(model.makespans(hybrid[None])[0]) / twin - 1))
+    wall = estimates(model, hybrid, chains, steps)
     say(f"{path}.estimate.evaluations_per_second", chains / float(np.mean(wall)))
     say(f"{path}.estimate.fastest_step.evaluations_per_second", chains / float(np.min(wall)))
-    unit = float(screen.chains(hybrid[None]).energy[0])
-    temperature = unit * ladder(Settings.coldest, Settings.hottest, chains)
-    tempering = Tempering(screen, budget(job.workload, placed), temperature, 7, 0)
+    tempering = Tempering(
+        model, budget(job.workload, placed), moves(job.workload, placed), shares(Settings.acceptance, chains), 7, 0
+    )
+    begin = tempering.begin(np.tile(hybrid, (chains, 1)), Settings.decide + 1)
     clock, cpu, accepted = [time.perf_counter()], time.process_time(), 0
-    for walk in tempering.walk(begin(screen, hybrid, chains), steps):
+    for walk in tempering.walk(begin, steps):
         clock.append(time.perf_counter())
         accepted += walk.accepted
     say(f"{path}.proposals_per_cpu_second", chains * steps / (time.process_time() - cpu))
@@ -68,8 +68,10 @@ def estimates(model: Contention, placement: np.ndarray, chains: int, steps: int)
     tables, wall = np.flatnonzero(placement < SERVERS), []  # choices are ascending by degree: on one server each
     for _ in range(steps):
         layer, choice = random.choice(tables, chains), random.integers(0, SERVERS, chains)
+        target = states.placement
+        target[np.arange(chains), layer] = choice
         started = time.perf_counter()
-        states.propose(layer, choice)
+        states.propose(target)
         wall.append(time.perf_counter() - started)
     return wall
 

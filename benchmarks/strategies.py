@@ -58,7 +58,9 @@ def walk(bounds: StrategyBound, placement: Any, steps: int, *, accepts: bool) ->
     for _ in range(steps):
         begin = time.perf_counter()
         layer, choice = random.integers(0, layers, count), random.integers(0, bounds.strategies.choices, count)
-        proposed = chains.propose(layer, choice)
+        target = chains.placement
+        target[np.arange(count), layer] = choice
+        proposed = chains.propose(target)
         if accepts:
             chains.accept(proposed <= chains.makespan)
         wall.append(time.perf_counter() - begin)

@@ -96,7 +96,7 @@ void bind_screen(py::module_& module, py::dict& fields) {
   module.def("strategies", &strategies, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"),
              "Placement strategies. The step \"build\" writes all that is kept of a placement and its makespan, "
-             "\"propose\" what the makespan would be if one layer had another choice, as far as it is not above the "
+             "\"propose\" what the makespan would be with another placement, as far as it is not above the "
              "limit, \"accept\" makes it so where the mask is not 0.");
   module.def("contention", &contention, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"), py::arg("largest_tree"),

@@ -44,11 +44,11 @@ class Contention {
            batch.trees.largest;
   }
 
-  // s that the all-reduces of a choice take at least if the layer has it, too.
-  DEVICE double reduces(int32_t layer, int32_t choice) const {
+  // s that the all-reduces of a choice take at least if the layers have the choices of `target` [Y].
+  DEVICE double reduces(const int32_t* target, int32_t choice) const {
     const bool between = s_.ring_offsets[choice] < s_.ring_offsets[choice + 1];
     const double inside = between ? s_.local_before[choice] + s_.local_after[choice] : 0;
-    return loads_.reduced(layer, choice) * (ring_slowness_[choice] - inside);
+    return loads_.reduced(target, choice) * (ring_slowness_[choice] - inside);
   }
 
   // One that is above the limit is only known to be that high.
@@ -57,15 +57,27 @@ class Contention {
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
-    const double least = latest(team, s_.servers, [&](int32_t i) { return clock_[i] + left_[i]; });
-    if (least > limit) return least;
-    for (int32_t layer = s_.layers - 1; layer >= 0; --layer) backward(team, layer);
+    double least = this->least(team);
+    const double enough = limit * (1 + kRounding);
+    for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
+      if (least > enough) return least;
+      backward(team, layer);
+      if (layer % kOften == 0) least = this->least(team);
+    }
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer)
       if (bucket_[layer] < 0) await(team, layer);
     return latest(team, s_.servers, [&](int32_t i) { return clock_[i] + update_[i]; });
   }
 
  private:
+  static constexpr int32_t kOften = 4;       // backward passes from one look at the limit to the next
+  static constexpr double kRounding = 1e-9;  // of sums that are made in another order
+
+  // s that the iteration takes at least, by what has been computed and what is left to compute.
+  DEVICE double least(const Team auto& team) const {
+    return latest(team, s_.servers, [&](int32_t i) { return clock_[i] + left_[i]; });
+  }
+
   DEVICE double* done(int32_t layer) const { return done_ + int64_t{layer} * s_.servers; }
   DEVICE double* awaited(int32_t layer) const { return awaited_ + int64_t{layer} * s_.servers; }
 
@@ -90,9 +102,10 @@ class Contention {
 
   DEVICE void backward(const Team auto& team, int32_t layer) const {
     const double* seconds = s_.backward + s_.kind[layer] * s_.rows + loads_.rows(layer);
-    double *clock = clock_, *awaited = this->awaited(layer);
+    double *clock = clock_, *left = left_, *awaited = this->awaited(layer);
     loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
       clock[server] = later_of(clock[server], awaited[server]) + seconds[i];
+      left[server] -= seconds[i];
     });
     if (loads_.travels(layer)) {
       share(team, layer);

@@ -30,12 +30,11 @@ class Placement {
     return s_.gradient[layer] > 0 && (s_.inside[layer] || holders(choice(layer)) > 1);
   }
 
-  // B that a group of holders reduces if the layer has it, too.
-  DEVICE double reduced(int32_t layer, int32_t choice) const {
+  // B that a group of holders reduces if the layers have the choices of `target` [Y].
+  DEVICE double reduced(const int32_t* target, int32_t choice) const {
     double bytes = 0;
-    for (int32_t other = 0; other < s_.layers; ++other)
-      if ((other == layer || this->choice(other) == choice) && (s_.inside[other] || holders(choice) > 1))
-        bytes += s_.gradient[other];
+    for (int32_t layer = 0; layer < s_.layers; ++layer)
+      if (target[layer] == choice && (s_.inside[layer] || holders(choice) > 1)) bytes += s_.gradient[layer];
     return bytes;
   }
 

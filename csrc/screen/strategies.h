@@ -109,7 +109,7 @@ struct StepBatch {
   int32_t* placement;
   double* makespan;
   Step step;
-  const int32_t *layer, *choice;
+  int32_t* target;
   const double* limit;
   const int32_t* mask;
   double* proposed;
@@ -122,8 +122,7 @@ struct StepBatch {
 constexpr std::tuple kStepFields{
     array("makespan", &StepBatch::makespan, "C", "out of build and accept, s"),
     array("placement", &StepBatch::placement, "C,Y", "in and out, choice of each layer"),
-    array("layer", &StepBatch::layer, "C", "what propose and accept change"),
-    array("choice", &StepBatch::choice, "C", "its new choice"),
+    array("target", &StepBatch::target, "C,Y", "placement that propose evaluates and accept takes"),
     array("limit", &StepBatch::limit, "C", "s, propose finds no makespan above it; below 0, none at all"),
     array("mask", &StepBatch::mask, "C", "which chains accept changes"),
     array("proposed", &StepBatch::proposed, "C", "out of propose, s"),

@@ -38,12 +38,12 @@ class StrategyBound {
     return int64_t{2} * s.layers * s.servers + 2 * s.servers + 5 * s.choices + s.layers + s.links;
   }
 
-  // s that the all-reduces of a choice take at least if the layer has it, too.
-  DEVICE double reduces(int32_t layer, int32_t choice) const {
+  // s that the all-reduces of a choice take at least if the layers have the choices of `target` [Y].
+  DEVICE double reduces(const int32_t* target, int32_t choice) const {
     const int64_t steepest = s_.line_offsets[choice];
     const double line = steepest < s_.line_offsets[choice + 1] ? s_.line_slope[steepest] : 0;
     const double before = s_.local_before[choice], after = s_.local_after[choice];
-    return state_.reduced(layer, choice) * (line > 0 ? later_of(line, later_of(before, after)) : before + after);
+    return state_.reduced(target, choice) * (line > 0 ? later_of(line, later_of(before, after)) : before + after);
   }
 
   // One that is above the limit is only known to be that high.

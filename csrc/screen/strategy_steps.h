@@ -34,22 +34,43 @@ struct RunSteps {
   }
 
   DEVICE void accept(const Team auto& team, const State& state, int32_t chain) const {
-    const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
-    if (choice != state.choice(layer)) state.change(team, layer, choice);
+    exchange(team, state, target(chain));
     write(team, batch.makespan, chain, batch.proposed[chain]);
   }
 
   DEVICE void propose(const Team auto& team, const State& state, const Model& model, int32_t chain,
                       double* kept) const {
-    const int32_t layer = batch.layer[chain], choice = batch.choice[chain];
+    int32_t* const target = this->target(chain);
     const double limit = batch.limit[chain];
     if (limit < 0) return write(team, batch.proposed, chain, 0);
-    if (choice == state.choice(layer)) return write(team, batch.proposed, chain, batch.makespan[chain]);
-    const double least = model.reduces(layer, choice);
-    if (least > limit) return write(team, batch.proposed, chain, least);
-    state.call_with(team, layer, choice, kept,
-                    [&] { write(team, batch.proposed, chain, model.makespan(team, limit)); });
+    int32_t changes = 0, last = -1, choice = -1;
+    for (int32_t layer = 0; layer < batch.strategies.layers; ++layer) {
+      if (target[layer] == state.choice(layer)) continue;
+      ++changes, last = layer;
+      if (target[layer] == choice) continue;  // was asked about just before
+      choice = target[layer];
+      const double least = model.reduces(target, choice);
+      if (least > limit) return write(team, batch.proposed, chain, least);
+    }
+    if (changes == 0) return write(team, batch.proposed, chain, batch.makespan[chain]);
+    const auto evaluate = [&] { write(team, batch.proposed, chain, model.makespan(team, limit)); };
+    if (changes == 1) return state.call_with(team, last, choice, kept, evaluate);
+    exchange(team, state, target);
+    evaluate();
+    exchange(team, state, target);
   }
+
+  // The placement of the chain and its `target` [Y] change places.
+  DEVICE void exchange(const Team auto& team, const State& state, int32_t* target) const {
+    for (int32_t layer = 0; layer < batch.strategies.layers; ++layer) {
+      const int32_t before = state.choice(layer), after = team.get(&target[layer]);
+      if (before == after) continue;
+      state.change(team, layer, after);
+      team.set(&target[layer], before);
+    }
+  }
+
+  DEVICE int32_t* target(int32_t chain) const { return batch.target + int64_t{chain} * batch.strategies.layers; }
 
   DEVICE static void write(const Team auto& team, double* to, int32_t chain, double value) {
     team.for_each(1, [=](int32_t) { to[chain] = value; });

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from topoflow.search.memory import budget
+from topoflow.search.moves import moves
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
@@ -41,14 +42,14 @@ def test_a_start_that_is_not_regular_is_a_choice_too(problem: Make) -> None:
 def test_memory_of_states_is_that_of_their_strategies_whatever_was_moved(problem: Make) -> None:
     asked = problem("servers=4")
     found = choices(4)
-    needs = budget(asked.workload, found)
+    needs, proposed = replace(budget(asked.workload, found), memory=0), moves(asked.workload, found)  # nothing fits
     random = np.random.default_rng(0)
     placement = random.integers(found.count, size=(8, len(asked.workload.layers)), dtype=np.int32)
     used = needs.used(placement)
-    for _ in range(20):
-        layer, new = (random.integers(size, size=8, dtype=np.int32) for size in (placement.shape[1], found.count))
-        used = needs.moved(used, layer, placement[np.arange(8), layer], new)
-        placement[np.arange(8), layer] = new
+    for step in range(20):
+        proposal = proposed.propose(placement, proposed.draw(0, 0, step, 8).step(step))
+        used = needs.moved(used, proposal)
+        placement = proposal.target
     for row, bytes_ in zip(placement, used, strict=True):
         exact = found.strategy(asked.workload, row, asked.start).bytes_per_gpu(asked.workload)
         assert np.all(bytes_ >= exact - 1e-3)
@@ -56,7 +57,7 @@ def test_memory_of_states_is_that_of_their_strategies_whatever_was_moved(problem
 
 
 def _with_memory(asked: Problem, memory: float) -> Problem:
-    gpu = replace(asked.workload.gpu, memory=memory)
+    gpu = replace(asked.workload.gpu, memory=memory, memory_share=1.0)
     return replace(asked, workload=replace(asked.workload, gpu=gpu))
 
 

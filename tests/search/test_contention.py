@@ -14,6 +14,7 @@ from topoflow.engine.screen.contention import Contention
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem
+from topoflow.search.screen import screen
 
 Make = Callable[..., Problem]
 
@@ -41,10 +42,15 @@ def rank(values: NDArray[np.float64]) -> NDArray[np.int64]:
         (("servers=8", "workload.tables=8"), "ideal_switch"),
         (("servers=8", "workload=ncf"), "topoopt"),
         (("servers=8", "workload=bert"), "expander"),
+        (("servers=8", "workload.tables=8", "all_reduce=double_binary_tree"), "topoopt"),
+        (("servers=8", "workload.tables=8", "all_reduce=hierarchical_tree"), "topoopt"),
+        (("servers=8", "workload.tables=8", "all_reduce=halving_doubling"), "topoopt"),
+        (("servers=8", "workload=ncf", "all_reduce=swing"), "fat_tree"),
     ],
 )
 def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...], fabric: str) -> None:
-    asked = problem(*job, f"fabric={fabric}")
+    named = dict(key.split("=") for key in job)
+    asked = problem(*job, f"fabric={fabric}", all_reduce=named.get("all_reduce", "hierarchical"))
     found = choices(8, asked.start.placement.values())
     judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
     built = judge.fabric(wiring)
@@ -53,7 +59,7 @@ def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...],
     times = np.array(
         [each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies])]
     )
-    estimates = Contention(asked.workload, built, found.holders).makespans(states)
+    estimates = screen(asked, built, found).makespans(states)
     assert np.corrcoef(rank(times), rank(estimates))[0, 1] > 0.9  # Spearman
     assert np.median(np.abs(estimates / times - 1)) < 0.1
 

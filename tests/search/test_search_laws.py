@@ -172,8 +172,9 @@ def test_objectives_choose_as_they_say(problem: Make) -> None:
     [
         ("proposals", -1, "search.proposals: must be a whole number of at least 0, got -1"),
         ("chains", 0, "search.chains: must be a whole number of at least 1, got 0"),
-        ("coldest", 0.0, "search.coldest: must be positive, got 0.0"),
-        ("hottest", 1e-9, "search.hottest: must be at least search.coldest 0.0001, got 1e-09"),
+        ("acceptance", (0.0, 0.1), r"search.acceptance: must be two shares .* first, got \[0.0, 0.1\]"),
+        ("acceptance", (0.2, 0.1), r"search.acceptance: must be two shares .* first, got \[0.2, 0.1\]"),
+        ("acceptance", (0.2,), r"search.acceptance: must be two shares .* first, got \[0.2\]"),
         ("emphasis", (), "search.emphasis: must have at least one number, got none"),
         ("objective", "joy", "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
     ],

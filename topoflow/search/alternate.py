@@ -39,7 +39,10 @@ SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
 
 
 def search(problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint: Path | None = None) -> Found:
-    """The fastest strategy and network that are found; never slower than the start on its network.
+    """The fastest strategy and network that are found.
+
+    Never slower than the start on its network, or than another strategy that it begins with (``Space.others``): data
+    parallel, hybrid, and the problem's ``others``.
 
     The same problem and settings give the same plan. With a ``checkpoint``, a search that was stopped, wherever, goes
     on from there to the plan that it would have found unbroken; the file is left there. ``run.observer`` is informed of
@@ -77,8 +80,8 @@ class _Search:
     def search(self) -> Found:
         given = self.space.start()
         wiring = Wiring(given, self.settings.emphasis[0])
-        self.at = self._begin(given, wiring)
         start = self._candidate(given, wiring)
+        self.at = self._begin(start)
         present = start
         if repr((self.at.strategy, self.at.wiring)) != repr((given, wiring)):
             present = self._candidate(self.at.strategy, self.at.wiring)
@@ -89,9 +92,13 @@ class _Search:
             self._save()
         return found(self.problem, start, present, self.at.history, self.silent)
 
-    def _begin(self, strategy: Strategy, wiring: Wiring) -> Checkpoint:
+    def _begin(self, start: Candidate) -> Checkpoint:
+        """Where it was stopped; else the fastest that it begins with, each on a network of its own."""
         if self.path is None or not self.path.exists():
-            return Checkpoint(0, strategy, wiring, None, False, History())
+            wirings = [Wiring(other, self.settings.emphasis[0]) for other in self.space.others()]
+            others = self.judge.judge([(each.strategy, each, self.judge.fabric(each)) for each in wirings])
+            first = min([start, *others], key=lambda candidate: candidate.iteration_time)
+            return Checkpoint(0, first.strategy, first.wiring, None, False, History())
         loaded = load(self.path, self.key)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded

@@ -51,7 +51,7 @@ def key(problem: Problem, settings: Settings) -> dict[str, str]:
 
     The settings' objective is not part of it: it chooses between searches.
     """
-    parts = ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity")
+    parts = ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity", "others")
     said: dict[str, object] = {name: getattr(problem, name) for name in parts}
     said |= {f"search.{name}": value for name, value in asdict(settings).items() if name != "objective"}
     return {name: digest(value)[:16] for name, value in {"topoflow version": __version__, **said}.items()}

@@ -34,6 +34,10 @@ class Listed:
         nearest = min(self.options, key=given.distance)
         return given if given.distance(nearest) == 0 else nearest
 
+    def others(self) -> list[Strategy]:
+        """The best on other fabrics, as far as they are options here."""
+        return [option for option in self.options if any(option.distance(other) == 0 for other in self.problem.others)]
+
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.distance(present) > 0]

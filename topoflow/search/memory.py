@@ -6,12 +6,14 @@ Shapes: C chains, K choices, Y layers, n servers. Bytes are whole numbers, round
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.search.moves import Proposal
 from topoflow.search.placements import Choices
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.units import human
@@ -28,7 +30,18 @@ class Budget:
     layers: tuple[str, ...]
     need: Bytes  # [Y, K] on each GPU of a holder
     member: Bytes  # [K, n] 1 where the server is a holder
-    memory: int  # of a GPU
+    memory: int  # of a GPU, that may be planned with
+    room: str  # the same for a person
+
+    @cached_property
+    def by_choice(self) -> Bytes:
+        """[K, Y]"""
+        return np.ascontiguousarray(self.need.T)
+
+    @cached_property
+    def binds(self) -> bool:
+        """Whether anything does not fit; otherwise nobody has to count."""
+        return bool(self.need.max(axis=1).sum() > self.memory)
 
     def used(self, placement: Numbers) -> Bytes:
         """[C, n] bytes on each GPU of every server; ``placement`` [C, Y]."""
@@ -37,10 +50,13 @@ class Budget:
             used += self.need[layer, choice, None] * self.member[choice]
         return used
 
-    def moved(self, used: Bytes, layer: Numbers, old: Numbers, new: Numbers) -> Bytes:
-        """[C, n] bytes once every chain has given one ``layer`` [C] the choice ``new`` instead of ``old``."""
-        less = self.need[layer, old, None] * self.member[old]
-        return cast("Bytes", used - less + self.need[layer, new, None] * self.member[new])
+    def moved(self, used: Bytes, proposal: Proposal) -> Bytes:
+        """[C, n] bytes after the ``proposal``."""
+        if not self.binds:
+            return used
+        one, other = proposal.one, proposal.other
+        left, came = ((proposal.moved * self.by_choice[choice]).sum(axis=1) for choice in (one, other))
+        return cast("Bytes", used - left[:, None] * self.member[one] + came[:, None] * self.member[other])
 
     def fits(self, used: Bytes) -> NDArray[np.bool_]:
         """[C] whether no GPU has too little."""
@@ -70,7 +86,7 @@ class Budget:
             if fullest[chosen[layer]] > self.memory:
                 raise ValueError(
                     f"gpu.memory: must hold a placement, found none for {self.layers[layer]!r} next to larger "
-                    f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {human(self.memory, 'B')} there"
+                    f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {self.room} there"
                 )
             used = filled[chosen[layer]]
         return chosen
@@ -82,14 +98,14 @@ class Budget:
         if least[largest] > self.memory:
             raise ValueError(
                 f"gpu.memory: must hold layer {self.layers[largest]!r}, which needs at least "
-                f"{human(float(least[largest]), 'B')} of a GPU, got {human(self.memory, 'B')}"
+                f"{human(float(least[largest]), 'B')} of a GPU, got {self.room}"
             )
         servers = self.member.shape[1]
         total = int((self.need * self.member.sum(axis=1)).min(axis=1).sum()) / servers
         if total > self.memory:
             raise ValueError(
                 f"gpu.memory: must hold the job, which needs at least {human(total, 'B')} of every GPU of "
-                f"{servers} server{'s' if servers > 1 else ''}, got {human(self.memory, 'B')}"
+                f"{servers} server{'s' if servers > 1 else ''}, got {self.room}"
             )
 
 
@@ -101,4 +117,4 @@ def budget(workload: LayerGraph, choices: Choices) -> Budget:
         by_degree = {k: ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers)) for k in sorted(set(degrees))}
         need[number] = [by_degree[degree] for degree in degrees]
     names = tuple(layer.name for layer in workload.layers)
-    return Budget(names, need, choices.member, int(workload.gpu.memory))
+    return Budget(names, need, choices.member, int(workload.gpu.usable_memory), workload.gpu.room)

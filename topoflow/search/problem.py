@@ -24,7 +24,8 @@ OBJECTIVES = ("time", "cost", "power", "pareto")
 class Problem:
     """A job, the strategy that it has now, and the kind of network it is to run on.
 
-    A job of layers is searched from ``start`` on; ``design`` is asked for a fabric for every strategy that is worth it.
+    A job of layers is searched from ``start`` on, and from ``others``, as far as they fit; ``design`` is asked for a
+    fabric for every strategy that is worth it.
     Where ``start`` says how a recorded job ran, the network alone is free. ``fidelity`` predicts the iteration times of
     the start and of what is found.
     """
@@ -37,6 +38,7 @@ class Problem:
     routing: str = "ecmp"
     seed: int = 0
     fidelity: Fidelity = Fluid()
+    others: tuple[Strategy, ...] = ()  # of the same kind, for as many servers: the best on other fabrics
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
@@ -66,8 +68,8 @@ class Problem:
 class Settings:
     """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
-    ``proposals`` are those of all ``chains`` in one round. The chain at the lowest temperature accepts what is slower
-    by ``coldest`` of the iteration time once in e proposals, that at the highest by ``hottest``. The ``decide`` best of
+    ``proposals`` are those of all ``chains`` in one round. Temperatures are such that the coldest accepts
+    ``acceptance[0]`` of the proposals that are slower, the hottest ``acceptance[1]``. The ``decide`` best of
     a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has for it by name, or as it
     is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
     ``emphasis`` scales the bytes of all-reduces in the demand that a fabric is built for: 1 is
@@ -80,8 +82,7 @@ class Settings:
     rounds: int = 4
     decide: int = 4
     degrees: int = 16
-    coldest: float = 1e-4
-    hottest: float = 0.02
+    acceptance: Sequence[float] = (1e-4, 0.1)
     coarse: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"fluid": {"merge": 0.01}})
     emphasis: Sequence[float] = (1.0, 0.5, 2.0)
     ideal: bool = True
@@ -92,10 +93,11 @@ class Settings:
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"search.{key}: must be a whole number of at least {least}, got {value!r}")
-        check_positive("search.coldest", self.coldest)
-        check_positive("search.hottest", self.hottest)
-        if self.hottest < self.coldest:
-            raise ValueError(f"search.hottest: must be at least search.coldest {self.coldest}, got {self.hottest}")
+        shares: list[Any] = [*self.acceptance]
+        numbers = all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares)
+        if not (numbers and len(shares) == 2 and 0 < shares[0] <= shares[1] < 1):
+            law = "must be two shares above 0 and below 1, that of the coldest chain first"
+            raise ValueError(f"search.acceptance: {law}, got {shares}")
         if not self.emphasis:
             raise ValueError("search.emphasis: must have at least one number, got none")
         for factor in self.emphasis:

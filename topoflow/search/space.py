@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from topoflow.fabric.base import Fabric
 from topoflow.search.listed import Listed
 from topoflow.search.memory import Budget, budget
+from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem, Settings
-from topoflow.search.screen import Numbers, screen
-from topoflow.search.tempering import Tell, Tempering, Walk, begin, fastest, ladder
+from topoflow.search.screen import screen
+from topoflow.search.tempering import Numbers, Tell, Tempering, Walk, fastest, shares
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.data_parallel import DataParallel
+from topoflow.strategy.hybrid import Hybrid
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import LayerGraph, layer_graph
@@ -23,6 +28,9 @@ class Space(Protocol):
 
     def start(self) -> Strategy:
         """Where a search begins. Raises ``ValueError`` where nothing fits in memory."""
+
+    def others(self) -> list[Strategy]:
+        """What else it begins with: strategies that fit, other than the start."""
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
@@ -45,6 +53,9 @@ class Fixed:
             raise ValueError(f"workload: must send something between servers, got nothing by {name}")
         return self.problem.start
 
+    def others(self) -> list[Strategy]:
+        return []
+
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         return []
 
@@ -61,34 +72,70 @@ class Placements:
     budget: Budget
 
     def start(self) -> Placement:
-        given = self.choices.placement(self.workload, self.given)
+        given = self._state(self.given)
         fitting = self.budget.closest(given)
         return self.given if (fitting == given).all() else self._strategy(fitting)
+
+    def others(self) -> list[Strategy]:
+        """Those of other fabrics, and those of both rules that need no choice: data parallel and hybrid."""
+        start = self._state(self.start())
+        states = {self._state(other).tobytes(): other for other in (*rules(self.problem), *self.problem.others)}
+        return [
+            other
+            for state, other in states.items()
+            if state != start.tobytes() and self.budget.fits(self.budget.used(self._state(other)[None]))[0]
+        ]
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         assert isinstance(present, Placement)
         if self.choices.count == 1:
             return []
-        states = screen(self.problem, fabric, self.choices)
-        here = self.choices.placement(self.workload, present)
-        reached = begin(states, here, self.settings.chains) if walk is None else walk
-        unit = float(states.chains(here[None]).energy[0])  # temperatures are relative to this
-        temperature = unit * ladder(self.settings.coldest, self.settings.hottest, self.settings.chains)
-        tempering = Tempering(states, self.budget, temperature, self.problem.seed, round)
+        here = self._state(present)
+        tempering = Tempering(
+            screen(self.problem, fabric, self.choices),
+            self.budget,
+            moves(self.workload, self.choices),
+            shares(self.settings.acceptance, self.settings.chains),
+            self.problem.seed,
+            round,
+        )
+        reached = tempering.begin(self._first(here, round), self.settings.decide + 1) if walk is None else walk
         for reached in tempering.walk(reached, self.settings.steps):  # noqa: B020 the first is where it begins
             tell(reached)
-        found = [state for state in fastest(reached, self.settings.decide + 1) if (state != here).any()]
+        found = [state for state in fastest(reached) if (state != here).any()]
         return [self._strategy(state) for state in found[: self.settings.decide]]
+
+    def _first(self, here: Numbers, round: int) -> Numbers:
+        """[C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics."""
+        others = [self._state(other) for other in self.problem.others] if round == 0 else []
+        fitting = [state for state in others if self.budget.fits(self.budget.used(state[None]))[0]]
+        states = [here, *fitting]
+        return np.array([states[chain % len(states)] for chain in range(self.settings.chains)], np.int32)
+
+    def _state(self, strategy: Strategy) -> Numbers:
+        assert isinstance(strategy, Placement)
+        return self.choices.placement(self.workload, strategy)
 
     def _strategy(self, state: Numbers) -> Placement:
         return self.choices.strategy(self.workload, state, self.given)
+
+
+def rules(problem: Problem) -> list[Placement]:
+    """The strategies that need no choice, with the buckets of the start."""
+    start = problem.start
+    assert isinstance(start, Placement)
+    buckets = {"bucket_bytes": start.bucket_bytes, "first_bucket_bytes": start.first_bucket_bytes}
+    return [
+        rule.place(problem.workload, problem.servers) for rule in (DataParallel(**buckets), Hybrid(None, **buckets))
+    ]
 
 
 def space(problem: Problem, settings: Settings) -> Space:
     """Placements are too many to be listed; of any other kind of strategy, all that ``alternatives`` lists."""
     if isinstance(problem.start, Placement):
         workload = layer_graph(problem.workload)
-        placed = choices(problem.servers, problem.start.placement.values())
+        known = [problem.start, *rules(problem), *(each for each in problem.others if isinstance(each, Placement))]
+        placed = choices(problem.servers, [holders for each in known for holders in each.placement.values()])
         return Placements(problem, settings, workload, problem.start, placed, budget(workload, placed))
     options = problem.start.alternatives(problem.workload)
     return Listed(problem, settings, tuple(options)) if options else Fixed(problem)

@@ -44,8 +44,13 @@ def begin(model: StrategyModel, chains: int = 6) -> Chains:
     return model.chains(random.integers(0, model.strategies.choices, (chains, model.strategies.layers)))
 
 
-def proposal(model: StrategyModel, random: np.random.Generator, chains: int = 6) -> tuple[Any, Any]:
-    return random.integers(0, model.strategies.layers, chains), random.integers(0, model.strategies.choices, chains)
+def proposal(chains: Chains, random: np.random.Generator) -> Any:
+    """Placements in which 0, 1 or several layers of each chain are elsewhere."""
+    target = chains.placement
+    for row in target:
+        moved = random.integers(0, len(row), random.integers(0, 4))
+        row[moved] = random.integers(0, chains.model.strategies.choices, len(moved))
+    return target
 
 
 def kept(chains: Chains) -> list[Any]:
@@ -53,7 +58,7 @@ def kept(chains: Chains) -> list[Any]:
     to look first, and what was proposed."""
     arrays = chains.model.strategies.arrays
     crosses = chains.placement[:, arrays["source"]] != chains.placement[:, arrays["consumer"]]
-    others = ("activation_seconds", "gradient_seconds", "cursor", "layer", "choice", "limit", "mask", "proposed")
+    others = ("activation_seconds", "gradient_seconds", "cursor", "target", "limit", "mask", "proposed")
     times = [chains.state[name].reshape(*crosses.shape, -1)[crosses] for name in others[:2] if name in chains.state]
     return [array.tobytes() for array in (*times, *(chains.state[name] for name in chains.state if name not in others))]
 
@@ -61,7 +66,7 @@ def kept(chains: Chains) -> list[Any]:
 def test_a_chain_after_hundreds_of_changes_is_what_it_would_be_from_scratch(model: StrategyModel) -> None:
     chains, random = begin(model), np.random.default_rng(2)
     for _ in range(100):
-        chains.propose(*proposal(model, random))
+        chains.propose(proposal(chains, random))
         chains.accept(random.random(6) < 0.5)
     again = model.chains(chains.placement)
     assert kept(chains) == kept(again)
@@ -72,50 +77,50 @@ def test_a_proposal_is_the_makespan_of_the_changed_placement_and_changes_nothing
     chains, random = begin(model), np.random.default_rng(3)
     before = kept(chains)
     for _ in range(50):
-        layer, choice = proposal(model, random)
-        changed = chains.placement
-        changed[np.arange(6), layer] = choice
-        assert chains.propose(layer, choice).tolist() == model.makespans(changed).tolist()
+        changed = proposal(chains, random)
+        assert chains.propose(changed).tolist() == model.makespans(changed).tolist()
         assert kept(chains) == before
 
 
-def test_only_chains_of_the_mask_change_and_only_in_the_layer_proposed(model: StrategyModel) -> None:
+def test_only_chains_of_the_mask_change_and_only_as_proposed(model: StrategyModel) -> None:
     chains = begin(model, 3)
     expected, makespan = chains.placement, chains.makespan
-    proposed = chains.propose([4, 5, 6], [7, 8, 9])
+    target = expected.copy()
+    target[0, 4], target[1, 5], target[2, 6:9] = 7, 8, 9
+    proposed = chains.propose(target)
     chains.accept([True, False, True])
-    expected[0, 4], expected[2, 6] = 7, 9
+    expected[[0, 2]] = target[[0, 2]]
     assert chains.placement.tolist() == expected.tolist()
     assert chains.makespan.tolist() == [proposed[0], makespan[1], proposed[2]]
 
 
 def test_a_proposal_of_what_is_there_is_no_change(model: StrategyModel) -> None:
     chains = begin(model, 2)
-    assert chains.propose([3, 3], chains.placement[:, 3]).tolist() == chains.makespan.tolist()
+    assert chains.propose(chains.placement).tolist() == chains.makespan.tolist()
 
 
 def test_a_proposal_above_its_limit_is_known_to_be_above_it(model: StrategyModel) -> None:
     chains, random = begin(model), np.random.default_rng(6)
     for _ in range(50):
-        step = proposal(model, random)
-        exact = chains.propose(*step)
+        step = proposal(chains, random)
+        exact = chains.propose(step)
         limit = float(np.median(exact))
-        found = chains.propose(*step, limit)
+        found = chains.propose(step, limit)
         assert found[exact <= limit].tolist() == exact[exact <= limit].tolist()
         assert np.all((found[exact > limit] > limit) & (found[exact > limit] <= exact[exact > limit] * (1 + 1e-12)))
         chains.accept(found <= limit)
     assert chains.makespan.tolist() == model.makespans(chains.placement).tolist()
-    assert chains.propose(*step, -1.0).tolist() == [0.0] * 6
+    assert chains.propose(step, -1.0).tolist() == [0.0] * 6
 
 
 def test_a_proposal_that_is_refused_leaves_the_last_one_as_it_is(model: StrategyModel) -> None:
     chains = begin(model, 2)
     expected = chains.placement
     expected[:, 4] = 7
-    proposed = chains.propose([4, 4], [7, 7])
-    for layer, choice, limit in (([5, 5], [-1, 8], np.inf), ([5, 5], [8, 8], [1.0, 1.0, 1.0])):
-        with pytest.raises(ValueError, match=r"^(choice|limit): "):
-            chains.propose(layer, choice, limit)
+    proposed = chains.propose(expected)
+    for target, limit in ((expected - 8, np.inf), (expected, [1.0, 1.0, 1.0])):
+        with pytest.raises(ValueError, match=r"^(target|limit): "):
+            chains.propose(target, limit)
     chains.accept([True, True])
     assert chains.placement.tolist() == expected.tolist()
     assert chains.makespan.tolist() == proposed.tolist() == model.makespans(expected).tolist()
@@ -128,7 +133,7 @@ def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., S
         chains, random = begin(model), np.random.default_rng(4)
         proposed = []
         for _ in range(40):
-            proposed.append(chains.propose(*proposal(model, random)).tobytes())
+            proposed.append(chains.propose(proposal(chains, random)).tobytes())
             chains.accept(random.random(6) < 0.5)
         found.append((proposed, kept(chains)))
     assert found[0] == found[1]
@@ -146,8 +151,8 @@ def test_cpu_and_gpu_agree(device: str, make_model: Callable[..., StrategyModel]
     here, there = (make_model("fabric=topoopt", "degree=4", device=where) for where in ("cpu", device))
     one, other, random = begin(here), begin(there), np.random.default_rng(5)
     for _ in range(40):
-        step = proposal(here, random)
-        np.testing.assert_allclose(one.propose(*step), other.propose(*step), rtol=1e-12)
+        step = proposal(one, random)
+        np.testing.assert_allclose(one.propose(step), other.propose(step), rtol=1e-12)
         mask = random.random(6) < 0.5
         one.accept(mask)
         other.accept(mask)
@@ -165,12 +170,16 @@ def test_placements_and_proposals_outside_of_what_there_is_are_refused(model: St
     chains = begin(model, 2)
     with pytest.raises(ValueError, match=r"^accept: must follow a proposal, got none since the last$"):
         chains.accept([True, True])
-    with pytest.raises(ValueError, match=rf"^layer: must be within 0\.\.{layers - 1}, got 0\.\.{layers}$"):
-        chains.propose([0, layers], [0, 0])
-    with pytest.raises(ValueError, match=r"^choice: must be integers, got float64$"):
-        chains.propose([0, 1], [0.5, 1.0])
+    target = chains.placement
+    with pytest.raises(ValueError, match=rf"^target: must be within 0\.\.{choices - 1}, got "):
+        chains.propose(target + choices)
+    with pytest.raises(ValueError, match=r"^target: must be integers, got float64$"):
+        chains.propose(target + 0.5)
+    with pytest.raises(ValueError, match=rf"^target: expected \[2, {layers}\], got \[2, 1\]$"):
+        chains.propose(target[:, :1])
     with pytest.raises(ValueError, match=r"^limit: expected one or \[2\], got \[3\]$"):
-        chains.propose([0, 1], [0, 1], [1.0, 1.0, 1.0])
-    chains.propose([0, 0], [1, 1], [-np.inf, np.inf])
+        chains.propose(target, [1.0, 1.0, 1.0])
+    target[:, 0] = 1
+    chains.propose(target, [-np.inf, np.inf])
     with pytest.raises(ValueError, match=r"^accept: must be proposals within their limits, got \[0\]$"):
         chains.accept([True, False])

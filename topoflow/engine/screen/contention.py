@@ -12,9 +12,9 @@ before it; gradients of activations that meet earlier ones on a link get half of
 ``lower``: layers in order on every server, backward in reverse, buckets of a group in order, then the
 optimizer.
 
-Every all-reduce is estimated as ``hierarchical``: a ring between the servers. For the other algorithms this is
-a worse guide, and they have no bound but ``ring`` (rank correlation with ``fluid``, a DLRM on 8 servers: hierarchical
-0.99, ring 0.98, double_binary_tree 0.86, hierarchical_tree 0.77, halving_doubling 0.53 on a TopoOpt network).
+An all-reduce takes as long as it would alone, if nothing is in its way: of rings, that is the time of its fullest link;
+of an algorithm with steps or trees, what a simulation says once (``alone``). Rank correlations with ``fluid`` for all
+jobs and algorithms are in benchmarks/results/search_estimate.txt.
 
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
 it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,
@@ -36,6 +36,8 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Offsets
+from topoflow.engine.lowering.algorithms import algorithms, names
+from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
 from topoflow.engine.screen.strategy_arrays import StrategyArrays, unit_for
 from topoflow.engine.screen.strategy_chains import Steps, StrategyModel
@@ -45,7 +47,7 @@ from topoflow.fabric.base import Fabric
 class Contention(StrategyModel):
     """The model that orders strategies as ``fluid`` does."""
 
-    algorithms = ("hierarchical",)
+    algorithms = names("all_reduce")
     largest_tree: int  # nodes
     coflows: int  # that the change of one layer changes, at most
 
@@ -57,16 +59,29 @@ class Contention(StrategyModel):
         trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], fabric.servers)
         self.largest_tree = int(np.diff(trees["tree"]).max())
         latency = arrays["latency"]
+        waits, takes = self._all_reduces(strategies, busy)
         consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
         self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())
         found = {
             "tree_latency": np.concatenate([latency, latency.reshape(fabric.servers, -1).T.ravel()]),
             "link_seconds": slowness / unit,
-            "ring_latency": _largest(arrays["line_seconds"], arrays["line_offsets"]),
-            "ring_slowness": arrays["local_before"] + arrays["local_after"] + _largest(busy, arrays["ring_offsets"]),
+            "ring_latency": waits,
+            "ring_slowness": takes,
             "ring_busy": busy,
         }
         return replace(strategies, unit=unit, arrays=arrays | trees | found)
+
+    def _all_reduces(self, strategies: StrategyArrays, busy: Floats) -> tuple[Floats, Floats]:
+        """s [K] and s/B [K] that the all-reduces of each choice take alone."""
+        arrays, job = strategies.arrays, strategies.job
+        if algorithms()[job.lowering.all_reduce].streams is None:
+            largest = max(2 * self.bucket_bytes, float(arrays["gradient"].max(initial=0.0)))
+            return alone(job.workload, job.fabric, job.choices, job.lowering, (self.bucket_bytes, largest))
+        network = np.maximum(
+            _largest(busy, arrays["ring_offsets"]), _largest(arrays["line_slope"], arrays["line_offsets"])
+        )
+        takes = arrays["local_before"] + arrays["local_after"] + network
+        return _largest(arrays["line_seconds"], arrays["line_offsets"]), takes
 
     def state(self, chains: int) -> dict[str, Any]:
         strategies = self.strategies

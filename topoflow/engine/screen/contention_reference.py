@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.paths import Paths
+from topoflow.engine.lowering.placement import Lowering, Placer
+from topoflow.engine.screen.alone import alone
 from topoflow.fabric.base import Fabric
 from topoflow.operations import bus_factor
 from topoflow.strategy.placement import Placement
+from topoflow.traffic.base import Collective, Traffic
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, LayerGraph
@@ -16,10 +20,17 @@ Pair = tuple[int, int]  # a server and another
 
 
 def makespan(
-    workload: LayerGraph, fabric: Fabric, strategy: Placement, *, routing: str = "ecmp", seed: int = 0
+    workload: LayerGraph,
+    fabric: Fabric,
+    strategy: Placement,
+    *,
+    all_reduce: str = "hierarchical",
+    routing: str = "ecmp",
+    seed: int = 0,
 ) -> float:
-    """s of an iteration."""
-    iteration = _Iteration(workload, fabric, strategy, Paths(fabric, seed, routing))
+    """s of an iteration, with rings between servers or an all-reduce that follows a schedule."""
+    lowering = Lowering(all_reduce, routing, "flows", seed)
+    iteration = _Iteration(workload, fabric, strategy, lowering)
     for layer in workload.layers:
         iteration.forward(layer)
     for layer in reversed(workload.layers):
@@ -30,10 +41,15 @@ def makespan(
 class _Iteration:
     """The clocks of servers and links."""
 
-    def __init__(self, workload: LayerGraph, fabric: Fabric, strategy: Placement, paths: Paths) -> None:
+    def __init__(self, workload: LayerGraph, fabric: Fabric, strategy: Placement, lowering: Lowering) -> None:
         self.workload = workload
         self.fabric = fabric
-        self.paths = paths
+        self.lowering = lowering
+        self.paths = Paths(fabric, lowering.seed, lowering.routing)
+        largest = max(
+            [2.0 * strategy.bucket_bytes, *(each.parameters * workload.element_bytes for each in workload.layers)]
+        )
+        self.sizes = float(strategy.bucket_bytes), float(largest)
         self.layers = {layer.name: layer for layer in workload.layers}
         self.hosts = {name: [strategy.host(name, server) for server in range(strategy.servers)] for name in self.layers}
         self.holders = strategy.placement
@@ -43,6 +59,7 @@ class _Iteration:
         self.done: dict[str, list[float]] = {}  # layer -> the clocks after its forward pass
         self.awaited: dict[str, list[float]] = {name: [0.0] * strategy.servers for name in self.layers}  # gradients
         self.free = [0.0] * fabric.links  # s, when a link has done with what it must so far
+        self.networks: dict[tuple[int, ...], tuple[dict[int, float], float, float]] = {}  # what ``network`` says
         self.inside: dict[tuple[int, ...], float] = defaultdict(float)  # s, a group's latest all-reduce, by its phases
         self.between: dict[tuple[int, ...], float] = defaultdict(float)
         self.reduced: dict[tuple[int, ...], float] = defaultdict(float)
@@ -115,19 +132,48 @@ class _Iteration:
         return busy
 
     def reduce(self, bucket: Bucket) -> None:
-        """A ring between the servers of the group, after and before half an all-reduce inside each of them."""
-        members, servers, group = self.workload.gpus_per_server, len(bucket.group), bucket.group
-        inside = bus_factor("reduce_scatter", members) * bucket.bytes / self.workload.gpu.local_bandwidth
-        load, latency = self.ring(group)
-        free = self.inside[group] if servers > 1 else self.reduced[group]
+        """Between the servers of the group, after and before half an all-reduce inside each of them."""
+        members, group = self.workload.gpus_per_server, bucket.group
+        hierarchical = algorithms()[self.lowering.all_reduce].hierarchical
+        local = bus_factor("reduce_scatter", members) / self.workload.gpu.local_bandwidth if hierarchical else 0.0
+        inside = local * bucket.bytes
+        if group not in self.networks:
+            self.networks[group] = self.network(group, 2 * local)
+        load, latency, slowness = self.networks[group]
+        free = self.inside[group] if load else self.reduced[group]
         self.inside[group] = max(free, *(self.clock[host] for host in group)) + inside
         ready = max(self.inside[group], self.between[group])
         busy = {link: share * bucket.bytes / self.capacity(link) for link, share in load.items()}
         for link, seconds in busy.items():
             self.free[link] = max(self.free[link], ready) + seconds
-        alone = ready + 2 * (servers - 1) * latency + max(busy.values(), default=0.0)
+        alone = ready + latency + slowness * bucket.bytes
         self.between[group] = max([alone, *(self.free[link] for link in busy)])
         self.reduced[group] = max(self.between[group], self.reduced[group]) + inside
+
+    def network(self, group: tuple[int, ...], local: float) -> tuple[dict[int, float], float, float]:
+        """The share of the bytes on every link, and s and s/B of an all-reduce alone that is not inside servers.
+
+        ``local`` (s/B) is what is, before and after.
+        """
+        if self.lowering.all_reduce == "hierarchical":
+            load, latency = self.ring(group)
+            slowest = max((share / self.capacity(link) for link, share in load.items()), default=0.0)
+            return load, 2 * (len(group) - 1) * latency, slowest
+        waits, takes = alone(self.workload, self.fabric, [group], self.lowering, self.sizes)
+        return self.scheduled(group), float(waits[0]), float(takes[0]) - local
+
+    def scheduled(self, group: tuple[int, ...]) -> dict[int, float]:
+        """The share of the bytes on every link that the sends of a schedule put there."""
+        task = Collective("all_reduce", 1.0, group, local=self.workload.gpus_per_server)
+        traffic = Traffic.from_tasks("alone", self.fabric.servers, [task])
+        graph = Placer(self.fabric, self.lowering).place(traffic, "alone").graph
+        load: dict[int, float] = defaultdict(float)
+        for path, bytes in zip(graph.path.tolist(), graph.bytes.tolist(), strict=True):
+            first, end = graph.path_offsets[path : path + 2].tolist() if path >= 0 else (0, 0)
+            for hop in range(first, end):
+                weight = 1.0 if graph.path_weight is None else float(graph.path_weight[hop])
+                load[int(graph.path_links[hop])] += weight * bytes
+        return load
 
     def ring(self, group: tuple[int, ...]) -> tuple[dict[int, float], float]:
         """The share of the bytes on every link of the group's rings, and s of their slowest hop."""

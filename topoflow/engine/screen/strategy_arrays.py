@@ -20,6 +20,7 @@ from topoflow.arrays import offsets, row_offsets
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.blocks import Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.placement import Placement, places
 from topoflow.traffic.base import Collective
@@ -31,12 +32,23 @@ LARGEST = 61  # bits of a load: what all layers at once put on a link fits in an
 
 
 @dataclass(frozen=True)
+class Job:
+    """What the arrays are made of."""
+
+    workload: LayerGraph
+    fabric: Fabric
+    choices: Sequence[tuple[int, ...]]
+    lowering: Lowering
+
+
+@dataclass(frozen=True)
 class StrategyArrays:
     """``arrays`` by the names that ``csrc/screen/strategies.h`` gives them."""
 
     arrays: dict[str, Array]
     servers: int
     unit: float  # loads are counted in 1/unit B
+    job: Job
 
     @property
     def layers(self) -> int:
@@ -78,7 +90,8 @@ def strategy_arrays(
     arrays |= _groups(groups, table, workload.gpu.local_bandwidth)
     unit = unit_for(_most(arrays, fabric.servers))
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
-    return StrategyArrays(arrays, fabric.servers, unit)
+    job = Job(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
+    return StrategyArrays(arrays, fabric.servers, unit, job)
 
 
 def _all_reduce(workload: LayerGraph, holders: tuple[int, ...]) -> Collective:

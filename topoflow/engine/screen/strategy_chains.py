@@ -128,8 +128,8 @@ class Chains:
         chains, where = len(self.first), self.model.where
         self.state = self.model.state(chains)
         self.state |= {name: where.zeros(chains) for name in ("makespan", "proposed", "limit")}
-        self.state |= {name: where.zeros(chains, dtype="int32") for name in ("layer", "choice", "mask")}
-        self.state |= where.put({"placement": self.first.ravel().copy()})
+        self.state |= {name: where.zeros(chains, dtype="int32") for name in ("mask",)}
+        self.state |= where.put({name: self.first.ravel().copy() for name in ("placement", "target")})
         self.steps = self.model.prepare(self.state)
         self._run("build")
 
@@ -144,8 +144,8 @@ class Chains:
         """[C] s"""
         return self._numbers("makespan")
 
-    def propose(self, layer: ArrayLike, choice: ArrayLike, limit: ArrayLike = np.inf) -> Floats:
-        """The makespans [C] s if ``layer`` [C] of each chain had ``choice`` [C].
+    def propose(self, target: ArrayLike, limit: ArrayLike = np.inf) -> Floats:
+        """The makespans [C] s if the chains had the placements ``target`` [C, Y]; what costs is how many layers differ.
 
         Above ``limit`` (s, for all or [C]), one is only known to be that high, and below 0, nothing is computed.
         A proposal that is refused with a ``ValueError`` leaves the last one as it is.
@@ -153,11 +153,10 @@ class Chains:
         chains, highest = len(self.first), np.asarray(limit, np.float64)
         if highest.shape not in ((), (chains,)):
             raise ValueError(f"limit: expected one or [{chains}], got {list(highest.shape)}")
-        layers = _integers("layer", layer, (chains,), self.model.strategies.layers)
-        choices = _integers("choice", choice, (chains,), self.model.strategies.choices)
-        self.limit = np.array(np.broadcast_to(highest, chains))
-        for name, values in (("layer", layers), ("choice", choices), ("limit", self.limit)):
-            self._put(name, values)
+        placement = _integers("target", target, self.first.shape, self.model.strategies.choices)
+        self.limit = highest.copy() if highest.ndim else np.full(chains, highest)
+        self._put("target", placement.ravel())
+        self._put("limit", self.limit)
         self._run("propose")
         return self._numbers("proposed")
 
@@ -199,6 +198,8 @@ def _integers(name: str, values: ArrayLike, shape: tuple[int, ...], count: int) 
     found: NDArray[Any] = np.asarray(values)
     if found.shape != shape:
         raise ValueError(f"{name}: expected {list(shape)}, got {list(found.shape)}")
+    if found.dtype == np.int32 and (not found.size or found.view(np.uint32).max() < count):
+        return np.array(found, order="C")
     if found.size and not np.issubdtype(found.dtype, np.integer):
         raise ValueError(f"{name}: must be integers, got {found.dtype}")
     if found.size and not 0 <= found.min() <= found.max() < count:

@@ -14,8 +14,14 @@ from topoflow.study.configure.composer import FIDELITY, composed
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
 
+SHARES = "search.acceptance=[SHARE,SHARE], of slower proposals that the coldest and the hottest chain accept"
+REPLACED = {"search.coldest": SHARES, "search.hottest": SHARES}  # keys that there were, and what is given instead
+
+
 def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys of the same level as the wrong one, in the configuration of the same groups."""
+    if key in REPLACED:
+        return f" any more; give {REPLACED[key]}"
     loader = GlobalHydra.instance().config_loader()
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}

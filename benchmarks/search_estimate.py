@@ -1,0 +1,82 @@
+"""How well the estimate that chains walk by orders strategies: its rank correlation with ``fluid``.
+
+    python benchmarks/search_estimate.py
+    python benchmarks/search_estimate.py servers=16 strategies=60
+
+Prints ``path.metric value`` lines for each workload of layers, network and all-reduce: ``rank`` is Spearman's
+correlation over random strategies, ``ratio`` the median of estimate / time. Strategies are the hybrid one after 0 to 32
+moves as a search proposes them, whatever they cost.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from measure import say
+from numpy.typing import NDArray
+from placements import settings
+
+from topoflow.engine.base import Run
+from topoflow.engine.fluid import Fluid
+from topoflow.search.judge import Judge, Wiring
+from topoflow.search.moves import moves
+from topoflow.search.placements import Choices, choices
+from topoflow.search.problem import Problem
+from topoflow.search.screen import screen
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
+
+SETTINGS = {"servers": 8, "strategies": 40}
+SMALL = {  # so that a strategy is simulated in some milliseconds
+    "dlrm": ("workload.tables=16", "workload.rows=100000"),
+    "candle": tuple(
+        f"workload.{key}" for key in ("feature_layers=4", "dense_layers=4", "dense_size=4096", "feature_size=4096")
+    ),
+    "bert": ("workload.layers=6",),
+    "ncf": (),
+}
+FABRICS = ("topoopt", "fat_tree")
+ALL_REDUCES = ("hierarchical", "ring", "double_binary_tree", "hierarchical_tree", "halving_doubling", "swing")
+MOST = 32  # moves from the hybrid strategy
+
+
+def measure(workload: str, fabric: str, all_reduce: str, servers: int, strategies: int) -> None:
+    keys = [f"workload={workload}", f"fabric={fabric}", f"servers={servers}", "strategy=hybrid", *SMALL[workload]]
+    (point,) = grid(keys, check)
+    job = build(point, "workload").build()
+    problem = Problem(job, build(point, "strategy").place(job, servers), build(point, "fabric"), all_reduce=all_reduce)
+    found = choices(servers, problem.start.placement.values())
+    judge, wiring = Judge(problem, Fluid(0.01), Run()), Wiring(problem.start, 1.0)
+    built, states = judge.fabric(wiring), random_states(problem, found, strategies)
+    asked = [(found.strategy(job, state, problem.start), wiring, built) for state in states]
+    times = np.array([judge.judge([one])[0].iteration_time for one in asked])
+    estimates = screen(problem, built, found).makespans(states)
+    path = f"search_estimate.{workload}.{fabric}.{all_reduce}"
+    say(f"{path}.rank", float(np.corrcoef(ranks(times), ranks(estimates))[0, 1]))
+    say(f"{path}.ratio", float(np.median(estimates / times)))
+
+
+def random_states(problem: Problem, found: Choices, count: int) -> NDArray[np.int32]:
+    """[count, Y]"""
+    proposed, most = moves(problem.workload, found), np.random.default_rng(0).integers(0, MOST + 1, count)
+    states = np.tile(found.placement(problem.workload, problem.start), (count, 1))
+    for step in range(MOST):
+        target = proposed.propose(states, proposed.draw(0, 0, step, count).step(step)).target
+        states = np.where((step < most)[:, None], target, states)
+    return states
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.argsort(np.argsort(values))
+
+
+if __name__ == "__main__":
+    try:
+        chosen = settings(sys.argv[1:], SETTINGS)
+    except ValueError as error:
+        sys.exit(str(error))
+    for workload in SMALL:
+        for fabric in FABRICS:
+            for all_reduce in ALL_REDUCES:
+                measure(workload, fabric, all_reduce, **chosen)
