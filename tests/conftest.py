@@ -31,6 +31,12 @@ settings.register_profile("same", settings.get_profile("anew"), derandomize=True
 settings.load_profile("same")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kept_results(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Results without ``out`` are kept in a temporary folder, not in the checkout."""
+    os.environ["TOPOFLOW_RUNS"] = str(tmp_path_factory.mktemp("runs"))
+
+
 class Watching:
     """An observer that remembers what it is informed of, and calls ``then`` each time."""
 

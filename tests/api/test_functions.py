@@ -52,7 +52,7 @@ def test_a_comparison_has_the_numbers_of_the_command(tmp_path: Path) -> None:
     assert of_python == of_command
     names = sorted(path.name for path in (tmp_path / "command").iterdir())
     assert sorted(path.name for path in (tmp_path / "python").iterdir()) == names
-    assert [result.failures is not None for result in results] == [True] * 4
+    assert [len(result.failures) for result in results] == [1] * 4
 
 
 def test_a_search_has_the_plan_of_the_command(tmp_path: Path) -> None:

@@ -202,6 +202,13 @@ def test_a_size_that_contradicts_the_listed_group_is_refused(tmp_path: Path) -> 
         load(write(tmp_path, {0: wrong}))
 
 
+def test_a_trace_of_gloo_says_how_to_record_such_a_job(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"must hold a collective .*, got none: .* not for gloo, .* topoflow.capture run"
+    ):
+        load(write(tmp_path, {0: {"schema": "1.1.1-chakra.0.0.4", "nodes": []}}))
+
+
 def test_without_durations_compute_is_said_to_be_unknown(tmp_path: Path) -> None:
     trace = load(whole(tmp_path, FORMS["1.0.3"], MESH))
     assert NO_COMPUTE in trace.notes

@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
+import topoflow
 from topoflow.cli import main
 
 TRACE = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
+FAILS = ("fail.each=fiber,server", "fail.each=fiber", "fail.each=[fiber,server]")
 
 
 def rows(out: Path, key: str) -> list[dict[str, Any]]:
@@ -45,6 +47,19 @@ def test_every_fiber_of_a_network_fails_once(tmp_path: Path) -> None:
     assert [12.5e9 * failure["count"] for failure in failures] == [link["bandwidth"] for link in links]
     topoopt = sum(failure["count"] for failure in failures if failure["world"] == "fabric=topoopt")
     assert topoopt == 4 * 4, "4 servers with 4 interfaces"
+
+
+def test_fibers_and_servers_fail_in_one_world() -> None:
+    """What is swept is what fails in it, so that nothing is simulated or listed twice."""
+    both, fibers = (topoflow.compare("fabric=topoopt,ring", each, *SMALL) for each in FAILS[:2])
+    listed = topoflow.compare("fabric=topoopt,ring", FAILS[2], *SMALL)
+    assert [each.settings.world for each in both] == ["fabric=topoopt", "fabric=ring"]
+    assert [[one.what for one in each.failures] for each in both] == [["fiber", "server"]] * 2
+    assert [each.row for each in both] == [each.row for each in fibers] == [each.row for each in listed]
+    for each, alone, same in zip(both, fibers, listed, strict=True):
+        assert each.failures[0].each.tolist() == alone.failures[0].each.tolist()
+        assert each.failures[1].each.tolist() == same.failures[1].each.tolist()
+    assert "(2)" not in repr(both)
 
 
 def test_a_table_and_a_picture_say_what_single_failures_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +101,7 @@ def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path
 @pytest.mark.parametrize(
     ("given", "law"),
     [
-        (["fail.each=switch"], "fail.each: must be fiber, server or null, got 'switch'"),
+        (["fail.each=switch"], "fail.each: must be fiber, server, both as a list, or null, got 'switch'"),
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
         (["fail.each=server", "servers=1"], "fail.each: must leave a server to continue with"),
         (["fail.each=fiber", "servers=1"], "fail.each: must be of a network with a fiber to lose, got topoopt without"),

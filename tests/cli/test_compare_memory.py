@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_noted_once_and_not_called_the_fastest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     swept = ["strategy.expert=1,4", "bandwidth_gbps=25,100", "workload.layers=8"]
-    assert main(["compare", *MOE, *swept, "gpu.memory=30e9", f"out={tmp_path}"]) == 0
+    assert main(["compare", *MOE, *swept, "gpu.memory=30e9", "gpu.memory_share=1", f"out={tmp_path}"]) == 0
     needed = {row["memory_per_gpu"] for row in rows(tmp_path)}
     assert len(needed) == 2
     assert min(needed) < 30e9 < max(needed)

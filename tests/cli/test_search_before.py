@@ -92,10 +92,10 @@ def test_a_start_that_does_not_fit_is_told_with_where_the_search_began(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = started(tmp_path, *SMALL, "strategy=data_parallel", "workload.rows=100000", "gpu.memory=2e9")
-    assert row["start_memory_per_gpu"] <= 2e9 < row["given_memory_per_gpu"]
+    assert row["start_memory_per_gpu"] <= 1.6e9 < row["given_memory_per_gpu"]
     (note,) = row["notes"]
     assert note.startswith("The strategy given (data_parallel) needs ")
-    assert " per GPU, has 2 GB: the search began with " in note
+    assert " per GPU, has 1.6 GB (80% of 2 GB): the search began with " in note
     assert " layers on other servers (" in note
     assert note in capsys.readouterr().out
     assert note in (tmp_path / "report.html").read_text()
@@ -104,7 +104,7 @@ def test_a_start_that_does_not_fit_is_told_with_where_the_search_began(
 def test_degrees_that_do_not_fit_are_told_with_those_the_search_began_with(tmp_path: Path) -> None:
     job = ("workload=transformer", "strategy=parallel", "workload.layers=4", "servers=2", "search.degrees=2")
     row = started(tmp_path / "tight", *job, "search.rounds=1", "gpu.memory=2e9")
-    assert row["start_memory_per_gpu"] <= 2e9 < row["given_memory_per_gpu"]
+    assert row["start_memory_per_gpu"] <= 1.6e9 < row["given_memory_per_gpu"]
     assert "the search began with tensor " in row["notes"][0]
     assert isinstance(Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen(), Grid)
     roomy = started(tmp_path / "roomy", *job, "search.rounds=1", "gpu.memory=1e15")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.resources
+import os
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from topoflow import _C
 from topoflow.engine.fluid.batch import pack
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -38,6 +42,34 @@ def test_configs_are_part_of_the_package():
 def test_cuda_is_built_only_where_nvcc_is():
     # Whether a GPU is there plays no part; TOPOFLOW_CUDA=OFF may leave CUDA out even so.
     assert _C.has_cuda in {False, shutil.which("nvcc") is not None}
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+@pytest.mark.parametrize(
+    ("gpus", "compiled"),
+    [
+        (["9.0"], "90-real"),
+        (["9.0", "9.0", "8.0"], "90-real;80-real"),
+        (["7.0"], "80-real;90-real;100"),  # nvcc 13 does not know it
+        (["8.0", "7.0"], "80-real;90-real;100"),
+        (["No devices were found"], "80-real;90-real;100"),
+        (None, "80-real;90-real;100"),  # no driver
+    ],
+)
+def test_cuda_is_compiled_for_the_gpus_of_the_machine_or_for_all(gpus, compiled, tmp_path):
+    known = "\n".join(f"compute_{number}" for number in (75, 80, 86, 90, 100))
+    programs = {"nvcc": known, "nvidia-smi": None if gpus is None else "\n".join(gpus)}
+    for name, text in programs.items():
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n" if text is None else f"#!/bin/sh\ncat <<END\n{text}\nEND\n")
+        (tmp_path / name).chmod(0o755)
+    script = tmp_path / "print.cmake"
+    script.write_text(
+        f"include({ROOT / 'csrc' / 'architectures.cmake'})\nset(CMAKE_CUDA_COMPILER {tmp_path / 'nvcc'})\n"
+        'find_architectures(found)\nmessage("${found}")\n'
+    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["cmake", "-P", script], env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, compiled)
 
 
 def test_the_kernel_writes_into_the_arrays_it_is_given(packed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from topoflow.engine.fluid import Fluid, reference
 from topoflow.worldfile.world_file import read
 
 Json = dict[str, Any]
+EXAMPLES = int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "400"))
 
 
 def error(folder: Path, world: object) -> str:
@@ -200,7 +202,7 @@ def test_what_is_no_world_is_one_line(tmp_path: Path, text: str) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_bytes_are_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bytes.json"
     path.write_bytes(content)
@@ -225,7 +227,7 @@ JUNK = st.one_of(
 
 
 @given(st.lists(st.tuples(st.sampled_from(places(WORLD)), st.one_of(st.just(...), JUNK)), min_size=1, max_size=3))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mutated_world_is_an_error_or_a_right_answer(
     tmp_path: Path, changes: list[tuple[tuple[Any, ...], Any]]
 ) -> None:

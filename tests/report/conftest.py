@@ -23,6 +23,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.history import History, Round
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+from topoflow.units import human
 from topoflow.workload.base import RecordedJob
 
 # 4 servers. Two compute 2 s and 1 s, then server 0 sends 6 B to server 2; all reduce 4 B meanwhile.
@@ -93,7 +94,16 @@ class ToyJob:
     gpu_memory: float = float("inf")  # B
     recorded: RecordedJob | None = None
     strategy: Strategy | None = None
+    share: float = 1.0  # of the GPU's memory, that may be planned with
     fits = Job.fits
+
+    @property
+    def usable_memory(self) -> float:
+        return self.share * self.gpu_memory
+
+    @property
+    def room(self) -> str:
+        return human(self.usable_memory, "B")
 
     @property
     def demand(self) -> Demand:
@@ -202,7 +212,7 @@ def make_outcome() -> Callable[..., Result]:
         whole = simulate(world)
         prices = None if cost is None else prices_of(fabric, cost)
         case = Case(settings, ToyJob(traffic, strategy=strategy), fabric, Lowering(all_reduce="ring"), world, prices)
-        return Result(case, whole, failures_of(fabric, whole.makespan))
+        return Result(case, whole, (failures_of(fabric, whole.makespan),))
 
     return make
 

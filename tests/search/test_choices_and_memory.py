@@ -57,7 +57,7 @@ def test_memory_of_states_is_that_of_their_strategies_whatever_was_moved(problem
 
 
 def _with_memory(asked: Problem, memory: float) -> Problem:
-    gpu = replace(asked.workload.gpu, memory=memory)
+    gpu = replace(asked.workload.gpu, memory=memory, memory_share=1.0)
     return replace(asked, workload=replace(asked.workload, gpu=gpu))
 
 

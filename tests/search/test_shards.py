@@ -45,9 +45,11 @@ def test_a_start_that_does_not_fit_is_replaced_by_one_that_does() -> None:
     workload = job(40e9)
     needs = [Fsdp(stage=stage).place(workload, 4).memory_per_gpu(workload) or 0.0 for stage in (0, 1, 2, 3)]
     assert needs == sorted(needs, reverse=True)
-    tight = problem(needs[3], Fsdp(stage=1))
+    tight = problem(needs[3] / 0.8, Fsdp(stage=1))
     assert space(tight, Settings()).start() == Fsdp(stage=3).place(workload, 4)
-    with pytest.raises(ValueError, match=r"^gpu\.memory: transformer on 4 servers must fit in the 1 kB of gpu, got at"):
+    with pytest.raises(
+        ValueError, match=r"^gpu\.memory: transformer on 4 servers must fit in the 800 B \(80% of 1 kB\) of gpu, got at"
+    ):
         space(problem(1e3, Fsdp()), Settings())
 
 

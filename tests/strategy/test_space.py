@@ -39,7 +39,7 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
                 strategy = choice.place(workload, servers)
             except ValueError:
                 continue
-            if strategy.bytes_per_gpu(workload).max() <= A100.memory:
+            if strategy.bytes_per_gpu(workload).max() <= 0.8 * A100.memory:
                 expected.add(choice)
     found = parallel_choices(workload, servers)
     assert len(set(found)) == len(found) > 10
@@ -47,7 +47,7 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
 
 
 def test_mixtral_does_not_fit_without_being_cut() -> None:
-    # 46.7 B parameters of 16 bytes are 747 GB: in GPUs of 40 GB, 19 of which it takes, at least 32 have to share it
+    # 46.7 B parameters of 16 bytes are 747 GB; a GPU of 40 GB has 32 to plan with: at least 24 share it, as 32
     for choice in parallel_choices(Moe(A100).build(), 16):
         assert choice.tensor * choice.pipeline * choice.expert >= 32
 
@@ -81,8 +81,11 @@ def test_nothing_that_fits_is_told_with_the_least_need() -> None:
     need = Parallel(tensor=16, microbatches=8).place(workload, 4).bytes_per_gpu(workload).max()
     assert need > 16 * 175e9 / 16  # ZeRO's 16 bytes per parameter, on 16 GPUs
     least = f"got at least {need / 1e9:.4g} GB with {how}"
-    assert str(error.value) == f"gpu.memory: transformer on 4 servers must fit in the 40 GB of A100, {least}"
-    everywhere = replace(A100, memory=need)
+    assert (
+        str(error.value)
+        == f"gpu.memory: transformer on 4 servers must fit in the 32 GB (80% of 40 GB) of A100, {least}"
+    )
+    everywhere = replace(A100, memory=need, memory_share=1.0)
     assert np.isin([16], [choice.tensor for choice in parallel_choices(replace(workload, gpu=everywhere), 4)])
 
 

@@ -57,7 +57,7 @@ def sums(job: base.Traffic) -> dict[str, float]:
 
 def seconds_on_ideal_network(job: base.Traffic) -> float:
     demand = job.demand()
-    fabric = IdealSwitch(bandwidth=1e30, degree=1, latency=0.0).build(job.servers, demand)
+    fabric = IdealSwitch(bandwidth=1e18, degree=1, latency=0.0).build(job.servers, demand)
     return simulate(place(job, fabric, name="ideal")).makespan
 
 

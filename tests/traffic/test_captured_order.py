@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -163,3 +164,26 @@ def test_what_an_earlier_iteration_ended_is_not_waited_for() -> None:
     )
     job = steps(recorded_iteration(Trace("toy", 1, 3, {0: events})))
     assert [step.after for step in job] == [(), (0,)]
+
+
+def test_a_rank_computes_what_became_ready_first() -> None:
+    """Rank 0 sends 1 GB to rank 1, whose second span needs it; the third, listed last, is ready from the beginning.
+
+    At 1 GB/s the transfer takes 1 s and the third goes first; on an infinitely fast network the second does.
+    """
+    group = (0, 1)
+    sender: tuple[Event, ...] = (Communication("send", group, "float32", 10**9, 0, peer=1, after=()),)
+    receiver: tuple[Event, ...] = (
+        Communication("recv", group, "float32", 0, 10**9, peer=0, after=()),
+        Compute("waits", None, None, 0.5, after=(0,)),
+        Compute("is ready", None, None, 0.25, after=()),
+        Compute("follows", None, None, 0.25, after=(2,)),
+    )
+
+    def names(bandwidth: float | None) -> list[str]:
+        trace = Trace("some", 2, 1, {0: sender, 1: receiver}, bandwidth=bandwidth)
+        found = steps(recorded_iteration(trace), math.inf if bandwidth is None else bandwidth)
+        return [step.members[0].event.name for step in found if isinstance(step.members[0].event, Compute)]
+
+    assert names(1e9) == ["is ready", "follows", "waits"]
+    assert names(None) == ["waits", "is ready", "follows"]

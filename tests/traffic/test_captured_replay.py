@@ -98,7 +98,7 @@ def test_on_its_own_network_a_job_takes_its_recorded_period_and_on_an_infinite_o
     trace = run(program, ranks, 3, BANDWIDTH)
     period = representative(trace).seconds
     assert period is not None
-    assert replayed(trace, 1e30) <= period * (1 + 1e-9)
+    assert replayed(trace, 1e18) <= period * (1 + 1e-9)
     assert replayed(trace, BANDWIDTH) == pytest.approx(period, rel=0.05)
 
 
@@ -127,7 +127,7 @@ def test_what_ran_on_from_before_the_first_iteration_is_no_part_of_it() -> None:
     job = (early, Compute("a", 0.045, 0.065, 0.02), Compute("b", 0.066, 0.080, 0.014))
     trace = Trace("cut", 1, 1, {0: job})
     assert representative(trace).seconds == pytest.approx(0.019)
-    assert replayed(trace, 1e30) == pytest.approx(0.019)
+    assert replayed(trace, 1e18) == pytest.approx(0.019)
 
 
 def test_a_rank_that_leaves_a_broadcast_early_does_not_wait_in_the_replay() -> None:
@@ -137,4 +137,4 @@ def test_a_rank_that_leaves_a_broadcast_early_does_not_wait_in_the_replay() -> N
     root = (cast(0.0, 0.5), Compute("a", 0.5, 9.5, 9.0))
     late = (Compute("b", 0.0, 4.0, 4.0), cast(4.0, 4.5), Compute("c", 4.5, 5.0, 0.5))
     trace = Trace("early", 2, 1, {0: root, 1: late})
-    assert replayed(trace, 1e30) <= 9.5
+    assert replayed(trace, 1e18) <= 9.5

@@ -96,7 +96,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def test_the_recorded_example_replays_no_longer_than_its_record_on_an_infinite_network() -> None:
     trace = load([EXAMPLES / "ddp_4_ranks.jsonl.gz"])
-    assert replayed(trace, 1e30) <= representative(trace).seconds
+    assert replayed(trace, 1e18) <= representative(trace).seconds
 
 
 def test_no_real_trace_replays_longer_than_its_record_on_an_infinite_network(shared_data, dlrm_traces) -> None:
@@ -105,5 +105,5 @@ def test_no_real_trace_replays_longer_than_its_record_on_an_infinite_network(sha
     for files, bandwidth in (([resnet], 1e11), ([*dlrm_traces], 1e11), ([shared_data / "megatron_tp2"], 1e10)):
         trace = load(files)
         period = representative(trace).seconds
-        assert replayed(trace, 1e30) <= period
+        assert replayed(trace, 1e18) <= period
         assert replayed(trace, bandwidth) == pytest.approx(period, rel=0.05)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_module
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
@@ -16,13 +18,16 @@ from topoflow.workload.base import Layer, Workload
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 RECORDED = ("captured", "taskgraph")
 MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem not in RECORDED)
+GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 GPUS = sorted(path.stem for path in (CONFIGS / "gpu").glob("*.yaml"))
 
 
 def config(model: str, gpu: str = "a100") -> Any:
     register_resolvers()
     files = {"workload": CONFIGS / "workload" / f"{model}.yaml", "gpu": CONFIGS / "gpu" / f"{gpu}.yaml"}
-    return OmegaConf.create({group: OmegaConf.load(path) for group, path in files.items()})
+    loaded: dict[str, Any] = {group: OmegaConf.load(path) for group, path in files.items()}
+    loaded["workload"].pop("defaults", None)  # its strategy is Hydra's to choose
+    return OmegaConf.create(loaded)
 
 
 def build(model: str, gpu: str = "a100", **sizes: Any) -> Workload:
@@ -75,3 +80,37 @@ def test_a_batch_and_a_server_are_what_was_asked(model: str) -> None:
 def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
     with pytest.raises(ValueError, match=r"^layer E\.memory_elements: must be at least the 9 output_elements"):
         Layer("E", "table", 10, 1.0, 9, 8, sparse=True)
+
+
+@pytest.mark.parametrize("model", [*MODELS, *RECORDED])
+def test_each_workload_names_a_strategy_that_suits_it_and_the_command_line_another(model: str) -> None:
+    """``hybrid`` places embedding tables: it is of models that have such tables, and of no other."""
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        verb = "search" if model in ("dlrm", "transformer") else "compare"
+        chosen = compose(verb, overrides=[f"workload={model}"], return_hydra_config=True).hydra.runtime.choices
+        other = compose(verb, overrides=[f"workload={model}", "strategy=fsdp"], return_hydra_config=True)
+    name = next(value for key, value in chosen.items() if key.startswith("strategy"))
+    assert other.strategy._target_ == "topoflow.strategy.fsdp.Fsdp"
+    if model in RECORDED:
+        assert name == "as_captured"
+        return
+    assert (name == "hybrid") == any(layer.sparse for layer in build(model).layers)
+
+
+COMMENTED = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml") if path.parent.name != "experiment")
+FIELDS = {key for path in [*CONFIGS.glob("*/*.yaml"), CONFIGS / "compare.yaml"] for key in OmegaConf.load(path)}
+
+
+@pytest.mark.parametrize("path", COMMENTED, ids=str)
+def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
+    """What a comment sets can be typed: ``workload.layers=6``, not ``layers=6``."""
+    register_resolvers()
+    text = "\n".join(line.partition("#")[2] for line in (CONFIGS / path).read_text().splitlines())
+    shown = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
+    keys = [(key, value) for key, value in shown if key.rpartition(".")[2] in FIELDS]
+    given = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        for key, value in keys:
+            chosen = {path.parts[0]: path.stem, **given} | {key: value}
+            compose("compare", overrides=[f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])

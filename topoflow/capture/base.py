@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.units import DTYPE_BYTES, check_not_negative
+from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
@@ -119,12 +119,15 @@ class Trace:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # name -> ranks in group order
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
+    bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
 
     def __post_init__(self) -> None:
         if self.world_size < 1:
             raise ValueError(f"world_size: must be positive, got {self.world_size}")
         if self.iterations < 1:
             raise ValueError(f"iterations: must be positive, got {self.iterations}")
+        if self.bandwidth is not None:
+            check_positive("bandwidth", self.bandwidth)
         if not self.ranks:
             raise ValueError("ranks: must have at least one, got none")
         for rank, events in self.ranks.items():

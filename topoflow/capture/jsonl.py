@@ -31,7 +31,7 @@ from topoflow.units import DTYPE_BYTES
 FORMAT = "topoflow-trace"
 VERSION = 1
 KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
-_HEADER = ("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes")
+_HEADER = ("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "bandwidth")
 _REQUIRED = {"compute": ("name", "seconds"), "communication": ("op", "group", "dtype", "bytes_in", "bytes_out")}
 _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(KINDS[kind]))} for kind in KINDS}
 
@@ -70,6 +70,7 @@ def parse(name: str, data: bytes) -> Trace:
             groups=_groups(name, header),
             source=header.text("source") if header.has("source") else "",
             notes=header.texts("notes") if header.has("notes") else (),
+            bandwidth=header.number("bandwidth") if header.has("bandwidth") else None,
         )
     except ValueError as error:
         message = str(error)
@@ -87,6 +88,7 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
         "groups": dict(trace.groups),
         "source": trace.source,
         "notes": trace.notes,
+        **({} if trace.bandwidth is None else {"bandwidth": trace.bandwidth}),
     }
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:

@@ -69,14 +69,24 @@ class Job:
         return self.workload.gpu.memory
 
     @property
+    def usable_memory(self) -> float:
+        """B of it that the strategy may be estimated to need."""
+        return self.workload.gpu.usable_memory
+
+    @property
+    def room(self) -> str:
+        """The same for a person."""
+        return self.workload.gpu.room
+
+    @property
     def recorded(self) -> RecordedJob | None:
         """The job as it was recorded; None of a job of layers."""
         return self.workload if isinstance(self.workload, RecordedJob) else None
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
-        return self.memory is None or self.memory <= self.gpu_memory
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
+        return self.memory is None or self.memory <= self.usable_memory
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ class Result:
 
     case: Case
     timeline: Timeline
-    failures: Failures | None = None  # of every fiber or server, where this was asked for
+    failures: tuple[Failures, ...] = ()  # of every fiber, of every server, where this was asked for
 
     @property
     def settings(self) -> Settings:
@@ -193,7 +203,7 @@ class Result:
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, as far as is known."""
+        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
         return self.case.job.fits
 
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 
+from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
 from topoflow.report.output import Output
+from topoflow.report.tables import write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare
 from topoflow.study.configure.grid import grid, run_of
@@ -15,7 +17,7 @@ from topoflow.study.configure.output import output
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compose, compare, print; then write, if there is an ``out``."""
+    """Compose, compare, write, print. Without ``out``, result.json is all that is written."""
     with Terminal() as terminal:
         terminal.stage("composing")
         points = grid(arguments.overrides, check, observer=terminal)
@@ -31,7 +33,10 @@ def run(arguments: argparse.Namespace) -> None:
         console.width = 200  # a file or a pipe has no width to fit into
     show(report, console)
     if out is None:
-        console.print("Add out=DIR for report.html with pictures, result.json and Parquet tables.")
+        where = keep("compare", lambda folder: write_result(report, folder / "result.json"))
+        console.print(
+            f"{where} Add out=DIR for report.html with pictures and Parquet tables.", highlight=False, markup=False
+        )
     else:
         console.print(
             f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False

@@ -8,6 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
+from topoflow.cli.kept import keep
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
 from topoflow.report.output import Output
@@ -40,10 +41,10 @@ def show(searched: Searched, console: Console) -> None:
     show_all(searched.reports, searched.winners, console)
     out = searched.out
     where = (
-        "Add out=DIR for plan.json, result.json and report.html with pictures."
+        f"{keep('search', searched.keep)} Add out=DIR for report.html with pictures, and to resume a search."
         if out is None
         else f"Open {out / 'report.html'}; the plan is in plan.json next to it."
         if len(searched.searches) == 1
         else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
     )
-    console.print(where, highlight=False)
+    console.print(where, highlight=False, markup=False)

@@ -73,6 +73,7 @@ class Fabric:
     bill: tuple[Item, ...] = ()
     channels: Channels = field(default_factory=Channels)
     control: Control = Static()
+    is_ideal: bool = False  # a limit that no network exceeds, and nobody can build
 
     def __post_init__(self) -> None:
         links = len(self.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class IdealSwitch:
         check_count("ideal_switch.servers", servers)
         cables = all_pairs(np.arange(servers), servers)
         bandwidth = self.degree * self.bandwidth
-        return cabled(
+        fabric = cabled(
             "ideal_switch",
             servers=servers,
             switches=["switch"],
@@ -47,6 +47,7 @@ class IdealSwitch:
             route=StarRoutes(),
             bill=Tree.smallest(servers).bill(bandwidth),
         )
+        return replace(fabric, is_ideal=True)
 
 
 class StarRoutes(Routes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from topoflow.case.base import Result
 from topoflow.case.rows import Row
 from topoflow.report.base import Report
@@ -23,8 +25,11 @@ def memory_notes(report: Report) -> list[str]:
         if outcome.memory is not None and not outcome.fits:
             swept = "".join(f", {key}={outcome.settings.swept[key]}" for key in keys if key in outcome.settings.swept)
             needs, has = human(outcome.memory, "B"), human(outcome.gpu_memory, "B")
+            would = f"has {has}: would not run"
+            if outcome.memory <= outcome.gpu_memory:
+                would = f"may take {outcome.case.job.room}: might not run (gpu.memory_share)"
             who = f"{place(outcome.row)}, strategy {outcome.row.strategy}{swept}"
-            notes.append(f"{who}: needs {needs} per GPU, has {has}: would not run")
+            notes.append(f"{who}: needs {needs} per GPU, {would}")
     return list(dict.fromkeys(notes))
 
 
@@ -34,25 +39,34 @@ def notes(report: Report) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def recommended(ranked: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Of one job's results those that can be had, fastest first: they fit in memory and their networks can be built.
+
+    Where nothing fits all count, and where all networks are ideal, these.
+    """
+    fitting = tuple(outcome for outcome in ranked if outcome.fits) or ranked
+    return tuple(outcome for outcome in fitting if not outcome.fabric.is_ideal) or fitting
+
+
 def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
-    job = tuple(outcome for outcome in ranked if outcome.fits) or ranked
+    fitting, job = tuple(outcome for outcome in ranked if outcome.fits) or ranked, recommended(ranked)
     fastest, row = job[0], job[0].row
     best = row.iteration_time
     names = dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
-    how += ", of what fits in memory" if len(job) < len(ranked) else ""
+    how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
-    unknown = _unsized(fastest)
-    if len(job) == 1:
-        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}"
-    if unknown and not any(outcome.flow_matrix.any() for outcome in job):
-        return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
-    if not any(outcome.flow_matrix.any() for outcome in job):
+    unknown, limit = _unsized(fastest), _limit(fitting, names)
+    if len(fitting) > 1 and not any(outcome.flow_matrix.any() for outcome in fitting):
+        if unknown:
+            return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
+    if len(job) == 1:
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{limit}"
     text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}.{unknown}"
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
-        return text
+        return text + limit
     close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + CLOSE)]
     if close and close[0] is not fastest:
         name = names[close[0].settings.world]
@@ -61,7 +75,16 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
         text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
-    return text
+    return text + limit
+
+
+def _limit(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
+    """What no network beats, as a sentence, where others were compared with it."""
+    ideal = [outcome for outcome in fitting if outcome.fabric.is_ideal]
+    if not ideal or len(ideal) == len(fitting):
+        return ""
+    row = ideal[0].row
+    return f" The limit, {names[row.world]}, takes {human(row.iteration_time, 's')}; it cannot be built."
 
 
 def _unsized(outcome: Result) -> str:

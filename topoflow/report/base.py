@@ -46,11 +46,10 @@ class Report:
         ]
 
     @property
-    def failures(self) -> dict[str, Failures]:
-        """What single failures do, by the short names of the worlds that were asked."""
-        asked = [outcome for outcome in self.ranking if outcome.failures is not None]
-        labels = self.labels(asked)
-        return {label: one.failures for label, one in zip(labels, asked, strict=True) if one.failures is not None}
+    def failures(self) -> list[tuple[str, Failures]]:
+        """What single failures do, each with the short name of its world."""
+        asked = [outcome for outcome in self.ranking if outcome.failures]
+        return [(label, each) for label, one in zip(self.labels(asked), asked, strict=True) for each in one.failures]
 
     @cached_property
     def ranking(self) -> tuple[Result, ...]:

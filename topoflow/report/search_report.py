@@ -76,7 +76,7 @@ class SearchReport:
         needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
         return [
             f"The strategy given ({given.strategy.name}) needs {human(given.memory or 0.0, 'B')} per GPU, has "
-            f"{human(given.gpu_memory, 'B')}: the search began with {began.strategy.difference(given.strategy)}{needs}."
+            f"{given.room}: the search began with {began.strategy.difference(given.strategy)}{needs}."
         ]
 
     @property

@@ -36,8 +36,8 @@ def failures(report: Report) -> list[dict[str, object]]:
     return [
         {"world": outcome.settings.world, **record}
         for outcome in report.outcomes
-        if outcome.failures is not None
-        for record in outcome.failures.records()
+        for failures in outcome.failures
+        for record in failures.records()
     ]
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from topoflow.case import failures
 from topoflow.case.base import Result
-from topoflow.report.answer import answers, memory_notes, notes, place
+from topoflow.report.answer import answers, memory_notes, notes, place, recommended
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -88,12 +88,12 @@ def setting(job: tuple[Result, ...]) -> str:
 
 
 def _table(job: tuple[Result, ...], columns: Sequence[Cell]) -> Table:
-    best = job[0].row.iteration_time
+    best, recommendation = job[0].row.iteration_time, recommended(job)[0]
     table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for cell in columns:
         table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
     for outcome in job[:MAX_ROWS]:
-        style = "green" if outcome is job[0] and outcome.fits else "" if outcome.fits else "red"
+        style = "green" if outcome is recommendation and outcome.fits else "" if outcome.fits else "red"
         table.add_row(*(Text(cell.text(outcome, best)) for cell in columns), style=style)
     return table
 
@@ -108,7 +108,7 @@ def _failures(report: Report, titles: Sequence[str]) -> Table:
     table = Table(title="When one fiber or server fails", box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for title in titles:
         table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
-    for network, one in report.failures.items():
+    for network, one in report.failures:
         row = dict(zip(failures.COLUMNS, one.cells(network), strict=True))
         table.add_row(*(Text(row[title]) for title in titles))
     return table
@@ -120,7 +120,7 @@ def _show_failures(report: Report, console: Console) -> None:
         if _width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
-    if any(one.what == "server" for one in report.failures.values()):
+    if any(one.what == "server" for _, one in report.failures):
         console.print(Text(failures.FEWER_SAMPLES))
 
 

@@ -30,7 +30,8 @@ class Budget:
     layers: tuple[str, ...]
     need: Bytes  # [Y, K] on each GPU of a holder
     member: Bytes  # [K, n] 1 where the server is a holder
-    memory: int  # of a GPU
+    memory: int  # of a GPU, that may be planned with
+    room: str  # the same for a person
 
     @cached_property
     def by_choice(self) -> Bytes:
@@ -85,7 +86,7 @@ class Budget:
             if fullest[chosen[layer]] > self.memory:
                 raise ValueError(
                     f"gpu.memory: must hold a placement, found none for {self.layers[layer]!r} next to larger "
-                    f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {human(self.memory, 'B')} there"
+                    f"layers: {human(float(fullest[chosen[layer]]), 'B')} needed, {self.room} there"
                 )
             used = filled[chosen[layer]]
         return chosen
@@ -97,14 +98,14 @@ class Budget:
         if least[largest] > self.memory:
             raise ValueError(
                 f"gpu.memory: must hold layer {self.layers[largest]!r}, which needs at least "
-                f"{human(float(least[largest]), 'B')} of a GPU, got {human(self.memory, 'B')}"
+                f"{human(float(least[largest]), 'B')} of a GPU, got {self.room}"
             )
         servers = self.member.shape[1]
         total = int((self.need * self.member.sum(axis=1)).min(axis=1).sum()) / servers
         if total > self.memory:
             raise ValueError(
                 f"gpu.memory: must hold the job, which needs at least {human(total, 'B')} of every GPU of "
-                f"{servers} server{'s' if servers > 1 else ''}, got {human(self.memory, 'B')}"
+                f"{servers} server{'s' if servers > 1 else ''}, got {self.room}"
             )
 
 
@@ -116,4 +117,4 @@ def budget(workload: LayerGraph, choices: Choices) -> Budget:
         by_degree = {k: ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers)) for k in sorted(set(degrees))}
         need[number] = [by_degree[degree] for degree in degrees]
     names = tuple(layer.name for layer in workload.layers)
-    return Budget(names, need, choices.member, int(workload.gpu.memory))
+    return Budget(names, need, choices.member, int(workload.gpu.usable_memory), workload.gpu.room)

@@ -18,7 +18,7 @@ in stage i of p, or all of them if there are fewer (Narayanan et al., SC 2021, s
 have a part each of the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
 
 Not counted: what a server receives from others (as long as it is used), buffers of NCCL and cuDNN, fragmentation. So
-this is the least memory that a strategy can do with.
+this is the least memory that a strategy can do with; ``Gpu.memory_share`` leaves room for the rest.
 """
 
 from __future__ import annotations

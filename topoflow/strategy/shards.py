@@ -110,10 +110,10 @@ class Shards(Strategy):
         options = [replace(self, stage=0, group=self.servers)]
         options += [replace(self, stage=stage, group=group) for group in groups for stage in STAGES[1:]]
         needs = [float(option.bytes_per_gpu(job).max()) for option in options]
-        fits = [option for option, need in zip(options, needs, strict=True) if need <= job.gpu.memory]
+        fits = [option for option, need in zip(options, needs, strict=True) if need <= job.gpu.usable_memory]
         if not fits:
             raise ValueError(
-                f"gpu.memory: {job.name} on {self.servers} servers must fit in the {human(job.gpu.memory, 'B')} of "
+                f"gpu.memory: {job.name} on {self.servers} servers must fit in the {job.gpu.room} of "
                 f"{job.gpu.name}, got at least {human(min(needs), 'B')} however its state is divided"
             )
         return fits

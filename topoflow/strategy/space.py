@@ -41,7 +41,7 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
                 continue
             need = needs.of(replace(grid, microbatches=microbatches))
             found = replace(choice, microbatches=microbatches)
-            if need <= workload.gpu.memory:
+            if need <= workload.gpu.usable_memory:
                 fits.append(found)
             if least is None or need < least[0]:
                 least = need, found
@@ -54,9 +54,8 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
 def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Parallel) -> str:
     names = ("tensor", "pipeline", "context", "expert", "microbatches")
     how = " ".join(f"{name}={getattr(choice, name)}" for name in names)
-    memory = human(workload.gpu.memory, "B")
     return (
-        f"gpu.memory: {workload.name} on {servers} servers must fit in the {memory} of {workload.gpu.name}, "
+        f"gpu.memory: {workload.name} on {servers} servers must fit in the {workload.gpu.room} of {workload.gpu.name}, "
         f"got at least {human(need, 'B')} with {how}"
     )
 

@@ -17,7 +17,7 @@ from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
 from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
-from topoflow.study.configure.keys import LISTED, check_lost
+from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
@@ -86,7 +86,7 @@ class Builder:
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
         fail = point.config["fail"]
-        if fail["each"] is not None:
+        if each_of(fail):
             self._check_each(point, job, fabric)
         if not any(fail[key] for key in LISTED):
             return job, [fabric]
@@ -98,9 +98,10 @@ class Builder:
         """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
         if not fabric.is_static:
             raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
-        if point.config["fail"]["each"] == "fiber" and fabric.links == 0:
+        each = each_of(point.config["fail"])
+        if "fiber" in each and fabric.links == 0:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
-        if point.config["fail"]["each"] == "server":
+        if "server" in each:
             if job.servers == 1:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)

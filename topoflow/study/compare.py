@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.study.builder import Asked, Builder
 from topoflow.study.configure.grid import Point, fidelity_of
+from topoflow.study.configure.keys import each_of
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
@@ -29,11 +31,27 @@ def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
     """
     builder = Builder()
     run.observer.stage("placing")
-    asked = builder.build(points, run.observer)
+    asked = builder.build(joined(points), run.observer)
     run.observer.stage("simulating")
     results = simulate(asked, run)
     results = [_with_failures(each.point, result, builder, run) for each, result in zip(asked, results, strict=True)]
     return Report(tuple(results), command, tuple(builder.left_out))
+
+
+def joined(points: Sequence[Point]) -> list[Point]:
+    """Points that differ in ``fail.each`` alone are one: they are the same world before anything fails."""
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        alike = {**point.config, "fail": {**point.config["fail"], "each": None}}
+        groups.setdefault(json.dumps([point.choices, alike], sort_keys=True, default=str), []).append(point)
+    return [_joined(group) if "fail.each" in group[0].swept else group[0] for group in groups.values()]
+
+
+def _joined(group: Sequence[Point]) -> Point:
+    each = dict.fromkeys(chain.from_iterable(each_of(point.config["fail"]) for point in group))
+    first = group[0]
+    swept = {key: value for key, value in first.swept.items() if key != "fail.each"}
+    return replace(first, swept=swept, config={**first.config, "fail": {**first.config["fail"], "each": list(each)}})
 
 
 def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:
@@ -49,18 +67,22 @@ def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:
 
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
     """``result``; where its point asks for it, with how much slower the job is if each fiber or server fails."""
+    each = each_of(point.config["fail"])
+    if each:
+        run.observer.stage(f"{result.fabric.name} failing")
+    return replace(result, failures=tuple(_failures(what, point, result, builder, run) for what in each))
+
+
+def _failures(what: str, point: Point, result: Result, builder: Builder, run: Run) -> Failures:
+    """Every fiber or server, whichever is ``what``, fails by itself."""
     fail, fabric = point.config["fail"], result.fabric
-    if fail["each"] is None:
-        return result
-    run.observer.stage(f"{fabric.name} failing")
     place, fidelity = partial(_place, result), fidelity_of(point)
-    if fail["each"] == "fiber":
-        found = fail_fibers(result.traffic, fabric, place, fidelity, rings=fail["rings"], run=run)
-        return replace(result, failures=_of_fibers(fabric, found))
+    if what == "fiber":
+        return _of_fibers(fabric, fail_fibers(result.traffic, fabric, place, fidelity, rings=fail["rings"], run=run))
     smaller = builder.job(point, fewer=1).traffic
     found = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
     names = fabric.nodes[: fabric.servers]
-    return replace(result, failures=Failures("server", tuple(names), np.ones(len(names), np.int64), found))
+    return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
 
 def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:

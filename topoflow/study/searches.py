@@ -57,6 +57,14 @@ class Searched:
     winners: tuple[str, ...]
     out: Path | None
 
+    def keep(self, out: Path) -> None:
+        """``result.json``, and ``plan.json`` of every search, in its folder as ``write`` names it."""
+        for each in self.searches:
+            folder = out / each.name if each.point.swept else out
+            folder.mkdir(exist_ok=True)
+            (folder / "plan.json").write_text(self.found[each.name].plan.to_json(), encoding="utf-8")
+        write_result(self.rows, self.reports[self.searches[0].name].command, out)
+
     def write(self, out: Path, tick: Tick) -> None:
         """A folder for every search, an overview of several; ``tick`` is called with (pictures done, of how many)."""
         rows = self.rows
@@ -95,7 +103,9 @@ def search_all(
             check_possible(each, objective)
     found = {each.name: _find(each, run, say) for each in searches}
     found = {each.name: _again(each, found, searches, run) for each in searches}
-    winners = tuple(searches[number].name for number in chosen([one.plan for one in found.values()], objective))
+    can_be_built = {name: one for name, one in found.items() if not one.fabric.is_ideal} or found
+    best = chosen([one.plan for one in can_be_built.values()], objective)
+    winners = tuple(list(can_be_built)[number] for number in best)
     reports = {each.name: report(each.problem, found[each.name], command) for each in searches}
     return Searched(searches, found, reports, winners, out)
 

@@ -26,6 +26,7 @@ def parse(source: Source) -> list[Part]:
             groups=trace.groups,
             name=trace.name,
             notes=trace.notes,
+            bandwidth=trace.bandwidth,
         )
         for rank, events in trace.ranks.items()
     ]

@@ -67,6 +67,7 @@ class Part:
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
     name: str = ""
+    bandwidth: float | None = None  # B/s that the rank sent at
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
     notes: tuple[str, ...] = ()
 

@@ -84,11 +84,11 @@ def draw_link_load(report: Report) -> Figure:
 
 def draw_failures(report: Report) -> Figure:
     """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
-    shown = dict(list(report.failures.items())[:MAX_CURVES])
-    kinds = list(dict.fromkeys(one.what for one in shown.values()))
+    shown = report.failures[:MAX_CURVES]
+    kinds = list(dict.fromkeys(one.what for _, one in shown))
     figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
     for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):
-        for position, (name, one) in enumerate(shown.items()):
+        for position, (name, one) in enumerate(shown):
             if one.what == what:
                 _curve(axes, position, one.each, name)
         axes.set_ylim(0, 103)

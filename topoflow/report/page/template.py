@@ -87,8 +87,8 @@ def _tables(report: Report) -> str:
         rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
     if report.failures:
-        rows = [list(one.cells(network)) for network, one in report.failures.items()]
-        fewer = any(one.what == "server" for one in report.failures.values())
+        rows = [list(one.cells(network)) for network, one in report.failures]
+        fewer = any(one.what == "server" for _, one in report.failures)
         parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.COLUMNS, rows, 'plain')}")
         parts.append(paragraphs([failures.FEWER_SAMPLES] if fewer else []))
     return "".join(parts)

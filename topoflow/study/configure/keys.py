@@ -34,7 +34,7 @@ KEYS = (
 )
 FAIL = ("links", "fibers", "servers", "each", "rings")
 LISTED = ("links", "fibers", "servers")  # of fail, by number
-EACH = (None, "fiber", "server")  # what of the network fails one after the other
+EACH = ("fiber", "server")  # what of the network fails one after the other
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -97,12 +97,21 @@ def _check_fail(fail: object) -> None:
         if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
             raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
     check_among("fail.rings", fail["rings"], CHOICES)
-    if fail["each"] not in EACH:
-        raise ValueError(f"fail.each: must be fiber, server or null, got {fail['each']!r}")
-    if fail["each"] is not None:
+    each = each_of(fail)
+    if any(what not in EACH or each.count(what) > 1 for what in each):
+        raise ValueError(f"fail.each: must be fiber, server, both as a list, or null, got {fail['each']!r}")
+    if each:
         for key in LISTED:
             if fail[key]:
                 raise ValueError(f"fail.each: must be without fail.{key}, as each fails by itself, got {fail[key]}")
+
+
+def each_of(fail: Mapping[str, Any]) -> tuple[str, ...]:
+    """What fails one after the other, of ``EACH``."""
+    each = fail["each"]
+    if each is None:
+        return ()
+    return tuple(each) if isinstance(each, Sequence) and not isinstance(each, str) else (each,)
 
 
 def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import inf
 
 from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
@@ -40,7 +41,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
     iteration = recorded_iteration(trace)
-    job = steps(iteration)
+    job = steps(iteration, inf if trace.bandwidth is None else trace.bandwidth)
     lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.local_bandwidth)
     for step in job:
         lowering.add(step)

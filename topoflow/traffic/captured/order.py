@@ -25,10 +25,12 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
+from topoflow.operations import COLLECTIVES, bus_factor
 from topoflow.traffic.captured.iteration import Iteration
 from topoflow.traffic.captured.time import Part, Times
 from topoflow.traffic.captured.united import Piece, stream
@@ -58,8 +60,8 @@ class Step:
         return tuple(sorted({earlier for member in self.members for earlier in member.after}))
 
 
-def steps(iteration: Iteration) -> list[Step]:
-    """The steps of the whole job in the order in which they could start if every transfer took no time."""
+def steps(iteration: Iteration, bandwidth: float = inf) -> list[Step]:
+    """The steps of the whole job in the order in which they could start if each rank sent ``bandwidth`` (B/s)."""
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
     follows = {rank: _follows(events) for rank, events in iteration.ranks.items()}
@@ -69,12 +71,14 @@ def steps(iteration: Iteration) -> list[Step]:
         if _decides(iteration.ranks[part[0]][part[1]])
     }
     times = Times(iteration.ranks, follows, iteration.began)
-    order, seconds = _order(iteration.number, groups, before, times)
+    events = [iteration.ranks[members[0][0]][members[0][1]] for members in groups]
+    clocks = _Clocks(groups, events, before, times, bandwidth)
+    order = _order(iteration.number, clocks)
     place = {number: place for place, number in enumerate(order)}
 
     def member(part: Part) -> Member:
         after = tuple(sorted(place[earlier] for earlier in before.get(part, ())))
-        return Member(part[0], iteration.ranks[part[0]][part[1]], seconds.get(part, 0.0), after)
+        return Member(part[0], iteration.ranks[part[0]][part[1]], clocks.seconds.get(part, 0.0), after)
 
     return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
@@ -182,43 +186,85 @@ def _ended(event: Event, moment: float | None) -> bool:
     return event.end is None or moment is None or event.end <= moment + ROUNDING
 
 
-def _order(
-    iteration: int, groups: list[tuple[Part, ...]], before: Mapping[Part, set[int]], times: Times
-) -> tuple[list[int], dict[Part, float]]:
-    """Topological: the step that is ready first on an infinitely fast network goes first. And the seconds of parts."""
-    waiting_parts = [[part for part in members if part in before] for members in groups]
-    awaited = [set[int]().union(*(before[part] for part in parts)) for parts in waiting_parts]
+class _Clocks:
+    """When the steps of a job are ready and done, each asked for once all that it waits for is done.
+
+    A rank computes one span at a time, what became ready first. So does a device of TopoOpt's packet simulator
+    (FFTask::execute_compute: a task that is ready while the device is busy is tried again when it is free). It sends,
+    and receives, one transfer at a time; collectives have the network for themselves.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Part, ...]],
+        events: Sequence[Event],
+        before: Mapping[Part, set[int]],
+        times: Times,
+        bandwidth: float,
+    ) -> None:
+        self.groups, self.events, self.before, self.times, self.bandwidth = groups, events, before, times, bandwidth
+        self.parts = [[part for part in members if part in before] for members in groups]  # that hold up their step
+        self.seconds: dict[Part, float] = {}
+        self._done = [0.0] * len(groups)
+        self._free: dict[tuple[str, int], float] = defaultdict(float)  # a rank's device, or port
+
+    def ready(self, number: int) -> tuple[float, Part, int]:
+        """When the step could start: its ranks may be late."""
+        parts = self.parts[number]
+        self.seconds.update({part: self.times.seconds(part) for part in parts})
+        self.times.conclude(self.groups[number], parts)
+        return max(self._awaited(part) for part in parts), self.groups[number][0][::-1], number
+
+    def run(self, number: int) -> None:
+        """The step is done as early as it can be after those that ran before."""
+        event = self.events[number]
+        joined = max(self._awaited(part) + self.seconds[part] for part in self.parts[number])
+        if isinstance(event, Compute):
+            part = self.parts[number][0]
+            self._done[number] = self._occupy([("computes", part[0])], self._awaited(part), self.seconds[part])
+        elif event.op in POINT_TO_POINT:
+            source, target = (rank for rank, _ in self.groups[number])
+            self._done[number] = self._occupy(
+                [("sends", source), ("receives", target)], joined, event.bytes / self.bandwidth
+            )
+        else:
+            ranks = len(event.group)
+            factor = bus_factor(event.op, ranks) if event.op in COLLECTIVES else 0.0
+            self._done[number] = joined + factor * event.bytes / self.bandwidth
+
+    def _awaited(self, part: Part) -> float:
+        return max((self._done[earlier] for earlier in self.before[part]), default=0.0)
+
+    def _occupy(self, resources: Sequence[tuple[str, int]], since: float, seconds: float) -> float:
+        end = max(since, *(self._free[one] for one in resources)) + seconds
+        self._free.update(dict.fromkeys(resources, end))
+        return end
+
+
+def _order(iteration: int, clocks: _Clocks) -> list[int]:
+    """Topological: the step that is ready first goes first."""
+    groups = clocks.groups
+    awaited = [set[int]().union(*(clocks.before[part] for part in parts)) for parts in clocks.parts]
     waiting = [len(earlier) for earlier in awaited]
     later: dict[int, list[int]] = defaultdict(list)
     for number, earlier in enumerate(awaited):
         for other in earlier:
             later[other].append(number)
-    done = [0.0] * len(groups)
-    seconds: dict[Part, float] = {}
-
-    def ready(number: int) -> tuple[float, Part, int]:
-        """When the step could start: a collective or transfer takes no time, its ranks may be late."""
-        parts = waiting_parts[number]
-        ends = {part: max((done[earlier] for earlier in before[part]), default=0.0) for part in parts}
-        seconds.update({part: times.seconds(part) for part in parts})
-        times.conclude(groups[number], parts)
-        done[number] = max(ends[part] + seconds[part] for part in parts)
-        return max(ends.values()), groups[number][0][::-1], number
-
-    heap = [ready(number) for number in range(len(groups)) if waiting[number] == 0]
+    heap = [clocks.ready(number) for number in range(len(groups)) if waiting[number] == 0]
     heapq.heapify(heap)
     order = []
     while heap:
         _, _, number = heapq.heappop(heap)
         order.append(number)
+        clocks.run(number)
         for other in later[number]:
             waiting[other] -= 1
             if waiting[other] == 0:
-                heapq.heappush(heap, ready(other))
+                heapq.heappush(heap, clocks.ready(other))
     if len(order) < len(groups):
         rank, position = groups[next(number for number in range(len(groups)) if waiting[number] > 0)][0]
         raise ValueError(
             f"iteration {iteration}: ranks must agree on an order, got a circle of waiting through rank {rank} "
             f"event {position}"
         )
-    return order, seconds
+    return order

@@ -41,7 +41,10 @@ def parse(source: Source) -> list[Part]:
     )
     rows = [(node, operation) for node, operation in described if operation is not None]
     if not rows:
-        raise ValueError(f"{source.name}: nodes must hold a collective (record_param_comms), got none")
+        raise ValueError(
+            f"{source.name}: nodes must hold a collective (record_param_comms), got none: PyTorch writes these for "
+            "NCCL, not for gloo, whose jobs topoflow.capture run records"
+        )
     events, steps, iterations = _in_iterations(nodes, rows)
     rank, rank_within = _rank(source.name, [operation for _, operation in rows])
     timed = any(node.busy is not None for node in nodes)

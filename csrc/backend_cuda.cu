@@ -1,4 +1,0 @@
-// The kernels of this backend. Plain pointers in, exceptions out.
-#include "bound/run.h"
-#include "fluid/run.h"
-#include "screen/run.h"

@@ -1,0 +1,41 @@
+"""Where a result is kept that was asked for without ``out``: a folder of its own, as Hydra's, named by when."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+VARIABLE = "TOPOFLOW_RUNS"  # of the environment: the folder of these folders
+DEFAULT = "runs"
+
+
+def keep(verb: str, write: Callable[[Path], None]) -> str:
+    """Write a result into ``runs/DATE-TIME-VERB``; the sentence says where, or why it could not be kept.
+
+    What it costs to write is small, as nobody asked for it: no pictures.
+    """
+    try:
+        folder = new_folder(verb)
+        write(folder)
+    except (OSError, ValueError) as error:
+        return f"The result is not kept: {error}."
+    return f"The result is kept in {folder}."
+
+
+def new_folder(verb: str) -> Path:
+    """An empty folder of this moment; numbered where there is one already."""
+    root = Path(os.environ.get(VARIABLE) or DEFAULT)
+    name = f"{datetime.now():%Y-%m-%d-%H-%M-%S}-{verb}"
+    for number in count(1):
+        folder = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not root.is_dir():
+                raise
+            continue
+        return folder
+    raise AssertionError("there is always another number")
