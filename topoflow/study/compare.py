@@ -40,11 +40,13 @@ def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
 
 def joined(points: Sequence[Point]) -> list[Point]:
     """Points that differ in ``fail.each`` alone are one: they are the same world before anything fails."""
+    if "fail.each" not in points[0].swept:
+        return list(points)
     groups: dict[str, list[Point]] = {}
     for point in points:
-        alike = {**point.config, "fail": {**point.config["fail"], "each": None}}
-        groups.setdefault(json.dumps([point.choices, alike], sort_keys=True, default=str), []).append(point)
-    return [_joined(group) if "fail.each" in group[0].swept else group[0] for group in groups.values()]
+        others = sorted(item for item in point.swept.items() if item[0] != "fail.each")
+        groups.setdefault(json.dumps(others), []).append(point)
+    return [_joined(group) for group in groups.values()]
 
 
 def _joined(group: Sequence[Point]) -> Point:
