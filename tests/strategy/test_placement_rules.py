@@ -96,7 +96,7 @@ def test_a_job_needs_servers(rule: DataParallel | Hybrid, servers: Any, message:
 
 @pytest.mark.parametrize("rule", [DataParallel(), Hybrid()])
 def test_a_captured_job_keeps_its_own_split(rule: DataParallel | Hybrid) -> None:
-    trace = Trace("job", world_size=2, iterations=1, ranks={})
+    trace = Trace("job", world_size=2, iterations=1, ranks={0: ()})
     captured = RecordedJob(trace, A100)
     with pytest.raises(ValueError, match=r"^strategy: must be as_captured for a captured job"):
         rule.place(captured, 2)

@@ -16,6 +16,7 @@ from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
 from topoflow.study.configure.options import options
 from topoflow.study.figures.base import Experiment
+from topoflow.units import register_resolvers
 
 GROUP = "experiment"
 OWN = "experiment."  # fields of the experiment itself
@@ -42,6 +43,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     if searched:
         searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
     file = f"{GROUP}/{name}"
+    register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"), one_line(given, file):
         checked_parser(given)
         config = OmegaConf.to_container(compose(file, overrides=[*own, *searched]), resolve=True)
