@@ -127,8 +127,8 @@ def _check_pair(one: Member, other: Member) -> None:
         same = same and a.op == b.op and a.group == b.group and _size(a) == _size(b)
     if not same:
         raise ValueError(
-            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_describe(one)} at "
-            f"{one.operation.place} and {_describe(other)} at {other.operation.place}"
+            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_describe(one)} and "
+            f"{_describe(other)} at {one.operation.place} and {other.operation.place}"
         )
 
 
