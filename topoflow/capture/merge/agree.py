@@ -127,8 +127,9 @@ def _check_pair(one: Member, other: Member) -> None:
         same = same and a.op == b.op and a.group == b.group and _size(a) == _size(b)
     if not same:
         raise ValueError(
-            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_describe(one)} and "
-            f"{_describe(other)} at {one.operation.place} and {other.operation.place}"
+            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_content(one)} and "
+            f"{_content(other)}, {_described_group(one)} at {one.operation.place} and "
+            f"{_described_group(other)} at {other.operation.place}"
         )
 
 
@@ -161,10 +162,16 @@ def _part(communication: Communication, splits: tuple[int, ...], size: int, rank
 
 
 def _describe(member: Member) -> str:
+    return f"{_content(member)}, {_described_group(member)}"
+
+
+def _content(member: Member) -> str:
     seen = member.communication
     splits = f" splits {list(seen.splits_in)[:8]} to {list(seen.splits_out)[:8]}" if seen.splits_in else ""
+    return f"{seen.op} of {seen.dtype}, {seen.bytes_in} B in, {seen.bytes_out} B out{splits}"
+
+
+def _described_group(member: Member) -> str:
+    seen = member.communication
     where = f" {seen.group_name!r}" if seen.group_name else ""
-    return (
-        f"{seen.op} of group{where} {list(seen.group)[:8]}, {seen.dtype}, "
-        f"{seen.bytes_in} B in, {seen.bytes_out} B out{splits}, iteration {seen.iteration}"
-    )
+    return f"group{where} {list(seen.group)[:8]}, iteration {seen.iteration}"
