@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from topoflow.api.results import Results
 from topoflow.case.base import Result
 from topoflow.report.answer import answers, memory_notes, recommended
 from topoflow.report.base import Report
@@ -38,7 +39,7 @@ def test_what_leaves_no_room_for_buffers_and_fragmentation_might_not_run(report:
     assert Report((with_memory(fastest, 1.59e9, 2e9, 0.8), *others), "").ranking[0].fits
 
 
-def test_an_ideal_network_is_a_limit_and_never_the_advice(report: Report) -> None:
+def test_an_ideal_network_is_named_and_never_the_advice(report: Report) -> None:
     ranked = report.jobs[0]
     ideal = replace(ranked[0], case=replace(ranked[0].case, fabric=replace(ranked[0].fabric, is_ideal=True)))
     ideal = replace(ideal, timeline=replace(ideal.timeline, world=replace(ideal.world, fabric=ideal.case.fabric)))
@@ -46,7 +47,10 @@ def test_an_ideal_network_is_a_limit_and_never_the_advice(report: Report) -> Non
     (answer,) = answers(first)
     assert recommended(first.jobs[0]) == ranked[1:]
     assert ": " + ranked[1].settings.fabric in answer
-    assert answer.endswith(" it cannot be built.")
+    assert ", which cannot be built, takes " in answer
+    assert Results(first).fastest is ranked[1]
+    assert ideal not in frontier(first.outcomes)
+    assert frontier((ideal,)) == [ideal]
     (alone,) = answers(Report((ideal,), ""))
     assert "cannot be built" not in alone
 

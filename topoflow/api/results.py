@@ -51,8 +51,10 @@ class Results(Sequence[Result]):
 
     @property
     def fastest(self) -> Result:
-        """Of what fits in memory, the result with the shortest iteration; of equal ones the cheapest."""
-        return self._report.ranking[0]
+        """Of what fits in memory and can be built, that with the shortest iteration; of equal ones the cheapest."""
+        from topoflow.report.answer import recommended
+
+        return recommended(self._report.ranking)[0]
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -56,17 +56,17 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
-    unknown, limit = _unsized(fastest), _limit(fitting, names)
+    unknown, ideal = _unsized(fastest), _ideal(fitting, names)
     if len(fitting) > 1 and not any(outcome.flow_matrix.any() for outcome in fitting):
         if unknown:
             return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
     if len(job) == 1:
-        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{limit}"
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{ideal}"
     text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}.{unknown}"
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
-        return text + limit
+        return text + ideal
     close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + CLOSE)]
     if close and close[0] is not fastest:
         name = names[close[0].settings.world]
@@ -75,16 +75,19 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
         text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
-    return text + limit
+    return text + ideal
 
 
-def _limit(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
-    """What no network beats, as a sentence, where others were compared with it."""
+def _ideal(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
+    """What an ideal network would take, as a sentence, where others were compared with it.
+
+    It need not be the least: a direct network has fewer links, and so less latency, where it need not forward.
+    """
     ideal = [outcome for outcome in fitting if outcome.fabric.is_ideal]
     if not ideal or len(ideal) == len(fitting):
         return ""
     row = ideal[0].row
-    return f" The limit, {names[row.world]}, takes {human(row.iteration_time, 's')}; it cannot be built."
+    return f" {names[row.world]}, which cannot be built, takes {human(row.iteration_time, 's')}."
 
 
 def _unsized(outcome: Result) -> str:

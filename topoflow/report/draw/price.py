@@ -17,8 +17,12 @@ MAX_PANELS = 6  # jobs, one panel each
 
 
 def frontier(outcomes: tuple[Result, ...]) -> list[Result]:
-    """Worlds that fit in memory and that no other such world beats in both time and price, cheapest first."""
-    priced = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
+    """Worlds that fit in memory, can be built, and that no other such world beats in both time and price.
+
+    The cheapest first. Where all networks are ideal, these count.
+    """
+    fitting = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
+    priced = [(cost, outcome) for cost, outcome in fitting if not outcome.fabric.is_ideal] or fitting
     best = front([cost for cost, _ in priced], [outcome.row.iteration_time for _, outcome in priced])
     return [priced[number][1] for number in best]
 
