@@ -175,13 +175,13 @@ def _legend(figure: Figure, looks: Mapping[str, int]) -> None:
 
 
 def _look(look: int) -> dict[str, Any]:
-    """Colours repeat after eight; the line then is another."""
+    """Colours repeat after eight; line and marker then are others."""
     line = LINES[(look + look // len(COLOURS)) % len(LINES)]
     return {"color": COLOURS[look % len(COLOURS)], "linestyle": line, "linewidth": 2, "zorder": 3 + look}
 
 
 def _marked(look: int) -> dict[str, Any]:
     """With markers that become smaller: what lies under others leaves its edge to be seen."""
-    marker = MARKERS[look % len(MARKERS)]
+    marker = MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
     size = (10 - 0.6 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
     return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
