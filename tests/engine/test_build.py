@@ -44,7 +44,6 @@ def test_cuda_is_built_only_where_nvcc_is():
     assert _C.has_cuda in {False, shutil.which("nvcc") is not None}
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 @pytest.mark.parametrize(
     ("gpus", "compiled"),
     [

@@ -11,6 +11,8 @@ import pytest
 
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
+from topoflow.fabric.base import FabricDesign
+from topoflow.fabric.topoopt import TopoOpt
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
 from topoflow.search.moves import BLOCK, Moves, moves
@@ -129,7 +131,7 @@ def test_energies_are_those_from_scratch_after_any_number_of_moves(problem: Make
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**-20, 2.0**20])
 def test_temperatures_have_the_scale_of_the_job(problem: Make, unit: float) -> None:
-    """A job of which all takes ``unit`` times as long is walked in the same way."""
+    """The chains of a job whose times are all multiplied by ``unit`` take the same steps."""
     asked = problem("servers=4", "latency_us=0")
     gpu = asked.workload.gpu
     slower = replace(
@@ -145,8 +147,9 @@ def test_temperatures_have_the_scale_of_the_job(problem: Make, unit: float) -> N
     np.testing.assert_allclose(one.temperature * unit, other.temperature, rtol=1e-9)
 
 
-def _slower(design: object, unit: float) -> object:
-    return replace(design, bandwidth=design.bandwidth / unit)  # type: ignore[type-var, attr-defined]
+def _slower(design: FabricDesign, unit: float) -> FabricDesign:
+    assert isinstance(design, TopoOpt)
+    return replace(design, bandwidth=design.bandwidth / unit)
 
 
 @pytest.mark.parametrize("wrong", [1e-4, 1e4])

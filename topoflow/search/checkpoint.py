@@ -30,7 +30,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
-CHECKSUM = hashlib.sha256().digest_size  # bytes after the archive, of which they are the SHA-256
+CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
 FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
 

@@ -4,8 +4,8 @@
         {"name": "Dense_4096_4096", "pc_str": "2-1-128", "fw_time": 0.174, "bw_time": 0.300}, ...]}
 
 ``pc_str`` ends with the number of servers that the batch was divided among (after the number of dimensions, and the
-parts of the others, which stay whole). A server was four A100, each of which took a quarter of its samples, but for an
-embedding table: one GPU looked up the samples of all. So the kernel above took 0.174 ms for 32768 / 128 / 4 = 64
+parts of the others, which stay whole). A server was four A100. Each took a quarter of the server's samples, except for
+an embedding table: one GPU looked up the samples of all. So the kernel above took 0.174 ms for 32768 / 128 / 4 = 64
 samples. Times are in ms. Source: FlexFlow of TopoOpt, https://github.com/hipersys-team/FlexFlow, commit b1526834,
 src/runtime/model.cc, ``construct_candidates``; ``--big-gpu 4`` of its scripts; and its folder ``measures/``.
 

@@ -3,7 +3,7 @@
 No rank has the result of an all-reduce before all have taken part, and all have it within microseconds of each other:
 
     rank 0   |------ A ------|     |---- B ----|            A and B end 50 ms earlier on rank 1:
-    rank 1   -- A ------|     |---- B ----|                 its clock is 50 ms behind
+    rank 1   -- A ------|     |---- B ----|                 its clock is 50 ms late
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class TopoOpt:
     channels are the orders in which an all-reduce group finds its circuits, the trees those of its double binary trees
     where the ``collective`` is these (TopoOpt, appendix A).
 
-    ``duplex``: the ports of panels are duplex (TopoOpt B), so that a ring takes two of them at each server and is used
-    both ways round: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
+    ``duplex``: the ports of panels are duplex (TopoOpt B), so that a ring takes two of them at each server and is
+    bidirectional: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
     ``mp_circuits`` no circuit is set up for model-parallel traffic, which hosts forward over the rings.
 
     Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
@@ -59,7 +59,7 @@ class TopoOpt:
     collective: str = "ring"  # what circuits are built for
     primes_above: int = 1008  # groups of more servers have rings of prime strides only
     fibers: int | None = None  # that are bought for an interface
-    duplex: bool = False  # rings both ways
+    duplex: bool = False  # bidirectional rings
     mp_circuits: bool = True  # also for model-parallel traffic
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ ranks, share no server and do not compete for ports. So this differs:
 One group of everyone gets what Algorithm 1 gives it.
 
 A ring takes one port of each member, with which it sends and receives (Algorithm 1); where circuits are duplex, it
-takes two, one to the member before and one to the member after it, and carries bytes both ways round.
+takes two, one to the member before and one to the member after it, and carries bytes in both directions.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _rest(volume: Mapping[Group, float], rings: Counter[Group], mp: Bytes) -> By
 
 
 def _leaving(rings: Iterable[Group], rest: Bytes, spare: int) -> list[int]:
-    """[servers] one degree of those with bytes to other parts, as long as there is a ``spare`` one beside a ring."""
+    """[servers] one degree of those with bytes to other parts, while a ``spare`` one is left after that of a ring."""
     part = parts(len(rest), rings)
     apart = np.not_equal.outer(part, part)
     across: NDArray[np.bool_] = np.any(apart & (rest + rest.T > 0), axis=0)

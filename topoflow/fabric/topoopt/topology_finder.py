@@ -73,7 +73,7 @@ def find_topology(
       are a pair of trees; where a group has fewer, hosts forward.
 
     ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). ``duplex``: every ring is
-    built both ways round, with two ports of each member; it needs a degree of two. Raises ``ValueError`` for a demand
+    bidirectional, with two ports of each member; it needs a degree of two. Raises ``ValueError`` for a demand
     that is not one of ``servers`` servers.
     """
     if demand.servers != servers:

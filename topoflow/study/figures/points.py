@@ -2,8 +2,8 @@
 
     {"id": "5be1...", "point": {"series": "TopoOpt", ...}, "rows": [{"iteration_time": 0.2, ...}], "checksum": "c0..."}
 
-The id is a digest of all that the point was computed from, so that a point of which anything has changed, also the
-content of a file, is another one. The checksum is of the rest of the line.
+The id is a digest of all that the point was computed from, so that another value, other content of a file, or another
+version of topoflow make it another point. The checksum is of the rest of the line.
 """
 
 from __future__ import annotations
