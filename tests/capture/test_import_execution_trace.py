@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from topoflow.capture.assumptions import unsized
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.load import load
 from topoflow.capture.merge import NO_COMPUTE
@@ -246,6 +247,21 @@ def test_durations_of_a_linked_trace_are_its_compute(tmp_path: Path) -> None:
     assert compute.seconds == pytest.approx(40e-6)  # 10 us of the two kernels overlap
     assert (reduce.issue, reduce.start, reduce.end) == (90e-6, 100e-6, 300e-6)
     assert NO_COMPUTE not in trace.notes
+
+
+@pytest.mark.parametrize(
+    "name", ["deep_ep::intranode::dispatch<8>", "multimem_all_reduce_kernel", "Memcpy PtoP (Device -> Device)"]
+)
+def test_kernels_of_a_linked_trace_that_communicate_without_nccl_are_reported(tmp_path: Path, name: str) -> None:
+    content = linked(kernels=True)
+    gemm = next(node for node in content["nodes"] if node["id"] == 6)
+    content["nodes"].append({**gemm, "id": 30, "name": name, **times(1400, 80)})
+    trace = load(write(tmp_path, {0: content}))
+    (other,) = unsized(trace)
+    assert (other.count, other.seconds) == (1, pytest.approx(80e-6))
+    busy = sum(event.seconds for event in trace.ranks[0] if isinstance(event, Compute) and not event.communicates)
+    assert busy == pytest.approx(40e-6)  # of the two products
+    assert any(isinstance(event, Communication) and event.start == 100e-6 for event in trace.ranks[0])
 
 
 def test_without_kernels_a_linked_trace_has_the_own_time_of_its_operators(tmp_path: Path) -> None:

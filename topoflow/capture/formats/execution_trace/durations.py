@@ -2,7 +2,8 @@
 
 The linker adds ``ts``, ``inclusive_dur`` and ``exclusive_dur`` (microseconds) to the nodes of host operators, and a
 node for every kernel, right after the operator that launched it. Compute is what ran on the device between two
-communications, or, where nothing did, the host operators' own time.
+communications, or, where nothing did, the host operators' own time. A kernel that communicates but is no recorded
+operation's is reported as communication without a size.
 Source: mlcommons/chakra src/trace_link/trace_linker.py.
 """
 
@@ -12,9 +13,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from topoflow.capture.base import Compute
-from topoflow.capture.files import LARGEST_INTEGER
 from topoflow.capture.formats.execution_trace.nodes import Node
+from topoflow.capture.intervals import merge, total
+from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS
 
@@ -24,12 +28,14 @@ NO_COMPUTE = (PARAM_COMMS, "c10d::", "_c10d_functional::", "nccl:", "gloo:", "[p
 def with_times(nodes: Sequence[Node], rows: Sequence[tuple[Node, Operation]]) -> list[tuple[int, Compute | Operation]]:
     """(node id, event) by id: the operations with their times, and compute between them, as far as ``nodes`` are timed.
 
-    ``nodes`` are sorted by id. Kernels that communicate are those of the operations, in order; if their numbers differ,
-    the times of transfers stay unknown.
+    ``nodes`` are sorted by id. The operations' kernels, in order, are all that communicate, or NCCL's among them,
+    whichever are as many as the operations; if neither are, the times of transfers stay unknown.
     """
-    kernels = [node for node in nodes if node.device and "nccl" in node.name.lower() and node.busy is not None]
-    if len(kernels) != len(rows):
-        kernels = []
+    communicating = [node for node in nodes if node.device and node.busy is not None and _communicates(node)]
+    nccl = [node for node in communicating if is_nccl(node.name)]
+    kernels = next((some for some in (communicating, nccl) if len(some) == len(rows)), [])
+    claimed = {kernel.id for kernel in kernels}
+    unsized = [node for node in communicating if node.id not in claimed and not is_nccl(node.name)]
     origin = min((node.start for node in nodes if node.start is not None), default=0)
     transfers = [_interval(kernel) for kernel in kernels] or [None] * len(rows)
     timed: list[tuple[int, Compute | Operation]] = []
@@ -39,7 +45,14 @@ def with_times(nodes: Sequence[Node], rows: Sequence[tuple[Node, Operation]]) ->
         event = replace(operation, issue=issue, start=_seconds(start, origin), end=_seconds(end, origin))
         timed.append((node.id, event))
     ends = sorted(end for _, end in filter(None, transfers))
+    timed += [(node.id, _unsized(node, origin)) for node in unsized]
     return sorted([*timed, *_computes(nodes, [node.id for node, _ in rows], ends, origin)], key=lambda item: item[0])
+
+
+def _unsized(kernel: Node, origin: int) -> Compute:
+    start, end = _interval(kernel) or (None, None)
+    seconds = (kernel.busy or 0) / 1e9
+    return Compute(short_name(kernel.name), _seconds(start, origin), _seconds(end, origin), seconds, communicates=True)
 
 
 def _computes(
@@ -57,7 +70,9 @@ def _computes(
 
 
 def _communicates(node: Node) -> bool:
-    return "nccl" in node.name.lower() if node.device else node.name.startswith(NO_COMPUTE)
+    if node.device:
+        return communicates(node.name) or copies_to_peer(node.name)
+    return node.name.startswith(NO_COMPUTE)
 
 
 def _compute(span: Sequence[Node], origin: int) -> Compute:
@@ -66,7 +81,7 @@ def _compute(span: Sequence[Node], origin: int) -> Compute:
     if len(intervals) < len(span) or not span[0].device:  # the own times of nested operators do not overlap
         seconds = sum(node.busy or 0 for node in span) / 1e9
     else:
-        seconds = _union(intervals) / 1e9
+        seconds = total(merge(np.array(intervals, np.float64) - intervals[0][0])) / 1e9
     if len(intervals) < len(span):
         return Compute(name, None, None, seconds)
     start, end = intervals[0][0], max(end for _, end in intervals)
@@ -75,15 +90,6 @@ def _compute(span: Sequence[Node], origin: int) -> Compute:
 
 def _interval(node: Node) -> tuple[int, int] | None:
     return None if node.start is None or node.busy is None else (node.start, node.start + node.busy)
-
-
-def _union(intervals: Sequence[tuple[int, int]]) -> int:
-    """The time that sorted intervals cover."""
-    covered, reached = 0, -LARGEST_INTEGER
-    for start, end in intervals:
-        covered += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered
 
 
 def _seconds(at: int | None, origin: int) -> float | None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.kernels import communicates, short_name
 from topoflow.capture.formats.kineto.rows import DEVICE, LAUNCH, Enclosing, Row
+from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS
 
@@ -72,12 +72,12 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
     claims = _Claims(rows, issued)
     for kernel, call in _launched(rows):
         row = kernel.row
-        if not communicates(row):
+        if not _communicates(row):
             compute.append(kernel)
             continue
         own = claims.find(call)
         operation = None if own else described(row)
-        if own or operation is not None or "nccl" in row.name.lower():
+        if own or operation is not None or is_nccl(row.name):
             streams.add(row.lane)
         for place in own or [row.place]:
             start, end = transfers.get(place, (row.start, row.end))
@@ -87,6 +87,12 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
         elif not own:
             unsized.append(kernel)
     return Device(transfers, len(streams), compute, operations, unsized)
+
+
+def _communicates(row: Row) -> bool:
+    if row.category != "kernel":
+        return copies_to_peer(row.name)
+    return row.args.has("Collective name") or communicates(row.name)
 
 
 def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:

@@ -1,11 +1,9 @@
-"""Which rows of a device communicate, by their name: NCCL's kernels and those that communicate without NCCL."""
+"""Which kernels of a device communicate, by their name: NCCL's, and those that communicate without NCCL."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-
-from topoflow.capture.formats.kineto.rows import Row
 
 # Names are compared in lower case. Sources, where a kernel's name does not say what it does:
 COMMUNICATES = re.compile(
@@ -21,16 +19,20 @@ COMMUNICATES = re.compile(
 PEER_COPY = "ptop"  # "Memcpy PtoP (Device -> Device)": from one GPU to another
 
 
-def communicates(row: Row) -> bool:
-    """Whether a row of the device communicates with other ranks."""
-    if row.category != "kernel":
-        return PEER_COPY in row.name.lower()
-    return row.args.has("Collective name") or _sounds_like_communication(row.name)
-
-
 @lru_cache(maxsize=2**14)  # a profile has millions of kernels of some hundred names, each up to thousands of characters
-def _sounds_like_communication(name: str) -> bool:
+def communicates(name: str) -> bool:
+    """Whether a kernel of this name communicates with other ranks."""
     return COMMUNICATES.search(name.lower()) is not None
+
+
+def copies_to_peer(name: str) -> bool:
+    """Whether a copy of this name is from one GPU to another."""
+    return PEER_COPY in name.lower()
+
+
+def is_nccl(name: str) -> bool:
+    """Whether a kernel of this name is one of NCCL's, whose operations are recorded with their sizes."""
+    return "nccl" in name.lower()
 
 
 def short_name(name: str) -> str:
