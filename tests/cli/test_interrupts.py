@@ -35,6 +35,20 @@ def test_the_handlers_before_are_restored():
     with interrupts():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
+    with interrupts(), suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
+
+
+def test_a_timer_of_the_program_continues():
+    """As that of a test's time limit: nobody else may stop it."""
+    left = signal.setitimer(signal.ITIMER_REAL, 100)[0]
+    try:
+        with interrupts():
+            pass
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
 
 
 def test_another_error_in_its_place_is_an_interruption_too(monkeypatch, capsys):

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 RETRY_INTERVAL = 0.2  # s
 
@@ -21,10 +22,13 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self._handler_before: Any = None  # of SIGALRM
 
     def interrupt(self, signum: int, frame: FrameType | None) -> None:
         """SIGINT: raise ``KeyboardInterrupt`` now, and look later whether that was enough."""
-        self.requested = True
+        if not self.requested:
+            self.requested = True
+            self._handler_before = signal.signal(signal.SIGALRM, self.retry)
         signal.setitimer(signal.ITIMER_REAL, RETRY_INTERVAL)
         raise KeyboardInterrupt
 
@@ -34,6 +38,12 @@ class Interrupts:
         if not _is_handled(sys.exc_info()[1]):
             raise KeyboardInterrupt
 
+    def end(self) -> None:
+        """No more retries. The timer of a program that was not interrupted is never touched."""
+        if self.requested:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._handler_before)
+
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
@@ -42,16 +52,12 @@ def interrupts() -> Iterator[Interrupts]:
     if threading.current_thread() is not threading.main_thread():
         yield found
         return
-    before = {
-        number: signal.signal(number, handler)
-        for number, handler in ((signal.SIGINT, found.interrupt), (signal.SIGALRM, found.retry))
-    }
+    before = signal.signal(signal.SIGINT, found.interrupt)
     try:
         yield found
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        found.end()
+        signal.signal(signal.SIGINT, before)
 
 
 def _is_handled(error: BaseException | None) -> bool:
