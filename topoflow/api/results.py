@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from topoflow.case.base import Result
 from topoflow.case.frame import frame
 from topoflow.report.base import Report
-
-if TYPE_CHECKING:
-    pass
 
 WIDTH = 160  # characters of a table where there is no terminal
 

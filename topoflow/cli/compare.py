@@ -34,9 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(report, console)
     if out is None:
         where = keep("compare", lambda folder: write_result(report, folder / "result.json"))
-        console.print(
-            f"{where} Add out=DIR for report.html with pictures and Parquet tables.", highlight=False, markup=False
-        )
+        console.print(f"{where} Add out=DIR for report.html with pictures and Parquet tables.", highlight=False)
     else:
         console.print(
             f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False

@@ -47,4 +47,4 @@ def show(searched: Searched, console: Console) -> None:
         if len(searched.searches) == 1
         else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
     )
-    console.print(where, highlight=False, markup=False)
+    console.print(where, highlight=False)

@@ -41,6 +41,7 @@ Ints = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 SAME = 1e-12  # two instants, or two rates, whose relative difference is at most this are equal up to rounding
+AUTO = "auto"  # a setting that the size of the job decides
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class Fidelity(Protocol):
 
 @runtime_checkable
 class SizedFidelity(Protocol):
-    """A fidelity with settings that can be left to the size of a job, as "auto"; the default of each is exact."""
+    """A fidelity with settings that can be left to the size of a job, as ``AUTO``; the default of each is exact."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Graph, Pause, Run, Timeline, World
+from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
 from topoflow.engine.device import links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, Batch, pack, pieces
@@ -29,7 +29,6 @@ from topoflow.engine.observer import Part
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
 
-AUTO = "auto"
 # Beyond this many sends outside of rings, ``merge`` is ``MERGE`` where it is "auto". A DLRM whose 256 servers send each
 # other what each has a table of is 130,560 transfers, 5 to 8 s exactly and 1.5 to 3 s merged, at most 0.2 % apart; with
 # 512 servers it is four times as many, more than 120 s exactly and 7 s merged.

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoflow.arrays import Ints, Offsets
-from topoflow.engine.base import World
+from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.routing import routings
-from topoflow.engine.lowering.sizes import AUTO, MAX_STEPS, ring_sends
+from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 

@@ -38,8 +38,7 @@ class StrategyModel(ABC):
     """``choices`` [K] are the sets of servers, ascending; each layer of ``workload`` has one of them.
 
     The servers are all of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Raises ``ValueError`` for a
-    captured workload, for choices that are not sets of servers, and for two servers without a path. ``same_as``
-    is another model of the same job, fabric, choices and all-reduce: it has found the paths already.
+    captured workload, for choices that are not sets of servers, and for two servers without a path.
     """
 
     algorithms: ClassVar[tuple[str, ...]]  # of all-reduces
@@ -57,7 +56,6 @@ class StrategyModel(ABC):
         first_bucket_bytes: int = Placement.first_bucket_bytes,
         threads: int | None = None,
         device: str = "cpu",
-        same_as: StrategyModel | None = None,
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
@@ -71,12 +69,8 @@ class StrategyModel(ABC):
         self.threads = count_threads(threads)
         self.bucket_bytes = float(bucket_bytes)
         self.first_bucket_bytes = float(first_bucket_bytes)
-        self.found: StrategyArrays = (
-            strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
-            if same_as is None
-            else same_as.found
-        )
-        self.strategies = self.read(self.found, fabric)
+        found = strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
+        self.strategies = self.read(found, fabric)
         self.arrays = self.where.put(self.strategies.arrays)
 
     @abstractmethod
@@ -128,7 +122,7 @@ class Chains:
         chains, where = len(self.first), self.model.where
         self.state = self.model.state(chains)
         self.state |= {name: where.zeros(chains) for name in ("makespan", "proposed", "limit")}
-        self.state |= {name: where.zeros(chains, dtype="int32") for name in ("mask",)}
+        self.state["mask"] = where.zeros(chains, dtype="int32")
         self.state |= where.put({name: self.first.ravel().copy() for name in ("placement", "target")})
         self.steps = self.model.prepare(self.state)
         self._run("build")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from topoflow.engine.base import SizedFidelity
+from topoflow.engine.base import AUTO, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
-from topoflow.engine.lowering.sizes import AUTO, MAX_STEPS, other_sends, ring_sends
+from topoflow.engine.lowering.sizes import MAX_STEPS, other_sends, ring_sends
 from topoflow.study.configure.composer import FIDELITY
 from topoflow.study.configure.grid import Point, fidelity_of
 from topoflow.traffic.base import Traffic

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from topoflow.engine.base import AUTO
 from topoflow.engine.device import NAMES as DEVICES
 from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
-from topoflow.engine.lowering.sizes import AUTO
 from topoflow.fabric.base import Fabric
 from topoflow.study.failures import CHOICES
 from topoflow.units import LARGEST_BANDWIDTH, gbps
