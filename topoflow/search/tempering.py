@@ -134,9 +134,8 @@ class Tempering:
         proposal = self.moves.propose(walk.placement, drawn)
         filled, target = self.budget.moved(used, proposal), proposal.target
         moves = self.budget.fits(filled) & (proposal.one != proposal.other)
-        limit = walk.energy - walk.temperature[walk.rung] * (
-            drawn.accept - proposal.ratio
-        )  # the highest that is accepted
+        above = walk.temperature[walk.rung] * (proposal.ratio - drawn.accept)
+        limit = walk.energy + above  # the highest that is accepted
         proposed = chains.propose(target, np.where(moves, limit, -1.0))
         accepted = moves & (proposed <= limit)
         chains.accept(accepted)
@@ -207,10 +206,8 @@ def kept(best: Seconds, states: Numbers, energy: Seconds, placement: Numbers) ->
     energies, placements = np.concatenate([best, energy]), np.concatenate([states, placement])
     order = np.argsort(energies, kind="stable")
     energies, placements = energies[order], placements[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = ~(
-        energies[1:] <= energies[:-1] * (1 + SAME)
-    )  # inf <= inf: rows that are empty count once, and are filled
+    again = energies[1:] <= energies[:-1] * (1 + SAME)  # inf <= inf: rows that are empty count once, and are filled
+    new = np.append(True, ~again)
     found, rows = energies[new][: len(best)], placements[new][: len(best)]
     empty = len(best) - len(found)
     return np.pad(found, (0, empty), constant_values=np.inf), np.pad(rows, ((0, empty), (0, 0)))

@@ -101,9 +101,9 @@ def _all_reduce(degree: int, volume: Mapping[Group, float], mp: Bytes, ring_port
     degrees = [0] * len(mp)
     for group in volume:
         part, whole = (float(bytes_[list(group)].sum()) for bytes_ in (reduced, reduced + moved))
-        rings = (
-            ceil(degree / ring_ports * part / whole - 1e-9) if whole > 0 else degree
-        )  # not rounded up for the last bit
+        rings = degree
+        if whole > 0:  # not rounded up for the last bit
+            rings = ceil(degree / ring_ports * part / whole - 1e-9)
         for member in group:
             degrees[member] = max(degrees[member], min(degree, max(1, rings) * ring_ports))
     return degrees
