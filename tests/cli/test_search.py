@@ -126,6 +126,26 @@ def test_several_searches_have_a_folder_each_and_the_objective_chooses(tmp_path:
     assert (out / "report.html").exists()
 
 
+@pytest.mark.slow
+def test_a_search_of_several_networks_finds_no_less_than_each_alone_and_its_restarts_are_resumed(
+    tmp_path: Path,
+) -> None:
+    """Each begins a second time from what is best on the others."""
+    fabrics = ("torus", "fat_tree")
+    alone = {}
+    for fabric in fabrics:
+        assert main(["search", f"out={tmp_path / fabric}", f"fabric={fabric}", *SMALL]) == 0
+        alone[fabric] = rows(tmp_path / fabric)[0]["iteration_time"]
+    both = ["search", f"out={tmp_path / 'both'}", f"fabric={','.join(fabrics)}", *SMALL]
+    assert main(both) == 0
+    found = {str(row["search"]): row["iteration_time"] for row in rows(tmp_path / "both")}
+    for fabric in fabrics:
+        assert found[f"fabric={fabric}"] <= alone[fabric]
+    plans = [path.read_bytes() for path in sorted((tmp_path / "both").glob("*/plan.json"))]
+    assert main(both) == 0  # from its checkpoints, also those of the restarts
+    assert [path.read_bytes() for path in sorted((tmp_path / "both").glob("*/plan.json"))] == plans
+
+
 def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_network(tmp_path: Path) -> None:
     degrees = ["workload=transformer", "workload.layers=2", "strategy=parallel", "search.degrees=4", "servers=2"]
     assert main(["search", *degrees, f"out={tmp_path / 'degrees'}", "search.rounds=1"]) == 0
