@@ -167,8 +167,9 @@ except KeyboardInterrupt:
 def test_ctrl_c_is_heard_within_a_second_of_computing(tmp_path):
     # Processor time: how long a busy machine lets a process wait is not the kernel's doing.
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=240
+        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
+    assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 1
 
 
