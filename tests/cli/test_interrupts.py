@@ -11,7 +11,7 @@ import pytest
 
 from topoflow.arrays import distinct
 from topoflow.cli import compare, main
-from topoflow.cli.interrupts import RETRY_INTERVAL, interrupts
+from topoflow.cli.interrupts import RETRY_INTERVAL, Interrupts, interrupts
 
 
 def test_what_a_library_swallows_is_raised_again():
@@ -22,12 +22,25 @@ def test_what_a_library_swallows_is_raised_again():
 
 
 def test_what_is_done_about_it_is_not_interrupted():
-    with interrupts() as pressed:
+    done = False
+    with suppress(KeyboardInterrupt), interrupts() as pressed:  # it is raised again once it was handled
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             time.sleep(3 * RETRY_INTERVAL)
+            done = True
+    assert done
     assert pressed.requested
+
+
+def test_nothing_is_raised_where_it_ends():
+    """A retry that comes between the end of the work and the end of the timer would leave the timer on."""
+    pressed = Interrupts()
+    with suppress(KeyboardInterrupt):
+        pressed.interrupt(signal.SIGINT, None)
+    pressed.end()
+    pressed.retry(signal.SIGALRM, None)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_the_handlers_before_are_restored():

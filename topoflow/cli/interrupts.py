@@ -22,6 +22,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self._ended = False
         self._handler_before: Any = None  # of SIGALRM
 
     def interrupt(self, signum: int, frame: FrameType | None) -> None:
@@ -34,12 +35,15 @@ class Interrupts:
 
     def retry(self, signum: int, frame: FrameType | None) -> None:
         """SIGALRM: raise it again where it was lost; where it is being handled, what it ends may take its time."""
+        if self._ended:
+            return
         signal.setitimer(signal.ITIMER_REAL, RETRY_INTERVAL)
         if not _is_handled(sys.exc_info()[1]):
             raise KeyboardInterrupt
 
     def end(self) -> None:
-        """No more retries. The timer of a program that was not interrupted is never touched."""
+        """No more retries, also not while it ends. The timer of a program that was not interrupted is never touched."""
+        self._ended = True
         if self.requested:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._handler_before)
