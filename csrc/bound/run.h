@@ -8,7 +8,6 @@ namespace topoflow::BACKEND {
 
 struct RunBound {
   static constexpr int kThreads = 256;  // of a team on a GPU
-  static constexpr bool kFast = false;
 
   BoundBatch batch;
   double* memory;

@@ -15,11 +15,7 @@ namespace topoflow::BACKEND {
 
 class Adjust {
  public:
-  // `candidates`: memory for P paths, which Refill does not need meanwhile.
-  HD Adjust(Arena& arena, const Sizes& n, Rates& rates, const List& candidates)
-      : rates_(rates), candidates_(candidates), others_(arena.list(n.paths)) {}
-
-  HD const List& others() const { return others_; }
+  DEVICE explicit Adjust(Rates& rates) : rates_(rates) {}
 
   // The path has `now` flows.
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
@@ -87,14 +83,12 @@ class Adjust {
 
   // Queues the touched links whose level is another. `opened`: paths have been opened on them.
   DEVICE void requeue(const Team auto& team, int32_t event, bool opened) const {
-    team.for_each(team.get(rates_.touched.size), [&](int32_t i) {
-      const int32_t l = rates_.touched[i];
+    rates_.for_each_touched(team, event, [&](int32_t l) {
       LinkInfo& k = rates_.info[l];
       Bottleneck& h = rates_.limited[l];
       k.touched = 0;
       // It had less than ample left only between two paths, so whether it was touched depends on which came first.
       if (!opened && !k.limits() && rates_.link[l].left.high >= LinkInfo::kAmple) return;
-      rates_.clean(l, event);
       if (h.weight + rates_.link[l].open == Amount{}) {
         k.level = kInfinity;
         h.above_weight = h.above_used = {};
@@ -106,7 +100,6 @@ class Adjust {
       if (!(rates_.link[l].open + h.above_weight == Amount{}) || !Rates::same(level, k.level))
         rates_.queue.lower(team, l, level);
     });
-    team.set(rates_.touched.size, 0);
   }
 
   // `key` is what the queue had as the link's level, which may have risen since.
@@ -121,15 +114,14 @@ class Adjust {
     const bool known = h.above_weight == Amount{} && level >= old * (1 - kSame);  // nobody else has more
     if (known && rates_.link[l].open == Amount{} && Rates::same(level, old)) return 0;
     if (comes_later(team, l, level, key)) return 0;
-    level = gather(team, l, level, known);
+    const int32_t n = gather(team, l, level, known);
     if (!known && comes_later(team, l, level, key)) return 0;
     if (Rates::same(level, old)) level = old;
     team.for_each(1, [&](int32_t) { k.watch = LinkInfo::kAmple; });
     const Amount had = rates_.unit.amount(old < kInfinity ? old : 0), gets = rates_.unit.amount(level);
     const double longer = old / level;
-    const int32_t n = team.get(candidates_.size);
     team.for_each(n, [&](int32_t i) {
-      const int32_t p = candidates_[i];
+      const int32_t p = rates_.order[i];
       if (rates_.rate[p] < Rates::kOpen && rates_.bottleneck[p] == l) {
         if (level != old)
           keep(team, p, l, level, {rates_, p, old, level, {had * rates_.counted[p], gets * rates_.counted[p]}}, longer,
@@ -154,24 +146,29 @@ class Adjust {
     return true;
   }
 
-  // Lists the paths that the link may change, and returns its level, which is `level` or more.
-  DEVICE double gather(const Team auto& team, int32_t l, double level, bool known) const {
+  // Lists the paths that the link may change, and raises `level` to the link's. Returns how many paths they are.
+  DEVICE int32_t gather(const Team auto& team, int32_t l, double& level, bool known) const {
     const LinkInfo& k = rates_.info[l];
     const Bottleneck& h = rates_.limited[l];
     const double risen = level * (1 + kSame), held = k.level * (1 - kSame);
     const double least = risen < held ? risen : held;
-    team.filter(k.listed, rates_.members + k.first, candidates_, [&](int32_t p) { return rates_.rate[p] >= least; });
-    if (known) return level;
-    team.filter(team.get(candidates_.size), candidates_.items, others_, [&](int32_t p) {
-      return (rates_.rate[p] > risen) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
-    });
-    const int32_t n = team.get(others_.size);
+    const int32_t *const row = rates_.members + k.first, *const order = rates_.order.items;
+    const int32_t listed = team.pick(
+        k.listed, [=](int32_t i) { return row[i]; }, rates_.order.items,
+        [&](int32_t p) { return rates_.rate[p] >= least; }, [](int32_t) {});
+    if (known) return listed;
+    const int32_t n = team.pick(
+        listed, [=](int32_t i) { return order[i]; }, rates_.others.items,
+        [&](int32_t p) {
+          return (rates_.rate[p] > risen) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
+        },
+        [](int32_t) {});
     // Newton's method on a sum that bends where a path stops rising: from below, and fewer paths rise in each step.
     Amount rising = h.above_weight;
     for (bool begun = false;; begun = true) {
-      const Load above = team.sum(n, [&](int32_t i) { return above_level(others_[i], l, level); });
-      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return level;
-      if (h.weight + rates_.link[l].open + above.weight == Amount{}) return level;
+      const Load above = team.sum(n, [&](int32_t i) { return above_level(rates_.others[i], l, level); });
+      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return listed;
+      if (h.weight + rates_.link[l].open + above.weight == Amount{}) return listed;
       rising = above.weight;
       level = rates_.even(rates_.link[l].left + h.used + above.used, h.weight + rates_.link[l].open + above.weight);
     }
@@ -236,8 +233,6 @@ class Adjust {
   }
 
   Rates& rates_;
-  List candidates_;  // paths that the filling of a link may change
-  List others_;      // of these, what other links limit
 };
 
 }  // namespace topoflow::BACKEND

@@ -18,9 +18,9 @@ struct Layout {
     const double least =
         team.min(links, [&](int32_t l) { return rates.bandwidth(l) > 0 ? rates.bandwidth(l) : kInfinity; });
     const double most = -team.min(links, [&](int32_t l) { return -rates.bandwidth(l); });
-    rates.unit = Unit::of(least, most);
-    rates.least = least;
-    rates.most = most;
+    team.set(&rates.unit, Unit::of(least, most));
+    team.set(&rates.least, least);
+    team.set(&rates.most, most);
     team.for_each(links, [&](int32_t l) {
       const Amount all = rates.capacity(l);
       rates.link[l] = {all, {}};
@@ -42,8 +42,8 @@ struct Layout {
       rates.paths.for_each_hop(p, [&](int32_t l, double) { rates.enlist(team, p, l); });
     });
     Covered{rates, state.hops, state.rows}(team, links);
-    rates.paths.links = state.hops;
-    rates.paths.rows = state.rows;
+    team.set(&rates.paths.links, static_cast<const int32_t*>(state.hops));
+    team.set(&rates.paths.rows, static_cast<const Row*>(state.rows));
     team.for_each(links, [&](int32_t l) { rates.info[l].touched = rates.info[l].listed = 0; });
     lay_out(team);
   }
@@ -57,8 +57,9 @@ struct Layout {
     const auto hops = static_cast<int32_t>(paths.offsets[count] - paths.offsets[0]);
     if (weights && team.any(hops, [&](int32_t hop) { return weights[hop] != 1; })) return;
     if (paths.limit && team.any(count, [&](int32_t p) { return paths.limit[p] < kInfinity; })) return;
-    paths.weight = paths.limit = nullptr;
-    rates.queue.n = paths.world_links;
+    team.set(&paths.weight, nullptr);
+    team.set(&paths.limit, nullptr);
+    team.set(&rates.queue.n, paths.world_links);
   }
 
   // Gives every link its row of `members`.

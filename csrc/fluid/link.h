@@ -69,8 +69,7 @@ struct LinkInfo {
   int32_t listed;   // paths there
   int32_t idle;     // of these, without flows
   int32_t cleaned;  // event at which idle ones were last taken out
-  int32_t from;     // where the paths that it limits begin, in the order of filling; until it is filled, its position
-                    // among the keys
+  int32_t from;     // where the paths that it limits begin, in the order of filling
   int32_t awake;    // 1: it takes part in the filling
 
   static constexpr int64_t kAlways = int64_t{1} << 62;  // it limits paths

@@ -8,19 +8,13 @@
 // temporal and spatial complexity in reverse automatic differentiation, Optimization Methods and Software 1, 1992).
 #pragma once
 
-#include <type_traits>
-
 #include "rates.h"
 
 namespace topoflow::BACKEND {
 
 class LinkStore {
  public:
-  // Snapshots lie in memory that only adjusting needs: from `limited` to the end of `before`.
-  HD explicit LinkStore(Rates& rates)
-      : rates_(rates),
-        spare_(reinterpret_cast<std::byte*>(rates.limited)),
-        spare_bytes_(reinterpret_cast<std::byte*>(rates.before + rates.path_count) - spare_) {}
+  DEVICE explicit LinkStore(Rates& rates) : rates_(rates) {}
 
   DEVICE bool packed() const { return per_unit_ > 0; }
 
@@ -30,13 +24,12 @@ class LinkStore {
   // Decides whether links are packed: all flows of a link must fit in 62 bits though each has the most that any link
   // has, and twice as many as there are now, and that must leave 2^44 units for the link that has least.
   DEVICE void choose(const Team auto& team) {
-    links_ = rates_.links();
     snapshots_ = 0;
     per_unit_ = 0;
     room_ = int64_t{1} << 62;
     if (!rates_.paths.plain() || !(rates_.most > 0)) return;
     const double flows =
-        2 - 2 * team.min(links_, [&](int32_t l) { return -static_cast<double>(rates_.info[l].total.high / kWhole); });
+        2 - 2 * team.min(links(), [&](int32_t l) { return -static_cast<double>(rates_.info[l].total.high / kWhole); });
     const double fit = static_cast<double>(room_) / (rates_.most * flows);
     if (!(fit * rates_.least >= static_cast<double>(int64_t{1} << 44))) return;
     per_unit_ = fit;
@@ -50,14 +43,14 @@ class LinkStore {
       const auto give = [&](int32_t l, const Amount& had, const Amount& opened, const Amount& more) {
         atomic_add(team, &rates_.link[l].left, had);
         atomic_add(team, &rates_.link[l].open, opened);
-        for (int32_t i = 0; i < snapshots_; ++i) atomic_add(team, &snapshot<false>(i)[l].open, more);
+        for (int32_t i = 0; i < snapshots_; ++i) atomic_add(team, &snapshot(i)[l].open, more);
       };
       return rates_.reopen(team, p, now, event, give);
     }
     const int64_t had = then > 0 ? then * units(rates_.rate[p]) : 0;
     rates_.reopen(team, p, now, event, [&](int32_t l, const Amount&, const Amount&, const Amount&) {
-      atomic_add(team, &words()[l], Amount{had, now});
-      for (int32_t i = 0; i < snapshots_; ++i) team.atomic_add(&snapshot<true>(i)[l].low, int64_t{now - then});
+      packed_links().add(team, l, {had, now});
+      for (int32_t i = 0; i < snapshots_; ++i) packed_snapshot(i).add_second(team, l, now - then);
     });
   }
 
@@ -70,7 +63,7 @@ class LinkStore {
   template <bool kPacked>
   DEVICE void reset(int32_t l) const {
     if constexpr (kPacked)
-      words()[l] = {units(rates_.bandwidth(l)), rates_.info[l].total.high / kWhole};
+      packed_links().set(l, {units(rates_.bandwidth(l)), rates_.info[l].total.high / kWhole});
     else
       rates_.link[l] = {rates_.capacity(l), rates_.info[l].total};
   }
@@ -81,41 +74,44 @@ class LinkStore {
 
   template <bool kPacked>
   DEVICE bool has_open(int32_t l) const {
-    return (kPacked ? words()[l].low : rates_.link[l].open.high) > 0;
+    return (kPacked ? packed_links()[l].second : rates_.link[l].open.high) > 0;
   }
   template <bool kPacked>
   DEVICE int64_t left_of(int32_t l) const {
-    return kPacked ? words()[l].high : rates_.link[l].left.high;
+    return kPacked ? packed_links()[l].first : rates_.link[l].left.high;
   }
 
   // B/s, of a link with open paths.
   template <bool kPacked>
   DEVICE double level_of(int32_t l) const {
     if constexpr (!kPacked) return rates_.even(rates_.link[l].left, rates_.link[l].open);
-    const Amount k = words()[l];
-    return k.high > 0 ? static_cast<double>(k.high) / (static_cast<double>(k.low) * per_unit_) : 0;
+    const Pair k = packed_links()[l];
+    return k.first > 0 ? static_cast<double>(k.first) / (static_cast<double>(k.second) * per_unit_) : 0;
   }
 
   template <bool kPacked>
   DEVICE bool overloaded(int32_t l) const {
     if constexpr (!kPacked) return rates_.overloaded(l);
-    const int64_t left = words()[l].high;
+    const int64_t left = packed_links()[l].first;
     return left < 0 && static_cast<double>(left) < -kSame * rates_.bandwidth(l) * per_unit_;
   }
 
-  // The paths of a list are limited by this link, at this rate.
+  // The open ones of n paths are limited by this link, at this rate; they are listed. Returns how many they are.
   template <bool kPacked>
-  DEVICE void freeze(const Team auto& team, int32_t n, const int32_t* list, int32_t l, double rate) const {
+  DEVICE int32_t freeze(const Team auto& team, int32_t n, const int32_t* paths, int32_t l, double rate,
+                        int32_t* list) const {
     const PackedMove move = packed_move();
     const int64_t each = units(rate);
     int32_t* const bottleneck = rates_.bottleneck;
-    team.for_each(n, [=, this](int32_t i) {
-      bottleneck[list[i]] = l;
-      if constexpr (kPacked)
-        move(team, list[i], each, -1);
-      else
-        move_wide(team, list[i], rate, -1);
-    });
+    return team.pick(
+        n, [=](int32_t i) { return paths[i]; }, list, [=](int32_t p) { return bottleneck[p] < 0; },
+        [=, this](int32_t p) {
+          bottleneck[p] = l;
+          if constexpr (kPacked)
+            move(team, p, each, -1);
+          else
+            move_wide(team, p, rate, -1);
+        });
   }
 
   // They get (sign -1), or give back, what their bottlenecks give them.
@@ -138,84 +134,90 @@ class LinkStore {
 
   // Forgets snapshots with more than `frozen` paths. Returns how many the last one has, 0 if there is none.
   DEVICE int32_t forget(int32_t frozen) {
-    while (snapshots_ > 0 && frozen_[snapshots_ - 1] > frozen) --snapshots_;
+    while (snapshots_ > 0 && rates_.frozen_at[snapshots_ - 1] > frozen) --snapshots_;
     return last();
   }
-  DEVICE int32_t last() const { return snapshots_ > 0 ? frozen_[snapshots_ - 1] : 0; }
+  DEVICE int32_t last() const { return snapshots_ > 0 ? rates_.frozen_at[snapshots_ - 1] : 0; }
   DEVICE bool has_snapshot() const { return snapshots_ > 0; }
 
   // Keeps a snapshot for when this many paths are frozen.
   template <bool kPacked>
   DEVICE void save(const Team auto& team, int32_t frozen) {
-    team.copy(links_, state<kPacked>(), snapshot<kPacked>(snapshots_));
-    frozen_[snapshots_++] = frozen;
+    if constexpr (kPacked)
+      packed_links().copy(team, links(), packed_snapshot(snapshots_));
+    else
+      team.copy(links(), static_cast<const LinkState*>(rates_.link), snapshot(snapshots_));
+    team.set(&rates_.frozen_at[snapshots_], frozen);
+    ++snapshots_;
   }
 
   // Returns to the last snapshot, or to where no path is frozen.
   template <bool kPacked>
   DEVICE void restore(const Team auto& team) const {
-    if (snapshots_ > 0)
-      team.copy(links_, snapshot<kPacked>(snapshots_ - 1), state<kPacked>());
+    if (snapshots_ == 0)
+      team.for_each(links(), [&](int32_t l) { reset<kPacked>(l); });
+    else if constexpr (kPacked)
+      packed_snapshot(snapshots_ - 1).copy(team, links(), packed_links());
     else
-      team.for_each(links_, [&](int32_t l) { reset<kPacked>(l); });
+      team.copy(links(), static_cast<const LinkState*>(snapshot(snapshots_ - 1)), static_cast<LinkState*>(rates_.link));
   }
 
   // Paths between two snapshots: as many as there is memory for, and one costs as much as an eighth of a path per link.
   template <bool kPacked>
   DEVICE int32_t apart(int32_t flowing) const {
-    const int64_t fit = spare_bytes_ / static_cast<int64_t>(sizeof(Word<kPacked>) * (links_ + 1));
-    const int32_t most = fit < kSnapshots ? static_cast<int32_t>(fit) : kSnapshots;
+    const int64_t fit = spare_bytes() / (bytes_of<kPacked>() * (links() + 1));
+    const int32_t most = fit < Rates::kSnapshots ? static_cast<int32_t>(fit) : Rates::kSnapshots;
     const int32_t even = flowing / (most + 1);
-    return even > links_ / 8 ? even : links_ / 8;
+    return even > links() / 8 ? even : links() / 8;
   }
   template <bool kPacked>
   DEVICE bool has_room() const {
-    return snapshots_ < kSnapshots &&
-           (snapshots_ + 1) * static_cast<int64_t>(sizeof(Word<kPacked>)) * links_ <= spare_bytes_;
+    return snapshots_ < Rates::kSnapshots && (snapshots_ + 1) * bytes_of<kPacked>() * links() <= spare_bytes();
   }
 
  private:
-  static constexpr int32_t kSnapshots = 16;
-
-  // Of a link that is packed: {what is left, how many flows are open}.
-  DEVICE Amount* words() const { return &rates_.link->left; }
+  // Where links are packed: {what is left, how many flows are open}.
+  DEVICE Pairs packed_links() const { return {rates_.hot.packed, links()}; }
   DEVICE int64_t units(double rate) const { return static_cast<int64_t>(rate * per_unit_ + 0.5); }
 
-  template <bool kPacked>
-  using Word = std::conditional_t<kPacked, Amount, LinkState>;
-  template <bool kPacked>
-  DEVICE Word<kPacked>* state() const {
-    return reinterpret_cast<Word<kPacked>*>(rates_.link);
+  // Snapshots lie in memory that only adjusting needs: from `limited` to the end of `before`.
+  DEVICE std::byte* spare() const { return reinterpret_cast<std::byte*>(static_cast<Bottleneck*>(rates_.limited)); }
+  DEVICE int64_t spare_bytes() const {
+    return reinterpret_cast<std::byte*>(rates_.before + rates_.path_count) - spare();
   }
   template <bool kPacked>
-  DEVICE Word<kPacked>* snapshot(int32_t i) const {
-    return reinterpret_cast<Word<kPacked>*>(spare_) + int64_t{i} * links_;
+  DEVICE static constexpr int64_t bytes_of() {  // of a link in a snapshot
+    return kPacked ? sizeof(Pair) : sizeof(LinkState);
   }
+  DEVICE LinkState* snapshot(int32_t i) const { return reinterpret_cast<LinkState*>(spare()) + int64_t{i} * links(); }
+  DEVICE Pairs packed_snapshot(int32_t i) const { return {spare() + i * bytes_of<true>() * links(), links()}; }
+
+  DEVICE int32_t links() const { return rates_.links(); }
 
   // Read once: as far as the compiler knows, a link's words may be these pointers.
   struct PackedMove {
-    Amount* links;
+    Pairs links;
     const Row* rows;
     const int32_t *hops, *counted;
 
     // The path's flows give back what they have of each link, `units` for each of them, or (sign -1) get it.
     DEVICE void operator()(const Team auto& team, int32_t p, int64_t units, int32_t sign) const {
       const int32_t flows = sign * counted[p];
-      const Amount use = flows == sign ? Amount{units * sign, sign} : Amount{units * flows, flows};
+      const Pair use = flows == sign ? Pair{units * sign, sign} : Pair{units * flows, flows};
       const Row row = rows[p];
       const int32_t* hop = hops + row.first;
       const int32_t *const end = hop + row.hops, *const last = end - 1;
       for (; hop < last; hop += 2) {  // a path mostly goes up as often as down
-        give(team, &links[static_cast<uint32_t>(hop[0])], use);
-        give(team, &links[static_cast<uint32_t>(hop[1])], use);
+        const int32_t up = hop[0], down = hop[1];
+        links.add(team, up, use);
+        links.add(team, down, use);
       }
-      if (hop < end) give(team, &links[static_cast<uint32_t>(*hop)], use);
-    }
-    DEVICE static void give(const Team auto& team, Amount* to, const Amount& use) {
-      team.atomic_add_both(&to->high, use.high, use.low);
+      if (hop < end) links.add(team, *hop, use);
     }
   };
-  DEVICE PackedMove packed_move() const { return {words(), rates_.paths.rows, rates_.paths.links, rates_.counted}; }
+  DEVICE PackedMove packed_move() const {
+    return {packed_links(), rates_.paths.rows, rates_.paths.links, rates_.counted};
+  }
 
   DEVICE void move_wide(const Team auto& team, int32_t p, double rate, int32_t sign) const {
     rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
@@ -225,13 +227,9 @@ class LinkStore {
   }
 
   Rates& rates_;
-  std::byte* spare_;
-  int64_t spare_bytes_;
   // The same in all threads of the team:
-  int32_t links_ = 0;
   int32_t snapshots_ = 0;
-  int32_t frozen_[kSnapshots] = {};  // paths that were frozen then, ascending
-  double per_unit_ = 0;              // units of a packed link in 1 B/s; 0: links are not packed
+  double per_unit_ = 0;  // units of a packed link in 1 B/s; 0: links are not packed
   int64_t room_ = 0;
 };
 

@@ -19,16 +19,13 @@ namespace topoflow::BACKEND {
 
 class MaxMin {
  public:
-  Rates rates;
-
-  HD MaxMin(Arena& arena, const Sizes& n)
-      : rates(arena, n), refill_(arena, n, rates), adjust_(arena, n, rates, refill_.order) {}
+  DEVICE explicit MaxMin(Rates& rates) : rates_(rates), refill_(rates), adjust_(rates) {}
   MaxMin(const MaxMin&) = delete;
   MaxMin& operator=(const MaxMin&) = delete;
 
   DEVICE void clear(const Team auto& team) const {
-    for (const List* list : {&rates.touched, &refill_.order, &adjust_.others()}) team.set(list->size, 0);
-    rates.queue.clear(team);
+    rates_.touched.clear(team);
+    rates_.queue.clear(team);
   }
 
   // The last event found all rates anew.
@@ -39,17 +36,16 @@ class MaxMin {
   template <class Flows, class Settle>
   DEVICE bool operator()(const Team auto& team, const List& changed, int32_t event, const Flows& flows,
                          const Settle& settle) {
-    const int32_t n = team.get(changed.size);
+    const int32_t n = changed.count(team);
     const bool was = refilling_;
-    flowing_ += static_cast<int32_t>(team.sum(
-        n, [&](int32_t i) { return int64_t{flows(changed[i]) > 0} - int64_t{rates.counted[changed[i]] > 0}; }));
+    flowing_ += team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
     refilling_ = choose(n);
     if (was && !refilling_) refill_.hand_over(team);
     const double level = refilling_ && was ? refill_.lowest_rate(team, changed) : 0;
     refill_.expect(n, flowing_);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i], now = flows(p);
-      if (now == rates.counted[p]) return;
+      if (now == rates_.counted[p]) return;
       if (refilling_ && was)
         refill_.reopen(team, p, now, event);
       else
@@ -68,11 +64,7 @@ class MaxMin {
   template <class Settle>
   DEVICE bool refill(const Team auto& team, const List& changed, int32_t event, bool was, double level,
                      const Settle& settle) {
-    team.for_each(team.get(rates.touched.size), [&](int32_t i) {
-      rates.info[rates.touched[i]].touched = 0;
-      rates.clean(rates.touched[i], event);
-    });
-    team.set(rates.touched.size, 0);
+    rates_.for_each_touched(team, event, [&](int32_t l) { rates_.info[l].touched = 0; });
     if (const double full = refill_.lowest_full(team, changed); full < level) level = full;
     if (!was || level < 0) refill_.open_all(team);
     return refill_(team, level, flowing_, settle, work_);
@@ -81,8 +73,8 @@ class MaxMin {
   // Whether the next event, in which n paths have other flows, refills the rates. The algorithm is changed once the
   // other would have saved more than a change costs, so what an event costs still grows with the rates that it changes.
   DEVICE bool choose(int32_t n) {
-    const int64_t adjusting = kAdjust * work_, links = rates.links();
-    const int64_t change = flowing_ + (rates.path_count + links) / 4;
+    const int64_t adjusting = kAdjust * work_, links = rates_.links();
+    const int64_t change = flowing_ + (rates_.path_count + links) / 4;
     // A link costs half a path, whichever of them changes; half of the paths are refilled, as far as one can know.
     loss_ += refilling_ ? refill_.refrozen() + links / 2 - adjusting : adjusting - (flowing_ + links) / 2;
     loss_ = loss_ > 0 ? loss_ : 0;
@@ -93,6 +85,7 @@ class MaxMin {
     return !refilling_;
   }
 
+  Rates& rates_;
   Refill refill_;
   Adjust adjust_;
   // The same in all threads of the team:

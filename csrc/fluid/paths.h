@@ -12,12 +12,12 @@ struct Row {
 };
 
 struct Paths {
-  const int64_t* offsets;  // [P+1] hops of every path
-  const int32_t* links;    // [H]   their links
-  const double* weight;    // [H]   share of a flow's rate that the hop carries; null: all of it
-  const double* limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
-  int32_t world_links;     // L; the link of a path's limit is L + path
-  const Row* rows;         // [P]   hops of a path without those that need not be considered; null: all
+  Global<const int64_t> offsets;  // [P+1] hops of every path
+  Global<const int32_t> links;    // [H]   their links
+  Global<const double> weight;    // [H]   share of a flow's rate that the hop carries; null: all of it
+  Global<const double> limit;     // [P]   B/s, the most that one flow gets; infinity or null: no limit
+  int32_t world_links;            // L; the link of a path's limit is L + path
+  Global<const Row> rows;         // [P]   hops of a path without those that need not be considered; null: all
 
   static constexpr double kPerFlow = -1;  // weight of the virtual link: all of one flow, however many there are
 

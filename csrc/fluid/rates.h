@@ -5,32 +5,52 @@
 
 #include "arena.h"
 #include "link.h"
+#include "parallel/pairs.h"
 #include "paths.h"
 
 namespace topoflow::BACKEND {
 
+// What filling reads and writes most often: in the team's fast memory where that has room for it.
+struct Hot {
+  void* packed;    // Pairs [L]
+  double* key;     // [L]
+  int32_t* awake;  // [L] links that take part in the filling
+
+  HD static int64_t bytes(int64_t links) {
+    return links * (Pairs::kBytes + static_cast<int64_t>(sizeof(double) + sizeof(int32_t)));
+  }
+};
+
 struct Rates {
   Paths paths{};
   Unit unit{};
-  double least = 0, most = 0;          // B/s, the capacities of links that have any
-  const double* capacities = nullptr;  // [L] B/s, without the paths' limits
-  int32_t path_count;                  // P
-  LinkState* link;                     // [L] with the virtual links of the paths' limits
-  LinkInfo* info;                      // [L]
-  Bottleneck* limited;                 // [L]
-  double* before;                      // [P] B/s, open paths: their rate before
-  Tournament queue;                    // links by B/s: no more than the level at which they will be full
-  List touched;                        // links
-  double* rate;                        // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
-  int32_t* bottleneck;                 // [P] the link that limits the path, kNoLink: to be found, kNoFlows
-  int32_t* counted;                    // [P] flows that the links know of
-  int32_t* left;                       // [P] event at which the last flow left
-  int32_t* members;                    // [H] the paths of every link that have flows, and some that had
+  double least = 0, most = 0;         // B/s, the capacities of links that have any
+  Global<const double> capacities{};  // [L] B/s, without the paths' limits
+  int32_t path_count;                 // P
+  Global<LinkState> link;             // [L] with the virtual links of the paths' limits
+  Global<LinkInfo> info;              // [L]
+  Global<Bottleneck> limited;         // [L]
+  Global<double> before;              // [P] B/s, open paths: their rate before
+  Tournament queue;                   // links by B/s: no more than the level at which they will be full
+  List touched;                       // links
+  Global<double> rate;                // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
+  Global<int32_t> bottleneck;         // [P] the link that limits the path, kNoLink: to be found, kNoFlows
+  Global<int32_t> counted;            // [P] flows that the links know of
+  Global<int32_t> left;               // [P] event at which the last flow left
+  Global<int32_t> members;            // [H] the paths of every link that have flows, and some that had
+  List order;                         // paths as refilling froze them; adjusting lists here those that may change
+  Global<int32_t> fills;              // [L] links as refilling filled them, their levels ascending
+  List others;                        // paths that others than the link that is adjusted limit
+  Hot hot;
+
+  static constexpr int32_t kSnapshots = 16;
+  int32_t frozen_at[kSnapshots] = {};  // paths that were frozen at each snapshot of refilling, ascending
 
   static constexpr double kOpen = kInfinity, kIdle = -1;
   static constexpr int32_t kNoLink = -1, kNoFlows = std::numeric_limits<int32_t>::max();
 
-  HD Rates(Arena& arena, const Sizes& n)
+  // `fast`: Hot::bytes(links) of the team's fast memory, or null.
+  HD Rates(Arena& arena, const Sizes& n, std::byte* fast)
       : path_count(static_cast<int32_t>(n.paths)),
         link(arena.take<LinkState>(n.links)),
         info(arena.take<LinkInfo>(n.links)),
@@ -42,7 +62,17 @@ struct Rates {
         bottleneck(arena.take<int32_t>(n.paths)),
         counted(arena.take<int32_t>(n.paths)),
         left(arena.take<int32_t>(n.paths)),
-        members(arena.take<int32_t>(n.hops)) {}
+        members(arena.take<int32_t>(n.hops)),
+        order(arena.list(n.paths)),
+        fills(arena.take<int32_t>(n.links)),
+        others(arena.list(n.paths)) {
+    double* const keys = reinterpret_cast<double*>(fast);
+    std::byte* const pairs = fast + n.links * static_cast<int64_t>(sizeof(double));
+    if (fast)
+      hot = {pairs, keys, reinterpret_cast<int32_t*>(pairs + n.links * Pairs::kBytes)};
+    else
+      hot = {link, queue.key, touched.items};
+  }
 
   DEVICE static bool same(double a, double b) { return a >= b * (1 - kSame) && a <= b * (1 + kSame); }
 
@@ -109,16 +139,25 @@ struct Rates {
       members[k.first + team.atomic_add(&k.listed, 1)] = p;
   }
 
-  // Forgets paths without flows where they are more than a few.
-  DEVICE void clean(int32_t l, int32_t event) const {
+  // Calls f(link) for every touched link, and forgets its paths without flows where they are more than a few.
+  template <class F>
+  DEVICE void for_each_touched(const Team auto& team, int32_t event, const F& f) const {
+    const int32_t n = touched.count(team);
+    team.for_those(
+        n, [&](int32_t i) { return 8 * info[touched[i]].idle > info[touched[i]].listed; },
+        [&](int32_t i) { clean(team, touched[i], event); });
+    team.for_each(n, [&](int32_t i) { f(touched[i]); });
+    touched.clear(team);
+  }
+
+  DEVICE void clean(const Team auto& team, int32_t l, int32_t event) const {
     LinkInfo& k = info[l];
-    if (8 * k.idle <= k.listed) return;
-    int32_t kept = 0;
-    for (int32_t i = k.first; i < k.first + k.listed; ++i)
-      if (counted[members[i]] > 0) members[k.first + kept++] = members[i];
-    k.listed = kept;
-    k.idle = 0;
-    k.cleaned = event;
+    const int32_t kept = team.retain(k.listed, members + k.first, [&](int32_t p) { return counted[p] > 0; });
+    team.once([&] {
+      k.listed = kept;
+      k.idle = 0;
+      k.cleaned = event;
+    });
   }
 };
 

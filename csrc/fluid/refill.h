@@ -22,10 +22,7 @@ namespace topoflow::BACKEND {
 
 class Refill {
  public:
-  List order;  // paths as they were frozen
-
-  HD Refill(Arena& arena, const Sizes& n, Rates& rates)
-      : order(arena.list(n.paths)), rates_(rates), store_(rates), fills_(arena.take<int32_t>(n.links)) {}
+  DEVICE explicit Refill(Rates& rates) : rates_(rates), store_(rates) {}
 
   // Paths that this event has frozen again.
   DEVICE int32_t refrozen() const { return frozen_ - fresh_; }
@@ -49,14 +46,14 @@ class Refill {
   // The lowest rate of these paths, before they have other flows. What is filled below it stays.
   DEVICE double lowest_rate(const Team auto& team, const List& changed) const {
     const Rates& r = rates_;
-    return team.min(team.get(changed.size),
+    return team.min(changed.count(team),
                     [&](int32_t i) { return r.counted[changed[i]] > 0 ? r.rate[changed[i]] : kInfinity; });
   }
 
   // The level below which none of their links is full, once they have other flows. Less than 0: all has to begin anew.
   DEVICE double lowest_full(const Team auto& team, const List& changed) const {
     const Rates& r = rates_;
-    return team.min(team.get(changed.size), [&](int32_t i) {
+    return team.min(changed.count(team), [&](int32_t i) {
       double lowest = kInfinity;
       if (r.counted[changed[i]] > 0)
         r.paths.for_each_hop(changed[i], [&](int32_t l, double) {
@@ -84,7 +81,7 @@ class Refill {
       else
         wake<false>(l);
     });
-    team.set(r.touched.size, 0);
+    r.touched.clear(team);
     filled_ = frozen_ = 0;
   }
 
@@ -98,12 +95,12 @@ class Refill {
       r.info[l].watch = LinkInfo::kAmple;
       r.info[l].awake = 0;
     });
-    team.for_each(filled_, [&](int32_t i) { r.info[fills_[i]].watch = LinkInfo::kAlways; });
+    team.for_each(filled_, [&](int32_t i) { r.info[r.fills[i]].watch = LinkInfo::kAlways; });
     team.for_each(r.links(), [&](int32_t l) {
       if (!r.info[l].limits()) r.info[l].level = kInfinity;
     });
     team.for_each(frozen_, [&](int32_t i) {
-      const int32_t p = order[i], to = r.bottleneck[p];
+      const int32_t p = r.order[i], to = r.bottleneck[p];
       r.paths.for_each_hop(p, [&](int32_t l, double weight) {
         const Amount use = r.used(p, weight, r.rate[p]);
         atomic_add(team, &r.link[l].left, Amount{} - use);
@@ -136,12 +133,12 @@ class Refill {
       if (level < 0) return false;
     }
     changes = team.sum(frozen_ - fresh_, [&](int32_t i) {
-      const int32_t p = order[fresh_ + i];
+      const int32_t p = r.order[fresh_ + i];
       const double had = r.rate[p], gets = found(p);
-      if (had == gets) return int64_t{0};
+      if (had == gets) return 0;
       r.rate[p] = gets;
       settle(p, had / gets);
-      return int64_t{1};
+      return 1;
     });
     team.for_each(r.links(), [&](int32_t l) { r.info[l].awake = store_.left_of<kPacked>(l) <= r.info[l].watch; });
     return true;
@@ -155,15 +152,16 @@ class Refill {
   DEVICE void restart(const Team auto& team, double level) {
     const LinkInfo* const info = rates_.info;
     int32_t* const bottleneck = rates_.bottleneck;
+    const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
     const double least = level * (1 - kSame);
-    const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills_[i]].level >= least; });
-    const int32_t from = kept < filled_ ? info[fills_[kept]].from : frozen_;
+    const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills[i]].level >= least; });
+    const int32_t from = kept < filled_ ? info[fills[kept]].from : frozen_;
     const int32_t near = store_.forget(from);
     if (from - near < frozen_ - from) {
       store_.restore<kPacked>(team);
-      store_.move_all<kPacked>(team, from - near, order.items + near, -1);
+      store_.move_all<kPacked>(team, from - near, order + near, -1);
     } else {
-      store_.move_all<kPacked>(team, frozen_ - from, order.items + from, 1);
+      store_.move_all<kPacked>(team, frozen_ - from, order + from, 1);
     }
     team.for_each(frozen_ - from, [&](int32_t i) {
       const int32_t p = order[from + i];
@@ -177,29 +175,19 @@ class Refill {
   }
 
   // Fills the links that are awake, the lowest level first. Returns false if that leaves paths open.
-  template <bool kPacked>
-  DEVICE bool fill(const Team auto& team, int32_t flowing) {
+  template <bool kPacked, Team T>
+  DEVICE bool fill(const T& team, int32_t flowing) {
     const Tournament& queue = rates_.queue;
-    const List& touched = rates_.touched;
-    LinkInfo* const info = rates_.info;
-    double* const keys = queue.key;
-    double* const winner = queue.winner;
+    const LinkInfo* const info = rates_.info;
+    int32_t* const awake = rates_.hot.awake;
     uint64_t mask = 0;
     while (mask + 1 < static_cast<uint64_t>(queue.n)) mask = 2 * mask + 1;
-    team.select(queue.n, touched, [&](int32_t l) { return (info[l].awake != 0) & store_.has_open<kPacked>(l); });
-    const int32_t n = team.get(touched.size);
-    int32_t log = 2;
-    while (int64_t{1} << 2 * log < n || n >> log >= queue.blocks()) ++log;
-    const int32_t blocks = (n >> log) + 1;
-    const auto size = [=](int32_t block) { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; };
-    team.for_each(n, [&](int32_t i) {
-      const int32_t l = touched[i];
-      info[l].from = i;
-      keys[i] = key(l, store_.level_of<kPacked>(l), mask);
-    });
-    team.for_each(blocks, [&](int32_t block) { winner[block] = lowest_of(size(block), keys + (block << log)); });
-    team.set(touched.size, 0);
-    double low = team.min(blocks, [=](int32_t i) { return winner[i]; });
+    const int32_t n = team.pick(
+        queue.n, [](int32_t l) { return l; }, awake,
+        [&](int32_t l) { return (info[l].awake != 0) & store_.has_open<kPacked>(l); }, [](int32_t) {});
+    typename T::Keys keys(team, n, rates_.hot.key, queue.winner, queue.blocks(),
+                          [&](int32_t i) { return key(i, store_.level_of<kPacked>(awake[i]), mask); });
+    double low = keys.lowest();
     const int32_t apart = store_.apart<kPacked>(flowing);
     int32_t next = store_.has_snapshot() ? store_.last() + apart : frozen_ > 0 ? apart : 0;
     while (frozen_ < flowing) {
@@ -208,33 +196,25 @@ class Refill {
         next = frozen_ + apart;
       }
       if (low == kInfinity) return false;
-      const auto l = static_cast<int32_t>(bits(low) & mask);
-      const int32_t place = info[l].from, block = place >> log;
+      const auto place = static_cast<int32_t>(bits(low) & mask);
+      const int32_t l = awake[place];
       const bool open = store_.has_open<kPacked>(l);
       const double level = store_.level_of<kPacked>(l);
-      const double later = open ? key(l, level, mask) : kInfinity;
-      const double rest = team.min_above(size(block), keys + (block << log), low);
-      const double others = team.min_above(blocks, winner, low);
-      low = rest < others ? rest : others;
+      const double later = open ? key(place, level, mask) : kInfinity;
+      low = keys.others(place, low);
       if (later <= low && open) {
-        team.for_each(1, [&](int32_t) {
-          keys[place] = kInfinity;
-          winner[block] = rest;
-        });
+        keys.replace(place, kInfinity);
         freeze<kPacked>(team, l, level);
-        continue;
+      } else {
+        keys.replace(place, later);
       }
-      team.for_each(1, [&](int32_t) {
-        keys[place] = later;
-        winner[block] = later < rest ? later : rest;
-      });
     }
     return true;
   }
 
-  // A level with the link as its last bits, so that no two keys are equal.
-  DEVICE static double key(int32_t l, double level, uint64_t mask) {
-    const uint64_t word = (bits(level) & ~mask) | static_cast<uint64_t>(l);
+  // A level with the link's place as its last bits, so that no two keys are equal.
+  DEVICE static double key(int32_t place, double level, uint64_t mask) {
+    const uint64_t word = (bits(level) & ~mask) | static_cast<uint64_t>(place);
     double key;
     memcpy(&key, &word, sizeof(key));
     return key;
@@ -249,16 +229,13 @@ class Refill {
   template <bool kPacked>
   DEVICE void freeze(const Team auto& team, int32_t l, double level) {
     LinkInfo& k = rates_.info[l];
-    const int32_t* const bottleneck = rates_.bottleneck;
     if (Rates::same(level, k.level)) level = k.level;
-    const List group{order.items + frozen_, order.size};
-    team.filter(k.listed, rates_.members + k.first, group, [&](int32_t p) { return bottleneck[p] < 0; });
-    const int32_t n = team.get(group.size);
-    store_.freeze<kPacked>(team, n, group.items, l, level);
-    team.for_each(1, [&](int32_t) {
+    const int32_t n =
+        store_.freeze<kPacked>(team, k.listed, rates_.members + k.first, l, level, rates_.order.items + frozen_);
+    team.once([&] {
       k.level = level;
       k.from = frozen_;
-      fills_[filled_] = l;
+      rates_.fills[filled_] = l;
     });
     ++filled_;
     frozen_ += n;
@@ -314,9 +291,8 @@ class Refill {
 
   Rates& rates_;
   LinkStore store_;
-  int32_t* fills_;  // [L] links as they were filled, their levels ascending
   // The same in all threads of the team:
-  int32_t filled_ = 0;  // links in `fills_`
+  int32_t filled_ = 0;  // links in `fills`
   int32_t frozen_ = 0;  // paths in `order`
   int32_t fresh_ = 0;   // paths in `order` that this event has left as they were
 };

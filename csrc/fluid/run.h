@@ -40,12 +40,17 @@ class Followers {
 
 struct StateBytes {
   Batch batch;
-  HD int64_t operator()(int32_t world) const { return World::bytes(World::sizes(batch, world)); }
+  HD int64_t operator()(int32_t world) const { return WorldData::bytes(WorldData::sizes_of(batch, world)); }
+};
+
+struct HotBytes {
+  Batch batch;
+  HD int64_t operator()(int32_t world) const { return Hot::bytes(WorldData::sizes_of(batch, world).links); }
 };
 
 struct RunWorld {
-  static constexpr int kThreads = 64;  // of a team on a GPU: most of its steps have 10 to 100 items
-  static constexpr bool kFast = true;
+  static constexpr int kThreads = 32;  // of a team on a GPU: most of its steps have 10 to 100 items
+  static constexpr int64_t kShared = sizeof(WorldData);
 
   Batch batch;
   std::byte* memory;
@@ -53,8 +58,8 @@ struct RunWorld {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    std::byte* const fast = team.fast();
-    const Status status = World(batch, world, Arena(fast ? fast : memory + place * bytes)).run(team);
+    auto&& data = team.template keep<WorldData>(batch, world, memory + place * bytes, team.fast());
+    const Status status = World(batch, data).run(team);
     team.set(&batch.status[world], status);
   }
 };
@@ -71,7 +76,9 @@ int64_t simulate(const Batch& given) {
   const thrust::counting_iterator<int32_t> zero(0);
   const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
                                                  int64_t{0}, thrust::maximum<int64_t>());
-  const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads);
+  const int64_t hot = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, HotBytes{batch}, int64_t{0},
+                                               thrust::maximum<int64_t>());
+  const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
   const Array<std::byte> memory(how.teams * bytes);
   for_each_team(batch.worlds, how, RunWorld{batch, memory.data(), bytes}, stream);
   return bytes;

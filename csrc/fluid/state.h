@@ -7,16 +7,16 @@
 namespace topoflow::BACKEND {
 
 struct State {
-  int32_t* hops;     // [H] links, without those that need not be considered
-  Row* rows;         // [P] of `hops`
-  Flows* flows;      // [P]
-  Tournament ends;   // paths by s
-  List changed;      // paths
-  Flow* flow;        // [T]
-  int32_t* pending;  // [T] tasks in `after` that have not finished
-  Tournament waits;  // tasks by s
-  List due;          // tasks whose wait has ended
-  List finished;     // tasks
+  Global<int32_t> hops;     // [H] links, without those that need not be considered
+  Global<Row> rows;         // [P] of `hops`
+  Global<Flows> flows;      // [P]
+  Tournament ends;          // paths by s
+  List changed;             // paths
+  Global<Flow> flow;        // [T]
+  Global<int32_t> pending;  // [T] tasks in `after` that have not finished
+  Tournament waits;         // tasks by s
+  List due;                 // tasks whose wait has ended
+  List finished;            // tasks
 
   HD State(Arena& arena, const Sizes& n)
       : hops(arena.take<int32_t>(n.hops)),

@@ -10,10 +10,10 @@
 namespace topoflow::BACKEND {
 
 struct Tournament {
-  double* key;     // [n] infinity: does not take part
-  double* winner;  // [blocks] the lowest key of each
-  int32_t* stale;  // [blocks] 1: has to play again
-  List again;      // blocks that have to
+  Global<double> key;     // [n] infinity: does not take part
+  Global<double> winner;  // [blocks] the lowest key of each
+  Global<int32_t> stale;  // [blocks] 1: has to play again
+  List again;             // blocks that have to
   int32_t n;
   int32_t log;  // of a block's items
 
@@ -32,7 +32,7 @@ struct Tournament {
       winner[block] = kInfinity;
       stale[block] = 0;
     });
-    team.set(again.size, 0);
+    again.clear(team);
   }
 
   // No two threads at once for one item.
@@ -45,23 +45,19 @@ struct Tournament {
     if (value < key[item]) set(team, item, value);
   }
 
-  // Keys have been written without set(): all blocks play again.
-  DEVICE void replay(const Team auto& team) const {
-    team.for_each(blocks(), [&](int32_t block) {
-      stale[block] = 1;
-      again.items[block] = block;
-    });
-    team.set(again.size, blocks());
-  }
-
-  // Infinity when no item takes part.
-  DEVICE double lowest(const Team auto& team) const {
-    team.for_each(team.get(again.size), [&](int32_t i) {
-      const int32_t block = again[i];
-      winner[block] = lowest_of(size(block), key + (block << log));
-      stale[block] = 0;
-    });
-    team.set(again.size, 0);
+  // Infinity when no item takes part. `all` blocks play again where keys have been written without set().
+  DEVICE double lowest(const Team auto& team, bool all = false) const {
+    const int32_t playing = all ? blocks() : again.count(team);
+    if (playing > 0) {
+      const auto block = [&](int32_t i) { return all ? i : again[i]; };
+      team.min_of_each(
+          playing, [&](int32_t i) { return Keys{key + (block(i) << log), size(block(i))}; },
+          [&](int32_t i, double low) {
+            winner[block(i)] = low;
+            stale[block(i)] = 0;
+          });
+      again.clear(team);
+    }
     return team.min_of(blocks(), winner);
   }
 
@@ -80,16 +76,23 @@ struct Tournament {
   // again.
   template <class F>
   DEVICE void take(const Team auto& team, double most, const F& f) const {
-    team.for_each(blocks(), [&](int32_t block) {
-      if (winner[block] > most) return;
-      for (int32_t item = block << log, end = item + size(block); item < end; ++item) {
-        const double value = key[item];
-        if (value > most) continue;
-        set(team, item, kInfinity);
-        f(item, value);
-      }
-    });
+    team.for_those(
+        blocks(), [&](int32_t block) { return winner[block] <= most; },
+        [&](int32_t block) {
+          team.for_each(size(block), [&](int32_t i) {
+            const int32_t item = (block << log) + i;
+            const double value = key[item];
+            if (value > most) return;
+            set(team, item, kInfinity);
+            f(item, value);
+          });
+        });
   }
+
+  struct Keys {
+    const double* first;
+    int32_t size;
+  };
 
   // Items of a block.
   DEVICE int32_t size(int32_t block) const { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; }

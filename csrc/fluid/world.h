@@ -18,36 +18,33 @@
 
 namespace topoflow::BACKEND {
 
-class World {
- public:
-  DEVICE World(const Batch& batch, int32_t world, Arena arena)
-      : graph_(batch.graphs),
-        base_(graph_.task_offsets[batch.graph[world]]),
-        sizes_(sizes(batch, world)),
-        merge_(batch.merge > kSame ? batch.merge : kSame),
-        latency_(batch.latency + batch.link_offsets[world]),
-        until_(batch.until ? batch.until[world] : kInfinity),
-        cancel_(batch.cancel),
-        start_(batch.start + batch.task_offsets[world]),
-        finish_(batch.finish + batch.task_offsets[world]),
-        left_(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
-        paths_(paths(batch, world)),
-        max_min_(arena, sizes_),
-        rates_(max_min_.rates),
-        state_(arena, sizes_) {
-    rates_.paths = paths_;
-    rates_.capacities = batch.capacity + batch.link_offsets[world];
-  }
+// What does not change while a world runs: where everything lies. A warp keeps it in the memory that its lanes share.
+struct WorldData {
+  int64_t base;  // this graph's first task
+  Sizes sizes;
+  double merge;
+  Global<const double> latency;  // [L] s
+  double until;                  // s
+  Global<double> start;          // [T] s
+  Global<double> finish;         // [T] s; until a task has finished, when it will have waited
+  Global<double> left;           // [T] B
+  Paths paths;                   // with links that are left out
+  Rates rates;
+  State state;
+
+  // `memory`: bytes(sizes). `fast`: Hot::bytes(sizes.links) of the team's fast memory, or null.
+  DEVICE WorldData(const Batch& batch, int32_t world, std::byte* memory, std::byte* fast)
+      : WorldData(batch, world, Arena(memory), fast) {}
 
   // B of memory that it needs.
   HD static int64_t bytes(const Sizes& sizes) {
     Arena arena(nullptr);
-    const MaxMin max_min(arena, sizes);
+    const Rates rates(arena, sizes, nullptr);
     const State state(arena, sizes);
     return arena.taken();
   }
 
-  HD static Sizes sizes(const Batch& batch, int32_t world) {
+  HD static Sizes sizes_of(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
     const int32_t g = batch.graph[world];
     const int64_t first = graphs.path_base[g], end = graphs.path_base[g + 1];
@@ -56,6 +53,45 @@ class World {
             graphs.path_offsets[end] - graphs.path_offsets[first] + limits,
             batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
   }
+
+ private:
+  DEVICE WorldData(const Batch& batch, int32_t world, Arena arena, std::byte* fast)
+      : base(batch.graphs.task_offsets[batch.graph[world]]),
+        sizes(sizes_of(batch, world)),
+        merge(batch.merge > kSame ? batch.merge : kSame),
+        latency(batch.latency + batch.link_offsets[world]),
+        until(batch.until ? batch.until[world] : kInfinity),
+        start(batch.start + batch.task_offsets[world]),
+        finish(batch.finish + batch.task_offsets[world]),
+        left(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
+        paths(paths_of(batch, world)),
+        rates(arena, sizes, fast),
+        state(arena, sizes) {
+    rates.paths = paths;
+    rates.capacities = batch.capacity + batch.link_offsets[world];
+  }
+
+  DEVICE static Paths paths_of(const Batch& batch, int32_t world) {
+    const Graphs& graphs = batch.graphs;
+    const int64_t first = graphs.path_base[batch.graph[world]];
+    return {graphs.path_offsets + first,
+            graphs.path_links,
+            graphs.path_weight,
+            graphs.path_limit ? graphs.path_limit + first : nullptr,
+            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
+            nullptr};
+  }
+};
+
+class World {
+ public:
+  DEVICE World(const Batch& batch, WorldData& data)
+      : graph_(batch.graphs),
+        cancel_(batch.cancel),
+        data_(data),
+        rates_(data.rates),
+        state_(data.state),
+        max_min_(data.rates) {}
 
   DEVICE Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
@@ -68,14 +104,13 @@ class World {
               team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
               [&](int32_t p, double longer) { settle(team, p, longer, now); }))
         return kNotConverged;
-      if (max_min_.refilling()) state_.ends.replay(team);
       begin_flows(team, now);
-      const double flow_end = state_.ends.lowest(team), wait_end = state_.waits.lowest(team);
+      const double flow_end = state_.ends.lowest(team, max_min_.refilling()), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
-      if (next > until_) return done == sizes_.tasks ? kDone : pause(team);
-      if (next == kInfinity) return done == sizes_.tasks ? kDone : starved(team) ? kStarved : kDeadlock;
+      if (next > data_.until) return done == data_.sizes.tasks ? kDone : pause(team);
+      if (next == kInfinity) return done == data_.sizes.tasks ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
-      horizon = now * (1 + merge_);
+      horizon = now * (1 + data_.merge);
       if (flow_end <= horizon)
         state_.ends.take(team, horizon, [&](int32_t p, double end) { end_flows(team, p, end, horizon); });
       if (wait_end <= horizon)
@@ -87,52 +122,44 @@ class World {
  private:
   static constexpr int32_t kPoll = 64;  // events between two looks at `cancel`, which a GPU reads across the bus
 
-  HD static Paths paths(const Batch& batch, int32_t world) {
-    const Graphs& graphs = batch.graphs;
-    const int64_t first = graphs.path_base[batch.graph[world]];
-    return {graphs.path_offsets + first,
-            graphs.path_links,
-            graphs.path_weight,
-            graphs.path_limit ? graphs.path_limit + first : nullptr,
-            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
-            nullptr};
-  }
-
   DEVICE void begin(const Team auto& team) {
     max_min_.clear(team);
-    for (const List* list : {&state_.changed, &state_.due, &state_.finished}) team.set(list->size, 0);
-    for (const Tournament* each : {&state_.ends, &state_.waits}) each->clear(team);
+    state_.changed.clear(team);
+    state_.due.clear(team);
+    state_.finished.clear(team);
+    state_.ends.clear(team);
+    state_.waits.clear(team);
     Layout{rates_, state_}(team);
-    team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
-      const int64_t* const after = graph_.after_offsets + base_ + task;
+    team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
+      const int64_t* const after = graph_.after_offsets + data_.base + task;
       state_.pending[task] = static_cast<int32_t>(after[1] - after[0]);
-      start_[task] = finish_[task] = kInfinity;
+      data_.start[task] = data_.finish[task] = kInfinity;
       if (after[1] == after[0]) make_ready(team, task, 0);
     });
   }
 
   // Some path has flows that will never end.
   DEVICE bool starved(const Team auto& team) const {
-    return team.any(static_cast<int32_t>(sizes_.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
+    return team.any(static_cast<int32_t>(data_.sizes.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
   }
 
-  // A task waits from now on; finish_ is when that ends.
+  // A task waits from now on; data_.finish is when that ends.
   DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) {
-    double ready = graph_.release[base_ + task], wait = graph_.delay[base_ + task];
-    for (int64_t i = graph_.after_offsets[base_ + task]; i < graph_.after_offsets[base_ + task + 1]; ++i) {
-      const double end = finish_[graph_.after[i] - base_];
+    double ready = graph_.release[data_.base + task], wait = graph_.delay[data_.base + task];
+    for (int64_t i = graph_.after_offsets[data_.base + task]; i < graph_.after_offsets[data_.base + task + 1]; ++i) {
+      const double end = data_.finish[graph_.after[i] - data_.base];
       ready = end > ready ? end : ready;
     }
-    if (const int32_t p = graph_.path[base_ + task]; p >= 0)
-      paths_.for_each_hop(p, [&](int32_t l, double weight) {
-        if (l < rates_.paths.world_links) wait += weight * latency_[l];
+    if (const int32_t p = graph_.path[data_.base + task]; p >= 0)
+      data_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+        if (l < rates_.paths.world_links) wait += weight * data_.latency[l];
       });
-    start_[task] = ready;
-    finish_[task] = ready + wait;
-    if (finish_[task] <= horizon)
+    data_.start[task] = ready;
+    data_.finish[task] = ready + wait;
+    if (data_.finish[task] <= horizon)
       state_.due.append(team, task);
     else
-      state_.waits.set(team, task, finish_[task]);
+      state_.waits.set(team, task, data_.finish[task]);
   }
 
   DEVICE void mark(const Team auto& team, int32_t p) const {
@@ -146,7 +173,7 @@ class World {
     while (true) {
       const int32_t task = x.root;
       const Flow& flow = state_.flow[task];
-      finish_[task] = end > start_[task] ? end : start_[task];
+      data_.finish[task] = end > data_.start[task] ? end : data_.start[task];
       state_.finished.append(team, task);
       --x.count;
       x.root = merged(state_.flow, flow.left, flow.right);
@@ -164,29 +191,29 @@ class World {
   DEVICE int32_t proceed(const Team auto& team, double horizon) {
     int32_t done = 0;
     while (true) {
-      const int32_t finished = team.get(state_.finished.size);
+      const int32_t finished = state_.finished.count(team);
       team.for_each(finished, [&](int32_t i) { release_followers(team, state_.finished[i], horizon); });
-      team.set(state_.finished.size, 0);
+      state_.finished.clear(team);
       done += finished;
-      const int32_t due = team.get(state_.due.size);
+      const int32_t due = state_.due.count(team);
       if (due == 0) return done;
       team.for_each(due, [&](int32_t i) { end_wait(team, state_.due[i]); });
-      team.set(state_.due.size, 0);
+      state_.due.clear(team);
     }
   }
 
   // A follower becomes ready with the last of the tasks that it waits for.
   DEVICE void release_followers(const Team auto& team, int32_t finished, double horizon) {
-    const int64_t task = base_ + finished;
+    const int64_t task = data_.base + finished;
     for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
-      const int32_t follower = static_cast<int32_t>(graph_.followers[j] - base_);
+      const int32_t follower = static_cast<int32_t>(graph_.followers[j] - data_.base);
       if (team.atomic_add(&state_.pending[follower], -1) == 1) make_ready(team, follower, horizon);
     }
   }
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
-    const int32_t p = graph_.path[base_ + task];
-    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p))
+    const int32_t p = graph_.path[data_.base + task];
+    if (p < 0 || !(graph_.bytes[data_.base + task] > 0) || !rates_.paths.has_hops(p))
       return state_.finished.append(team, task);
     Flows& x = state_.flows[p];
     team.atomic_add(&x.count, 1);
@@ -196,22 +223,22 @@ class World {
 
   // What is left of every task at `until`: one that has not begun to flow has all its bytes left.
   DEVICE Status pause(const Team auto& team) const {
-    team.for_each(static_cast<int32_t>(sizes_.tasks), [&](int32_t task) {
+    team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
       const bool waits = state_.waits.key[task] < kInfinity;
-      const bool finished = finish_[task] < kInfinity && !waits;
-      const bool flows = start_[task] < kInfinity && !waits && !finished;
-      if (waits) finish_[task] = kInfinity;
-      left_[task] = finished ? 0 : flows ? left(task) : graph_.bytes[base_ + task];
+      const bool finished = data_.finish[task] < kInfinity && !waits;
+      const bool flows = data_.start[task] < kInfinity && !waits && !finished;
+      if (waits) data_.finish[task] = kInfinity;
+      data_.left[task] = finished ? 0 : flows ? left(task) : graph_.bytes[data_.base + task];
     });
     return kPaused;
   }
 
   // Bytes of a flow at `until`. One that began with an event, before its own time, has no more than all of them left.
   DEVICE double left(int32_t task) const {
-    const int32_t p = graph_.path[base_ + task];
-    const double end = state_.ends.key[p], bytes = graph_.bytes[base_ + task];
+    const int32_t p = graph_.path[data_.base + task];
+    const double end = state_.ends.key[p], bytes = graph_.bytes[data_.base + task];
     const double served =
-        end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - until_) * rates_.rate[p] : 0;
+        end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - data_.until) * rates_.rate[p] : 0;
     const double left = state_.flow[task].target - served;
     return left > bytes ? bytes : left > 0 ? left : 0;
   }
@@ -227,7 +254,7 @@ class World {
   }
 
   DEVICE void begin_flows(const Team auto& team, double now) const {
-    team.for_each(team.get(state_.changed.size), [&](int32_t i) {
+    team.for_each(state_.changed.count(team), [&](int32_t i) {
       const int32_t p = state_.changed[i];
       Flows& x = state_.flows[p];
       x.changed = 0;
@@ -236,30 +263,22 @@ class World {
       const double served = end < kInfinity ? state_.flow[x.root].target - (end - now) * rate : 0;
       for (int32_t task = x.arrived, next; task >= 0; task = next) {
         next = state_.flow[task].left;
-        state_.flow[task] = {served + rate * (finish_[task] - now) + graph_.bytes[base_ + task], -1, -1};
-        finish_[task] = kInfinity;
+        state_.flow[task] = {served + rate * (data_.finish[task] - now) + graph_.bytes[data_.base + task], -1, -1};
+        data_.finish[task] = kInfinity;
         x.root = merged(state_.flow, x.root, task);
       }
       x.arrived = -1;
       if (rate > 0) state_.ends.set(team, p, now + (state_.flow[x.root].target - served) / rate);
     });
-    team.set(state_.changed.size, 0);
+    state_.changed.clear(team);
   }
 
-  Graphs graph_;
-  int64_t base_;  // this graph's first task
-  Sizes sizes_;
-  double merge_;
-  const double* latency_;  // [L] s
-  double until_;           // s
+  const Graphs& graph_;
   const int32_t* cancel_;  // [1]
-  double* start_;          // [T] s
-  double* finish_;         // [T] s; until a task has finished, when it will have waited
-  double* left_;           // [T] B
-  Paths paths_;            // with links that are left out
-  MaxMin max_min_;
+  const WorldData& data_;
   Rates& rates_;
-  State state_;
+  const State& state_;
+  MaxMin max_min_;
 };
 
 }  // namespace topoflow::BACKEND

@@ -21,4 +21,31 @@ namespace topoflow::BACKEND {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+#ifdef __CUDACC__
+
+// Points to a GPU's own memory, not to that of a multiprocessor: no instruction has to find out which of them it is.
+template <class T>
+class Global {
+ public:
+  Global() = default;
+  HD Global(T* pointer) : pointer_(pointer) {}  // NOLINT(google-explicit-constructor): it is one
+
+  HD operator T*() const {  // NOLINT(google-explicit-constructor)
+#ifdef __CUDA_ARCH__
+    __builtin_assume(__isGlobal(pointer_));
+#endif
+    return pointer_;
+  }
+
+ private:
+  T* pointer_;
+};
+
+#else
+
+template <class T>
+using Global = T*;
+
+#endif
+
 }  // namespace topoflow::BACKEND

@@ -12,10 +12,8 @@ class BlockTeam {
   static constexpr bool kAlone = false;
   static constexpr int kWords = 4;  // of a sum
 
-  // `scratch` [kMostWarps * kWords] and `fast`, memory for the world's state or null, are shared by the team.
-  __device__ BlockTeam(double* scratch, std::byte* fast) : scratch_(scratch), fast_(fast) {}
-
-  __device__ std::byte* fast() const { return fast_; }
+  // `scratch` [kMostWarps * kWords] is shared by the team.
+  __device__ explicit BlockTeam(double* scratch) : scratch_(scratch) {}
 
   // Until all threads are here.
   __device__ void wait() const { __syncthreads(); }
@@ -42,10 +40,6 @@ class BlockTeam {
   __device__ double min_of(int32_t n, const double* values) const {
     return min(n, [=](int32_t i) { return values[i]; });
   }
-  __device__ double min_above(int32_t n, const double* values, double floor) const {
-    return min(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
-  }
-
   // The sum of n values of a type that is made of integers and has +.
   template <class F>
   __device__ auto sum(int32_t n, F f) const {
@@ -83,20 +77,6 @@ class BlockTeam {
     for_each(n, [=](int32_t i) { to[i] = from[i]; });
   }
 
-  // The list becomes those i < n that are wanted.
-  template <class List, class F>
-  __device__ void select(int32_t n, const List& list, F wanted) const {
-    set(list.size, 0);
-    for_each(n, [&](int32_t i) { list.append_if(*this, wanted(i), i); });
-  }
-
-  // The list becomes those of n items that are wanted.
-  template <class List, class F>
-  __device__ void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
-    set(list.size, 0);
-    for_each(n, [&](int32_t i) { list.append_if(*this, wanted(items[i]), items[i]); });
-  }
-
   template <class F>
   __device__ bool any(int32_t n, F f) const {
     int found = 0;
@@ -127,11 +107,6 @@ class BlockTeam {
   }
   __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
 
-  __device__ void atomic_add_both(int64_t* to, int64_t first, int64_t second) const {
-    atomic_add(to, first);
-    atomic_add(to + 1, second);
-  }
-
   // Of numbers that are not negative: their bits are in the order of the numbers.
   __device__ void atomic_max(double* to, double value) const {
     atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
@@ -139,7 +114,6 @@ class BlockTeam {
 
  private:
   double* scratch_;
-  std::byte* fast_;
 };
 
 }  // namespace topoflow::BACKEND

@@ -12,10 +12,30 @@ namespace topoflow::BACKEND {
 #ifdef __CUDACC__
 
 template <class Job>
-__global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t* next, bool fast, Job job) {
+constexpr bool kIsWarp = Job::kThreads == WarpTeam::kLanes;
+
+// B of shared memory that a team of this job always has.
+template <class Job>
+constexpr int64_t shared_bytes() {
+  if constexpr (kIsWarp<Job>)
+    return Job::kShared;
+  else
+    return 0;
+}
+
+template <class Job>
+__global__ void __launch_bounds__(Job::kThreads)
+    run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
+  const WarpTeam team(shared_memory(), fast ? shared_memory() + Job::kShared : nullptr);
+  for (int32_t mine = team.take(next); mine < jobs; mine = team.take(next))
+    job(team, static_cast<int32_t>(blockIdx.x), mine);
+}
+
+template <class Job>
+__global__ void __launch_bounds__(Job::kThreads) run_blocks(int32_t jobs, int32_t* next, bool, Job job) {
   __shared__ double scratch[kMostWarps * BlockTeam::kWords];
   __shared__ int32_t taken;
-  const BlockTeam team(scratch, fast ? shared_memory() : nullptr);
+  const BlockTeam team(scratch);
   while (true) {
     if (threadIdx.x == 0) taken = atomicAdd(next, 1);
     __syncthreads();
@@ -26,17 +46,25 @@ __global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t
   }
 }
 
-// How many teams run at once, and how much fast memory each of them gets: `bytes`, if a multiprocessor then still has
-// room for kFastTeams of them, else none.
+template <class Job>
+auto* kernel_of() {
+  if constexpr (kIsWarp<Job>)
+    return &run_warps<Job>;
+  else
+    return &run_blocks<Job>;
+}
+
+// How many teams run at once, and how much fast memory each of them gets: what it asks for, if a multiprocessor then
+// still has room for kFastTeams of them, else none.
 struct Launch {
   int32_t teams;
   int64_t fast;  // B
 };
 
-constexpr int kFastTeams = 4;
+constexpr int kFastTeams = 8;
 
 template <class Job>
-Launch most_teams(int64_t bytes, int32_t) {
+Launch most_teams(int64_t asked, int32_t) {
   static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
   int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
   cudaFuncAttributes kernel{};
@@ -44,12 +72,13 @@ Launch most_teams(int64_t bytes, int32_t) {
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
   check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
   check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  check(cudaFuncGetAttributes(&kernel, run_teams<Job>));
+  check(cudaFuncGetAttributes(&kernel, kernel_of<Job>()));
   const int most = shared / kFastTeams - reserved - static_cast<int>(kernel.sharedSizeBytes);
-  const int64_t fast = Job::kFast && bytes <= most ? bytes : 0;
+  const int64_t fast = shared_bytes<Job>() + asked <= most ? asked : 0;
   // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
-  check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, fast));
+  check(cudaFuncSetAttribute(kernel_of<Job>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_of<Job>(), Job::kThreads,
+                                                      shared_bytes<Job>() + fast));
   return {processors * (blocks > 0 ? blocks : 1), fast};
 }
 
@@ -58,7 +87,8 @@ template <class Job>
 void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
   const Array<int32_t> next(1);
   check(cudaMemsetAsync(next.data(), 0, sizeof(int32_t), stream));
-  start(run_teams<Job>, how.teams, Job::kThreads, how.fast, stream, jobs, next.data(), how.fast > 0, job);
+  start(kernel_of<Job>(), how.teams, Job::kThreads, shared_bytes<Job>() + how.fast, stream, jobs, next.data(),
+        how.fast > 0, job);
   check(cudaStreamSynchronize(stream));
 }
 
@@ -92,11 +122,11 @@ void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& 
 
 #endif
 
-// Teams for these jobs, each with `bytes` of memory, all together with no more than `budget`; on a CPU `threads` of
-// them, 0: one per core.
+// Teams for these jobs, each with `bytes` of memory, all together with no more than `budget`, and with `fast` bytes of
+// a GPU's fast memory, where that has room; on a CPU `threads` of them, 0: one per core.
 template <class Job>
-Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads) {
-  Launch how = most_teams<Job>(bytes, threads);
+Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads, int64_t fast = 0) {
+  Launch how = most_teams<Job>(fast, threads);
   const int64_t fitting = bytes > 0 && budget / bytes < jobs ? budget / bytes : jobs;
   if (how.teams > fitting) how.teams = static_cast<int32_t>(fitting);
   if (how.teams < 1) how.teams = 1;

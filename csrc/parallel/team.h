@@ -1,4 +1,5 @@
-// A *team* runs one world: one thread, or a block of threads of a GPU. Kernels take it as a template parameter.
+// A *team* runs one world: one thread, or a block or a warp of threads of a GPU. Kernels take it as a template
+// parameter. (A warp and a thread also offer what only csrc/fluid needs.)
 //
 // All threads of a team call the same team functions in the same order; each of them ends with the whole team having
 // seen its effects. So what decides which one comes next must be the same for all threads: none may write what another
@@ -10,14 +11,14 @@
 #include "thread_team.h"
 #ifdef __CUDACC__
 #include "block_team.h"
+#include "warp_team.h"
 #endif
 
 namespace topoflow::BACKEND {
 
 template <class T>
 concept Team = requires(const T& team, int32_t* integer, int64_t* wide, double* number, double (*value)(int32_t)) {
-  { T::kAlone } -> std::convertible_to<bool>;   // one thread: no other touches the world's state
-  { team.fast() } -> std::same_as<std::byte*>;  // memory for the world's state that is faster than other, or null
+  { T::kAlone } -> std::convertible_to<bool>;  // one thread: no other touches the world's state
   team.wait();
   team.for_each(int32_t{}, value);
   { team.min(int32_t{}, value) } -> std::same_as<double>;
@@ -33,17 +34,20 @@ concept Team = requires(const T& team, int32_t* integer, int64_t* wide, double* 
 // A growing list in memory that the team shares. Its order is whatever the threads made of it: nothing may depend on
 // it.
 struct List {
-  int32_t* items;  // one more than it will ever have
-  int32_t* size;
+  Global<int32_t> items;  // one more than it will ever have
+  Global<int32_t> size;
 
   DEVICE int32_t operator[](int32_t i) const { return items[i]; }
+  DEVICE int32_t count(const Team auto& team) const { return team.get(static_cast<const int32_t*>(size)); }
+  DEVICE void clear(const Team auto& team) const { team.set(static_cast<int32_t*>(size), 0); }
   DEVICE void append(const Team auto& team, int32_t item) const { items[team.atomic_add(size, 1)] = item; }
 
   template <Team T>
   DEVICE void append_if(const T& team, bool condition, int32_t item) const {
     if constexpr (T::kAlone) {  // no branch: which way it takes is hard to predict
-      items[*size] = item;
-      *size += condition;
+      int32_t* const count = size;
+      items[*count] = item;
+      *count += condition;
     } else if (condition) {
       append(team, item);
     }

@@ -1,6 +1,8 @@
 // One thread as a team (team.h), on a CPU or a GPU.
 #pragma once
 
+#include <type_traits>
+
 #include "lowest.h"
 
 namespace topoflow::BACKEND {
@@ -10,6 +12,12 @@ class ThreadTeam {
   static constexpr bool kAlone = true;
 
   DEVICE std::byte* fast() const { return nullptr; }
+
+  // What all threads of the team read.
+  template <class T, class... Arguments>
+  DEVICE T keep(const Arguments&... arguments) const {
+    return T(arguments...);
+  }
 
   DEVICE void wait() const {}
 
@@ -23,8 +31,27 @@ class ThreadTeam {
     return lowest(n, f);
   }
   DEVICE double min_of(int32_t n, const double* values) const { return lowest_of(n, values); }
-  DEVICE double min_above(int32_t n, const double* values, double floor) const {
-    return lowest_above(n, values, floor);
+
+  // Calls f once; the team has seen its effects after the next of these functions.
+  template <class F>
+  DEVICE void once(const F& f) const {
+    f();
+  }
+
+  // Calls f(i) with the whole team for every i < n that is wanted, in order.
+  template <class Wanted, class F>
+  DEVICE void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+    for (int32_t i = 0; i < n; ++i)
+      if (wanted(i)) f(i);
+  }
+
+  // Calls put(i, the lowest of row(i)) for i < n.
+  template <class Row, class Put>
+  DEVICE void min_of_each(int32_t n, const Row& row, const Put& put) const {
+    for (int32_t i = 0; i < n; ++i) {
+      const auto values = row(i);
+      put(i, lowest_of(values.size, values.first));
+    }
   }
 
   // The sum of n values of a type that is made of integers and has +.
@@ -49,31 +76,29 @@ class ThreadTeam {
     memcpy(to, from, n * sizeof(T));
   }
 
-  // The list becomes those i < n that are wanted.
-  template <class List, class F>
-  DEVICE void select(int32_t n, const List& list, F wanted) const {
-    int32_t* end = list.items;
-    for (int32_t i = 0; i < n; ++i) {
-      *end = i;
-      end += wanted(i);
-    }
-    const auto size = static_cast<int32_t>(end - list.items);
-    *list.size = size;
-  }
-
-  // The list becomes those of n items that are wanted.
-  template <class List, class F>
-  DEVICE void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
-    int32_t* end = list.items;
+  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
+  template <class Item, class Wanted, class F>
+  DEVICE int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
+    int32_t* end = list;
 #ifndef __CUDACC__
 #pragma GCC unroll 4
 #endif
     for (int32_t i = 0; i < n; ++i) {
-      *end = items[i];
-      end += wanted(items[i]);
+      *end = item(i);
+      end += wanted(*end);  // no branch: which way it takes is hard to predict
     }
-    const auto size = static_cast<int32_t>(end - list.items);
-    *list.size = size;
+    const auto size = static_cast<int32_t>(end - list);
+    for (int32_t i = 0; i < size; ++i) f(list[i]);
+    return size;
+  }
+
+  // Leaves those of n items that are wanted, in order. Returns how many they are.
+  template <class Wanted>
+  DEVICE int32_t retain(int32_t n, int32_t* items, const Wanted& wanted) const {
+    int32_t size = 0;
+    for (int32_t i = 0; i < n; ++i)
+      if (wanted(items[i])) items[size++] = items[i];
+    return size;
   }
 
   template <class F>
@@ -83,8 +108,14 @@ class ThreadTeam {
     return found;
   }
 
-  DEVICE void set(int32_t* to, int32_t value) const { *to = value; }
-  DEVICE int32_t get(const int32_t* from) const { return *from; }
+  template <class T>
+  DEVICE void set(T* to, const std::type_identity_t<T>& value) const {
+    *to = value;
+  }
+  template <class T>
+  DEVICE T get(const T* from) const {
+    return *from;
+  }
 
   // What the caller may change at any time.
   DEVICE bool poll(const int32_t* from) const { return *const_cast<const volatile int32_t*>(from) != 0; }
@@ -102,18 +133,48 @@ class ThreadTeam {
     return before;
   }
 
-  DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) const {
-#if defined(__SSE2__) && !defined(__CUDACC__)
-    __m128i* const both = reinterpret_cast<__m128i*>(to);
-    _mm_storeu_si128(both, _mm_add_epi64(_mm_loadu_si128(both), _mm_set_epi64x(second, first)));
-#else
-    to[0] += first;
-    to[1] += second;
-#endif
-  }
-
   // Of numbers that are not negative.
   DEVICE void atomic_max(double* to, double value) const { *to = value > *to ? value : *to; }
+
+  // n keys that are not negative, of which it knows the lowest; no two are equal, unless they are infinite. Blocks of
+  // about sqrt(n) keys have their lowest in `winner` [blocks].
+  class Keys {
+   public:
+    // The keys are first(i).
+    template <class F>
+    DEVICE Keys(const ThreadTeam&, int32_t n, double* key, double* winner, int32_t blocks, const F& first)
+        : key_(key), winner_(winner), n_(n) {
+      while (int64_t{1} << 2 * log_ < n || n >> log_ >= blocks) ++log_;
+      blocks_ = (n >> log_) + 1;
+      for (int32_t i = 0; i < n; ++i) key[i] = first(i);
+      for (int32_t block = 0; block < blocks_; ++block) winner[block] = lowest_of(size(block), key + (block << log_));
+    }
+
+    DEVICE double lowest() const { return lowest_of(blocks_, winner_); }
+
+    // The lowest of the others, where key `place` is the lowest, `low`.
+    DEVICE double others(int32_t place, double low) {
+      block_ = place >> log_;
+      rest_ = lowest_above(size(block_), key_ + (block_ << log_), low);
+      const double others = lowest_above(blocks_, winner_, low);
+      return rest_ < others ? rest_ : others;
+    }
+
+    // After others().
+    DEVICE void replace(int32_t place, double key) {
+      key_[place] = key;
+      winner_[block_] = key < rest_ ? key : rest_;
+    }
+
+   private:
+    DEVICE int32_t size(int32_t block) const {
+      return n_ - (block << log_) < 1 << log_ ? n_ - (block << log_) : 1 << log_;
+    }
+
+    double *key_, *winner_;
+    double rest_ = kInfinity;
+    int32_t n_, log_ = 2, blocks_, block_ = 0;
+  };
 };
 
 }  // namespace topoflow::BACKEND

@@ -13,7 +13,6 @@ namespace topoflow::BACKEND {
 template <class Batch, class State, class Model>
 struct RunSteps {
   static constexpr int kThreads = 128;  // of a team on a GPU: most of its steps have a server for an item
-  static constexpr bool kFast = false;
 
   Batch batch;
   double* memory;

@@ -1,0 +1,298 @@
+// A warp of a GPU as a team (team.h): it waits for none but its own lanes, and keeps what it can in their registers.
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "lowest.h"
+
+namespace topoflow::BACKEND {
+
+class WarpTeam {
+ public:
+  static constexpr bool kAlone = false;
+  static constexpr int32_t kLanes = 32;
+
+  // `kept`: shared memory for what keep() makes. `fast`: more of it, or null.
+  __device__ WarpTeam(std::byte* kept, std::byte* fast) : kept_(kept), fast_(fast) {}
+
+  // The number of the next job of a launch.
+  __device__ int32_t take(int32_t* next) const { return __shfl_sync(kAll, lane() == 0 ? atomicAdd(next, 1) : 0, 0); }
+
+  __device__ std::byte* fast() const { return fast_; }
+
+  // What all lanes read. They no longer read what was kept before.
+  template <class T, class... Arguments>
+  __device__ T& keep(const Arguments&... arguments) const {
+    __syncwarp();
+    if (lane() == 0) new (kept_) T(arguments...);
+    __syncwarp();
+    T* const kept = reinterpret_cast<T*>(kept_);
+    __builtin_assume(__isShared(kept));
+    return *kept;
+  }
+
+  // Until all lanes are here.
+  __device__ void wait() const { __syncwarp(); }
+
+  template <class F>
+  __device__ void for_each(int32_t n, const F& f) const {
+#pragma unroll 1
+    for (int32_t i = lane(); i < n; i += kLanes) f(i);
+    __syncwarp();
+  }
+
+  // Calls f once; the team has seen its effects after the next of these functions.
+  template <class F>
+  __device__ void once(const F& f) const {
+    if (lane() == 0) f();
+  }
+
+  // Calls f(i) with the whole team for every i < n that is wanted, in order.
+  template <class Wanted, class F>
+  __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+#pragma unroll 1
+    for (int32_t first = 0; first < n; first += kLanes) {
+      const int32_t i = first + lane();
+      unsigned found = __ballot_sync(kAll, i < n && wanted(i));
+      __syncwarp();
+#pragma unroll 1
+      for (; found != 0; found &= found - 1) f(first + __ffs(static_cast<int>(found)) - 1);
+    }
+  }
+
+  template <class F>
+  __device__ double min(int32_t n, const F& f) const {
+    double lowest = kInfinity;
+#pragma unroll 1
+    for (int32_t i = lane(); i < n; i += kLanes) lowest = fmin(lowest, f(i));
+    const double all = number(lowest_of(rank(lowest)));
+    __syncwarp();
+    return all;
+  }
+  __device__ double min_of(int32_t n, const double* values) const {
+    return min(n, [=](int32_t i) { return values[i]; });
+  }
+
+  // Calls put(i, the lowest of row(i)) for i < n. Four lanes read a row, so that a warp reads whole sectors of memory.
+  template <class Row, class Put>
+  __device__ void min_of_each(int32_t n, const Row& row, const Put& put) const {
+    constexpr int32_t width = 4;
+#pragma unroll 1
+    for (int32_t first = 0; first < n; first += kLanes / width) {
+      const int32_t i = first + lane() / width;
+      double lowest = kInfinity;
+      if (i < n) {
+        const auto values = row(i);
+        for (int32_t j = lane() % width; j < values.size; j += width) lowest = fmin(lowest, values.first[j]);
+      }
+      for (int32_t step = width / 2; step > 0; step /= 2) lowest = fmin(lowest, __shfl_xor_sync(kAll, lowest, step));
+      if (i < n && lane() % width == 0) put(i, lowest);
+    }
+    __syncwarp();
+  }
+
+  // The sum of n values: int32_t, or a type that is made of int64_t and has +.
+  template <class F>
+  __device__ auto sum(int32_t n, const F& f) const {
+    decltype(f(0)) total{};
+#pragma unroll 1
+    for (int32_t i = lane(); i < n; i += kLanes) total = total + f(i);
+    if constexpr (sizeof(total) == sizeof(int32_t)) {
+      total = __reduce_add_sync(kAll, total);
+    } else {
+      long long word[sizeof(total) / sizeof(long long)];
+      memcpy(word, &total, sizeof(total));
+      for (long long& each : word)
+        for (int32_t step = kLanes / 2; step > 0; step /= 2) each += __shfl_xor_sync(kAll, each, step);
+      memcpy(&total, word, sizeof(total));
+    }
+    __syncwarp();
+    return total;
+  }
+
+  // The first i < n for which found(i), n when there is none.
+  template <class F>
+  __device__ int32_t first(int32_t n, const F& found) const {
+    int32_t at = n;
+#pragma unroll 1
+    for (int32_t first = 0; first < n && at == n; first += kLanes) {
+      const int32_t i = first + lane();
+      const unsigned here = __ballot_sync(kAll, i < n && found(i));
+      if (here != 0) at = first + __ffs(static_cast<int>(here)) - 1;
+    }
+    __syncwarp();
+    return at;
+  }
+
+  template <class F>
+  __device__ bool any(int32_t n, const F& f) const {
+    return first(n, f) < n;
+  }
+
+  // What is at `from` is at `to` as well.
+  template <class T>
+  __device__ void copy(int32_t n, const T* from, T* to) const {
+    for_each(n, [=](int32_t i) { to[i] = from[i]; });
+  }
+
+  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
+  template <class Item, class Wanted, class F>
+  __device__ int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
+    __syncwarp();  // f may write what another lane still reads
+    int32_t size = 0;
+    int32_t next = lane() < n ? item(lane()) : 0;
+#pragma unroll 1
+    for (int32_t i = lane(); i - lane() < n; i += kLanes) {
+      const int32_t mine = next;
+      if (i + kLanes < n) next = item(i + kLanes);  // memory answers while this one is looked at
+      const bool take = i < n && wanted(mine);
+      const unsigned taken = __ballot_sync(kAll, take);
+      if (take) {
+        list[size + below(taken)] = mine;
+        f(mine);
+      }
+      size += __popc(taken);
+    }
+    __syncwarp();
+    return size;
+  }
+
+  // Leaves those of n items that are wanted, in order. Returns how many they are.
+  template <class Wanted>
+  __device__ int32_t retain(int32_t n, int32_t* items, const Wanted& wanted) const {
+    int32_t size = 0;
+#pragma unroll 1
+    for (int32_t i = lane(); i - lane() < n; i += kLanes) {
+      const int32_t mine = i < n ? items[i] : 0;
+      const bool take = i < n && wanted(mine);
+      const unsigned taken = __ballot_sync(kAll, take);
+      __syncwarp();  // all have read what is written now
+      if (take) items[size + below(taken)] = mine;
+      size += __popc(taken);
+    }
+    __syncwarp();
+    return size;
+  }
+
+  // One value for all lanes, which any of them may change afterwards.
+  template <class T>
+  __device__ void set(T* to, const std::type_identity_t<T>& value) const {
+    if (lane() == 0) *to = value;
+    __syncwarp();
+  }
+  template <class T>
+  __device__ T get(const T* from) const {
+    const T value = *from;
+    __syncwarp();
+    return value;
+  }
+
+  // What the host may change at any time.
+  __device__ bool poll(const int32_t* from) const {
+    return __any_sync(kAll, lane() == 0 && *const_cast<const volatile int32_t*>(from) != 0);
+  }
+
+  // These return what was there before.
+  __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
+  __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
+    return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+  }
+  __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
+
+  // Of numbers that are not negative: their bits are in the order of the numbers.
+  __device__ void atomic_max(double* to, double value) const {
+    atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
+  }
+
+  // n keys that are not negative, of which it knows the lowest; no two are equal, unless they are infinite. Each lane
+  // has a block of them, which no other writes, and the lowest of these in a register.
+  class Keys {
+   public:
+    // The keys are first(i).
+    template <class F>
+    __device__ Keys(const WarpTeam&, int32_t n, double* key, double*, int32_t, const F& first) : key_(key) {
+      while (n > kLanes << log_) ++log_;
+      from_ = lane() << log_;
+      end_ = from_ + (1 << log_) < n ? from_ + (1 << log_) : n;
+      n_ = n;
+#pragma unroll 1
+      for (int32_t i = from_; i < end_; ++i) {
+        key_[i] = first(i);
+        winner_ = fmin(winner_, key_[i]);
+      }
+      __syncwarp();
+    }
+
+    __device__ double lowest() const { return lowest_number(winner_); }
+
+    // The lowest of the others, where key `place` is the lowest, `low`.
+    __device__ double others(int32_t place, double low) {
+      mine_ = place >> log_ == lane();
+      rest_ = kInfinity;
+      if (log_ > kAloneLog) return others_of_many(place, low);
+      if (mine_) {
+#pragma unroll 1
+        for (int32_t i = from_; i < end_; ++i)
+          if (key_[i] > low) rest_ = fmin(rest_, key_[i]);
+      }
+      return lowest_number(mine_ ? rest_ : winner_);
+    }
+
+    // After others().
+    __device__ void replace(int32_t place, double key) {
+      if (!mine_) return;
+      key_[place] = key;
+      winner_ = fmin(key, rest_);
+    }
+
+   private:
+    static constexpr int32_t kAloneLog = 4;  // of the most keys that a lane reads by itself
+
+    __device__ double others_of_many(int32_t place, double low) {
+      const int32_t from = place >> log_ << log_, end = from + (1 << log_) < n_ ? from + (1 << log_) : n_;
+      __syncwarp();  // until its lane has written
+#pragma unroll 1
+      for (int32_t i = from + lane(); i < end; i += kLanes)
+        if (key_[i] > low) rest_ = fmin(rest_, key_[i]);
+      rest_ = lowest_number(rest_);
+      __syncwarp();
+      return lowest_number(mine_ ? rest_ : winner_);
+    }
+
+    double* key_;
+    double winner_ = kInfinity, rest_ = kInfinity;
+    int32_t log_ = 0, from_, end_, n_;
+    bool mine_ = false;
+  };
+
+ private:
+  static constexpr unsigned kAll = 0xffffffffu;
+
+  __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x); }
+
+  __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
+
+  // Of 64 bits, by the two words that a warp compares at once.
+  __device__ static uint64_t lowest_of(uint64_t mine) {
+    const auto high = static_cast<unsigned>(mine >> 32), low = static_cast<unsigned>(mine);
+    const unsigned top = __reduce_min_sync(kAll, high);
+    const unsigned rest = __reduce_min_sync(kAll, high == top ? low : kAll);
+    return uint64_t{top} << 32 | rest;
+  }
+  // Bits in the order of the numbers, which may be negative.
+  __device__ static uint64_t rank(double value) {
+    const auto bits = static_cast<uint64_t>(__double_as_longlong(value));
+    return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
+  }
+  __device__ static double number(uint64_t rank) {
+    return __longlong_as_double(static_cast<long long>(rank >> 63 ? rank & ~(uint64_t{1} << 63) : ~rank));
+  }
+  __device__ static double lowest_number(double mine) {  // not negative
+    return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
+  }
+
+  std::byte *kept_, *fast_;
+};
+
+}  // namespace topoflow::BACKEND
