@@ -36,6 +36,7 @@ from topoflow.engine.dynamic.stepwise import Stepwise
 from topoflow.engine.launch import launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, connect
 
@@ -86,11 +87,10 @@ MOST_SAMPLES = 2**30  # of an iteration: minutes where none finds other circuits
 def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
     """Raise ``ValueError`` for an iteration that would take more than ``MOST_SAMPLES`` samples, as far as is known
     before: what computes or is sent takes at least the longest delay, and all bytes over all links at once."""
+    graph, together = world.graph, fabric.servers * fabric.degree * fabric.interface_bandwidth  # B/s
     with np.errstate(divide="ignore", over="ignore"):
-        wires = np.sum(world.graph.bytes[world.graph.path >= 0]) / (
-            fabric.servers * fabric.degree * fabric.interface_bandwidth
-        )
-    least = max(float(world.graph.delay.max(initial=0.0)), float(wires))
+        wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))
+    least = max(float(graph.delay.max(initial=0.0)), wires)
     if not least <= MOST_SAMPLES * interval:
         law = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
         raise ValueError(f"{world.name}: {law}, got at least {least:g} s")
