@@ -148,7 +148,8 @@ class PieceWorld {
     batch.finish = to_.finish;
     batch.left = to_.left;
     batch.merge = job_.merge;
-    return World(batch, 0, arena_).run(ThreadTeam());
+    WorldData data(batch, 0, arena_, nullptr);
+    return World(batch, data).run(ThreadTeam());
   }
 
   // Of the task with number k, on the job's clock.
@@ -163,7 +164,7 @@ class PieceWorld {
     Arena arena(nullptr);
     PieceArrays(arena, n, numbers_.dependencies);
     const int64_t limits = job_.graph.path_limit ? n.paths : 0;
-    return arena.taken() + World::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits});
+    return arena.taken() + WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits});
   }
 
   // What has begun is ready when its wait ends, but for the latency of its path, which it waits again.

@@ -58,7 +58,7 @@ struct RunWorld {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    auto&& data = team.template keep<WorldData>(batch, world, memory + place * bytes, team.fast());
+    auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());
     const Status status = World(batch, data).run(team);
     team.set(&batch.status[world], status);
   }

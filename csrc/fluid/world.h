@@ -32,9 +32,22 @@ struct WorldData {
   Rates rates;
   State state;
 
-  // `memory`: bytes(sizes). `fast`: Hot::bytes(sizes.links) of the team's fast memory, or null.
-  DEVICE WorldData(const Batch& batch, int32_t world, std::byte* memory, std::byte* fast)
-      : WorldData(batch, world, Arena(memory), fast) {}
+  // `arena`: bytes(sizes). `fast`: Hot::bytes(sizes.links) of the team's fast memory, or null.
+  DEVICE WorldData(const Batch& batch, int32_t world, Arena arena, std::byte* fast)
+      : base(batch.graphs.task_offsets[batch.graph[world]]),
+        sizes(sizes_of(batch, world)),
+        merge(batch.merge > kSame ? batch.merge : kSame),
+        latency(batch.latency + batch.link_offsets[world]),
+        until(batch.until ? batch.until[world] : kInfinity),
+        start(batch.start + batch.task_offsets[world]),
+        finish(batch.finish + batch.task_offsets[world]),
+        left(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
+        paths(paths_of(batch, world)),
+        rates(arena, sizes, fast),
+        state(arena, sizes) {
+    rates.paths = paths;
+    rates.capacities = batch.capacity + batch.link_offsets[world];
+  }
 
   // B of memory that it needs.
   HD static int64_t bytes(const Sizes& sizes) {
@@ -55,22 +68,6 @@ struct WorldData {
   }
 
  private:
-  DEVICE WorldData(const Batch& batch, int32_t world, Arena arena, std::byte* fast)
-      : base(batch.graphs.task_offsets[batch.graph[world]]),
-        sizes(sizes_of(batch, world)),
-        merge(batch.merge > kSame ? batch.merge : kSame),
-        latency(batch.latency + batch.link_offsets[world]),
-        until(batch.until ? batch.until[world] : kInfinity),
-        start(batch.start + batch.task_offsets[world]),
-        finish(batch.finish + batch.task_offsets[world]),
-        left(batch.left ? batch.left + batch.task_offsets[world] : nullptr),
-        paths(paths_of(batch, world)),
-        rates(arena, sizes, fast),
-        state(arena, sizes) {
-    rates.paths = paths;
-    rates.capacities = batch.capacity + batch.link_offsets[world];
-  }
-
   DEVICE static Paths paths_of(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
     const int64_t first = graphs.path_base[batch.graph[world]];
