@@ -23,21 +23,25 @@ struct Flows {
 
 // The heap of all flows of both heaps (-1: empty).
 DEVICE int32_t merged(Flow* flow, int32_t a, int32_t b) {
-  int32_t root = -1;
-  int32_t* hole = &root;
+  int32_t root = -1, above = -1;  // what comes next is the root, or left of `above`
+  const auto put = [&](int32_t next) {
+    if (above < 0)
+      root = next;
+    else
+      flow[above].left = next;
+  };
   while (a >= 0 && b >= 0) {
     if (flow[b].target < flow[a].target || (flow[b].target == flow[a].target && b < a)) {
       const int32_t c = a;
       a = b;
       b = c;
     }
-    Flow& top = flow[a];
-    *hole = a;
-    a = top.right;
-    top.right = top.left;
-    hole = &top.left;
+    put(a);
+    above = a;
+    a = flow[above].right;
+    flow[above].right = flow[above].left;
   }
-  *hole = a >= 0 ? a : b;
+  put(a >= 0 ? a : b);
   return root;
 }
 

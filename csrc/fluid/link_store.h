@@ -81,11 +81,16 @@ class LinkStore {
     return kPacked ? packed_links()[l].first : rates_.link[l].left.high;
   }
 
-  // B/s, of a link with open paths.
+  // B/s, if it has open paths.
   template <bool kPacked>
-  DEVICE double level_of(int32_t l) const {
-    if constexpr (!kPacked) return rates_.even(rates_.link[l].left, rates_.link[l].open);
+  DEVICE double level_of(int32_t l, bool& open) const {
+    if constexpr (!kPacked) {
+      const LinkState k = rates_.link[l];
+      open = k.open.high > 0;
+      return rates_.even(k.left, k.open);
+    }
     const Pair k = packed_links()[l];
+    open = k.second > 0;
     return k.first > 0 ? static_cast<double>(k.first) / (static_cast<double>(k.second) * per_unit_) : 0;
   }
 

@@ -185,8 +185,10 @@ class Refill {
     const int32_t n = team.pick(
         queue.n, [](int32_t l) { return l; }, awake,
         [&](int32_t l) { return (info[l].awake != 0) & store_.has_open<kPacked>(l); }, [](int32_t) {});
-    typename T::Keys keys(team, n, rates_.hot.key, queue.winner, queue.blocks(),
-                          [&](int32_t i) { return key(i, store_.level_of<kPacked>(awake[i]), mask); });
+    typename T::Keys keys(team, n, rates_.hot.key, queue.winner, queue.blocks(), [&](int32_t i) {
+      bool open;
+      return key(i, store_.level_of<kPacked>(awake[i], open), mask);
+    });
     double low = keys.lowest();
     const int32_t apart = store_.apart<kPacked>(flowing);
     int32_t next = store_.has_snapshot() ? store_.last() + apart : frozen_ > 0 ? apart : 0;
@@ -198,8 +200,8 @@ class Refill {
       if (low == kInfinity) return false;
       const auto place = static_cast<int32_t>(bits(low) & mask);
       const int32_t l = awake[place];
-      const bool open = store_.has_open<kPacked>(l);
-      const double level = store_.level_of<kPacked>(l);
+      bool open;
+      const double level = store_.level_of<kPacked>(l, open);
       const double later = open ? key(place, level, mask) : kInfinity;
       low = keys.others(place, low);
       if (later <= low && open) {

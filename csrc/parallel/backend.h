@@ -10,7 +10,7 @@
 #ifdef __CUDACC__
 #define BACKEND cuda
 #define HD __host__ __device__ inline
-#define DEVICE __device__ inline
+#define DEVICE __device__ __forceinline__  // what is not inlined keeps the state of a world in local memory
 #else
 #define BACKEND cpu
 #define HD inline

@@ -1,0 +1,59 @@
+"""Worlds in which hundreds of links are full at once, beyond what a team keeps in one block or in its fast memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+
+
+def star(flows: int) -> World:
+    """Flow i crosses link i, which only it uses, and then the last link, which all share.
+
+    Capacities and sizes have few values, so that many flows end at once.
+    """
+    random = np.random.default_rng(flows)
+    own = random.choice([1.0, 1.5, 2.0, 2.5, 4.0, 9.0], flows)
+    graph = Graph(
+        delay=np.zeros(flows),
+        bytes=random.choice([3.0, 5.0, 8.0], flows),
+        release=np.zeros(flows),
+        path=np.arange(flows, dtype=np.int32),
+        after_offsets=np.zeros(flows + 1, np.int64),
+        after=np.zeros(0, np.int32),
+        path_offsets=2 * np.arange(flows + 1),
+        path_links=np.stack([np.arange(flows), np.full(flows, flows)], axis=1).reshape(-1).astype(np.int32),
+        owner=np.arange(flows, dtype=np.int32),
+        owners=flows,
+        links=flows + 1,
+    )
+    return World(f"star of {flows}", graph, np.append(own, 1.6 * flows), np.zeros(flows + 1))
+
+
+def ends(world: World) -> np.ndarray:
+    """[T] s, by filling the shared link up to one level: a flow gets that, or what its own link has."""
+    own, shared = world.capacity[:-1], world.capacity[-1]
+    left, end, now = world.graph.bytes.copy(), np.zeros(len(own)), 0.0
+    while (flowing := left > 0).any():
+        caps = np.sort(own[flowing])
+        below = np.append(0, np.cumsum(caps))[:-1]
+        levels = (shared - below) / np.arange(len(caps), 0, -1)
+        fits = np.flatnonzero(levels <= caps)
+        level = levels[fits[0]] if fits.size else np.inf
+        rate = np.where(flowing, np.minimum(own, level), 1)
+        step = (left[flowing] / rate[flowing]).min()
+        now += step
+        left = np.where(flowing, left - step * rate, 0)
+        left[left < 1e-9] = 0
+        end[flowing & (left == 0)] = now
+    return end
+
+
+@pytest.mark.parametrize("flows", [3, 40, 700, 1500])
+def test_many_links_fill_in_one_event(flows, device):
+    world = star(flows)
+    (timeline,) = Fluid().simulate([world], Run(Device.named(device)))
+    np.testing.assert_allclose(timeline.finish, ends(world), rtol=1e-9)
