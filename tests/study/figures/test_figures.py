@@ -284,6 +284,10 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
             "search.proposal: no such key; did you mean search.proposals?",
         ),
         (
+            ["topoopt_fig14", "experiment.title='On {machines}'", "out=X"],
+            "experiment.title: must have keys of the points in braces, got {machines}",
+        ),
+        (
             ["topoopt_fig17", "series=TopoOpt", "out=X"],
             "series: must include one with values of fabric.pause, the x axis, got TopoOpt",
         ),

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoflow.study.figures.similar_cost import RULES
 
@@ -23,6 +23,7 @@ Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
+IN_TITLE = re.compile(r"\{([\w.]+)\}")  # a key whose values stand in a title
 T = TypeVar("T", bound="Experiment")
 
 SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose network costs about as much
@@ -45,6 +46,19 @@ class Picture:
     png: bytes
 
 
+class Figure(Protocol):
+    """Pictures and a table of rows, as ``write.write`` makes a folder of them."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def headings(self) -> Mapping[str, Heading]: ...
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]: ...
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...
+
+
 @dataclass(frozen=True)
 class Experiment(ABC):
     """A kind of figure: a frozen dataclass in a file of ``study/figures/``, whose fields a figure's config gives."""
@@ -61,15 +75,18 @@ class Experiment(ABC):
         def values(key: re.Match[str]) -> str:
             return ", ".join(str(value) for value in distinct(rows, key[1]))
 
-        return replace(self, title=re.sub(r"\{([\w.]+)\}", values, self.title))
+        return replace(self, title=IN_TITLE.sub(values, self.title))
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """The values that ``measure`` depends on in addition to the setup, by name."""
         return {}
 
-    def check(self, labels: Sequence[Row]) -> None:  # noqa: B027: most figures can be drawn from any of their points
+    def check(self, labels: Sequence[Row]) -> None:
         """Raise ``ValueError`` where the points with these ``labels`` (``Setup.label``) make no figure."""
+        for key in IN_TITLE.findall(self.title):
+            if all(key not in label for label in labels):
+                raise ValueError(f"experiment.title: must have keys of the points in braces, got {{{key}}}")
 
     @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:

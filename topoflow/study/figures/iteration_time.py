@@ -55,6 +55,7 @@ class IterationTime(Experiment):
             raise ValueError(f"experiment.baseline: must be one of the series {known}, got {self.baseline!r}")
 
     def check(self, labels: Sequence[Row]) -> None:
+        super().check(labels)
         for panel in distinct(labels, self.panel):
             of_panel = where(labels, **{self.panel: panel})
             if all(label.get(self.x) is None for label in of_panel):
