@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "arrays": set(),
     "memory": {"units"},
     "operations": set(),
+    "cluster": {"files", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "files", "printable", "units"},
     "workload": {"capture", "files", "units"},
@@ -37,13 +38,17 @@ MAY_IMPORT = {
     "search": {"case", "engine"} | BEFORE_ENGINE,
     "apply": {"case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
-    "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "case", "cluster", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 # Config groups whose files are modules, and the packages of these.
 STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
-DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
+DATA_GROUPS = {
+    "gpu": "topoflow.workload.gpu.Gpu",
+    "prices": "topoflow.fabric.prices.Prices",
+    "cluster": "topoflow.cluster.base.Cluster",
+}
 
 
 def modules() -> list[Path]:

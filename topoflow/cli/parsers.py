@@ -104,6 +104,25 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
     )
 
 
+def _place(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "which servers of a cluster requests for machines get, and how local their network is",
+        "Place requests as they arrive and end, on every combination of the keys given; without keys, the two clusters "
+        "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, pictures and "
+        "report.html.",
+        """\
+docs/place.md has the format of a file of requests. Examples:
+
+  topoflow place
+  topoflow place policy=first_fit,fewest_groups seed=0,1,2 out=runs/place
+  topoflow place requests=csv requests.file=examples/requests.csv cluster=motion cluster.groups=2 out=runs/mine
+""",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/place.yaml")
+
+
 def _simulate(subparsers: Subparsers, verb: str) -> None:
     parser = _verb(
         subparsers,
@@ -185,6 +204,7 @@ VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
     "compare": _compare,
     "search": _search,
     "experiment": _experiment,
+    "place": _place,
     "simulate": _simulate,
     "capture": _capture,
     "inspect": _inspect,
