@@ -63,7 +63,7 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
     ("asked", "law"),
     [
         (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
-        (["fabric=leaf_spine", "routing=spray", "degree=1"], "routing: every message must take one path with"),
+        (["fabric=fat_tree", "routing=spray"], "routing: every message must take one path with"),
         (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
         (
             ["fabric=ring", "packet.virtual_channels=1", "packet.buffer=4096"],

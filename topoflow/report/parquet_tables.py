@@ -69,7 +69,7 @@ FAILURES = pa.schema(
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """Write ``links.parquet`` and ``tasks.parquet``, and what there is of ``ports.parquet`` and ``failures.parquet``."""
+    """Write ``links.parquet``, ``tasks.parquet``, and what there is of ``ports.parquet`` and ``failures.parquet``."""
     write_links(report, folder / "links.parquet")
     write_tasks(report, folder / "tasks.parquet")
     if any(outcome.timeline.ports is not None for outcome in report.outcomes):

@@ -83,7 +83,7 @@ class Packet(Settings):
             raise ValueError(f"{world.name}.tasks: must be at most {MAX_TASKS}, got {world.graph.tasks}")
         starved = _starved(world)
         if starved != NONE:
-            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {starved}")
+            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")
 
     def _run(self, batch: Batch, run: Run) -> None:
         device, arrays = run.device, batch.arrays
@@ -153,13 +153,13 @@ def _raise_unfinished(batch: Batch) -> None:
     status = batch.arrays["status"]
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
-        name = batch.worlds[index].name
+        world, name = batch.worlds[index], batch.worlds[index].name
         if status[index] == _C.BLOCKED:
             links = ", ".join(map(str, circle(batch, index)))
             failures.append(f"{name}: buffers must not wait for each other in a circle, got that of links {links}")
         elif status[index] == _C.DEADLOCK:
             stuck = int(np.argmax(batch.of("finish", index) == _C.NEVER))
-            failures.append(f"{name}: every task must become ready, got an endless wait for task {stuck}")
+            failures.append(f"{name}: every task must become ready, got an endless wait for {world.graph.where(stuck)}")
         else:
             failures.append(f"{name}: must end within {_C.NEVER / 2 / SECOND / 86400:.0f} days, got a longer time")
     if failures:
@@ -169,7 +169,8 @@ def _raise_unfinished(batch: Batch) -> None:
 def circle(batch: Batch, index: int) -> list[int]:
     """Links whose buffers are full and wait for each other, each for the next and the last for the first."""
     waits, layout = batch.of("waits_for", index), batch.layouts[index]
-    channel, seen = int(np.flatnonzero(waits != NONE)[0]), dict[int, int]()
+    channel = int(np.flatnonzero(waits != NONE)[0])
+    seen: dict[int, int] = {}
     for step in count():
         if channel in seen or channel == NONE:
             break
