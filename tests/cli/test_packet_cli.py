@@ -65,10 +65,6 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
         (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
         (["fabric=fat_tree", "routing=spray"], "routing: every message must take one path with"),
         (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
-        (
-            ["fabric=ring", "packet.virtual_channels=1", "packet.buffer=4096"],
-            "must not wait for each other in a circle",
-        ),
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(asked: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
