@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from topoflow.capture import formats
+from topoflow.printable import one_line
 from topoflow.study.configure.options import options
 
 
@@ -19,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """An argument that does not exist is one line too: the usage is in ``--help``."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{one_line(f'{self.prog}: {message}; see {self.prog} --help')}\n")
 
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -100,7 +101,7 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
         nargs="*",
         default=[],  # else argparse calls them required where there is no figure
         metavar="KEY=VALUE",
-        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
+        help="out=DIR, keys of configs/compare.yaml, search.KEY, and experiment.KEY: fields of the figure",
     )
 
 
