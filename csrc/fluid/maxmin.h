@@ -32,10 +32,11 @@ class MaxMin {
   DEVICE bool refilling() const { return refilling_; }
 
   // `changed` are paths, flows(path) is how many flows one has now, settle(path, old rate / new rate) is called for
-  // each new rate, for some paths several times. Returns false if it does not end.
+  // each new rate, for some paths several times. Returns false if it does not end. (A call would put the world's state
+  // into a GPU's local memory.)
   template <class Flows, class Settle>
-  DEVICE bool operator()(const Team auto& team, const List& changed, int32_t event, const Flows& flows,
-                         const Settle& settle) {
+  INLINED bool operator()(const Team auto& team, const List& changed, int32_t event, const Flows& flows,
+                          const Settle& settle) {
     const int32_t n = changed.count(team);
     const bool was = refilling_;
     flowing_ += team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });

@@ -10,11 +10,13 @@
 #ifdef __CUDACC__
 #define BACKEND cuda
 #define HD __host__ __device__ inline
-#define DEVICE __device__ __forceinline__  // what is not inlined keeps the state of a world in local memory
+#define DEVICE __device__ inline
+#define INLINED __device__ __forceinline__
 #else
 #define BACKEND cpu
 #define HD inline
 #define DEVICE inline
+#define INLINED inline
 #endif
 
 namespace topoflow::BACKEND {

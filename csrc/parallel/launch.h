@@ -12,7 +12,7 @@ namespace topoflow::BACKEND {
 #ifdef __CUDACC__
 
 template <class Job>
-constexpr bool kIsWarp = Job::kThreads == WarpTeam::kLanes;
+constexpr bool kIsWarp = requires { Job::kShared; };
 
 // B of shared memory that a team of this job always has.
 template <class Job>
