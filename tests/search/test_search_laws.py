@@ -210,6 +210,7 @@ def test_objectives_choose_as_they_say(problem: Make) -> None:
         ("acceptance", (0.0, 0.1), r"search.acceptance: must be two shares .* first, got \[0.0, 0.1\]"),
         ("acceptance", (0.2, 0.1), r"search.acceptance: must be two shares .* first, got \[0.2, 0.1\]"),
         ("acceptance", (0.2,), r"search.acceptance: must be two shares .* first, got \[0.2\]"),
+        ("patience", -1, "search.patience: must be a whole number of at least 0, got -1"),
         ("emphasis", (), "search.emphasis: must have at least one number, got none"),
         ("objective", "joy", "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
     ],

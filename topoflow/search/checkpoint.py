@@ -28,7 +28,8 @@ from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
-ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
+COUNTS = ("step", "accepted", "stuck")
+ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in COUNTS)
 CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
 FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
@@ -64,7 +65,7 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
         "round": checkpoint.round,
         "strategy": checkpoint.strategy.to_json(),
         "wiring": {"strategy": checkpoint.wiring.strategy.to_json(), "emphasis": checkpoint.wiring.emphasis},
-        "walk": None if walk is None else {"step": walk.step, "accepted": walk.accepted},
+        "walk": None if walk is None else {name: getattr(walk, name) for name in COUNTS},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),
     }

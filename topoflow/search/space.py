@@ -98,6 +98,7 @@ class Placements:
             shares(self.settings.acceptance, self.settings.chains),
             self.problem.seed,
             round,
+            self.settings.patience,
         )
         reached = tempering.begin(self._first(here, round), self.settings.decide + 1) if walk is None else walk
         for reached in tempering.walk(reached, self.settings.steps):  # noqa: B020 the first is where it begins
