@@ -35,6 +35,7 @@ from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.traffic.base import Traffic
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -66,6 +67,7 @@ class Graph:
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
+    traffic: Traffic | None = None  # whose tasks the owners are, by reference; None: they have numbers only
 
     @property
     def tasks(self) -> int:
@@ -85,6 +87,11 @@ class Graph:
     def channel(self) -> Ints:
         """[T] which of the connections between them is used; -1 where nothing is sent."""
         return self._end(2)
+
+    def where(self, task: int) -> str:
+        """A task in an error message: the traffic's task that it is part of, by its name if it has one."""
+        owner = int(self.owner[task])
+        return f"task {owner}" if self.traffic is None else self.traffic.where(owner)
 
     def _end(self, row: int) -> Ints:
         assert self.ends is not None, "only a graph that was placed knows who sends"
@@ -117,6 +124,44 @@ class World:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """How many values lie in each of B ranges that do not overlap, ascending; the empty ones are left out."""
+
+    low: Floats  # [B]
+    high: Floats  # [B]
+    count: Offsets  # [B]
+    total: float  # the sum of all values
+    largest: float  # 0 if there are none
+
+    @property
+    def mean(self) -> float:
+        """Of all values; 0 if there are none."""
+        return self.total / max(int(self.count.sum()), 1)
+
+    def quantile(self, share: float) -> float:
+        """The value that at most this ``share`` of all lie below, to the width of its range; 0 if there are none."""
+        if not len(self.count):
+            return 0.0
+        rank = np.cumsum(self.count)
+        here = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
+        return min(float(self.low[here] + self.high[here]) / 2, self.largest)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
+
+    A port is idle while it is neither active nor stalled.
+    """
+
+    active: Floats  # [L] s that it sent
+    stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
+    packets: Offsets  # [L] sent
+    fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
+    latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
+
+
+@dataclass(frozen=True)
 class Timeline:
     """When every task of one world ran, and what every link carried.
 
@@ -131,6 +176,7 @@ class Timeline:
     task_start: Floats  # [K] s, the same for the traffic's tasks: the first of its parts ...
     task_finish: Floats  # [K] s, ... and the last
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
+    ports: Ports | None = None  # None: the fidelity has no packets
 
     @property
     def name(self) -> str:

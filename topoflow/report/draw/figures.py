@@ -27,7 +27,7 @@ from topoflow.report.draw.cdf import steps
 from topoflow.report.draw.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
 
 MAX_PANELS_PER_ROW = 3  # panels
-THIN = {"v": 1.1, "P": 1.25, "X": 1.25, "*": 1.9}  # markers that fill less of their size
+THIN = {"v": 1.1, "P": 1.1, "X": 1.1, "*": 1.3}  # markers that fill less of their size
 MAX_VALUES = 24  # bars of a panel; with more of them, no bar has its value above it
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
@@ -54,13 +54,31 @@ def draw_lines(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figu
     return figure
 
 
+def draw_steps(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
+    """A panel per part, in it a line per series that keeps each value until the next x."""
+    figure, axes_list, looks = _canvas(title, parts)
+    for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
+        points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
+        xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
+        for name, (across, up) in points.items():
+            axes.step(across / x.factor(xs), up / y.factor(ys), where="post", label=name, **_look(looks[name]))
+        axes.set_title(part, fontsize=10)
+        axes.set_xlabel(x.text(xs))
+        axes.set_ylabel(y.text(ys))
+        rule(axes, x, y)
+        if not y.log:
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    _legend(figure, looks)
+    return figure
+
+
 def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Figure:
     """A panel per part, in it a curve per series: the share of its values that are at most x.
 
     ``what`` names the things that are counted: "links", "pairs of servers".
     """
     figure, axes_list, looks = _canvas(title, parts)
-    share = Axis(f"{what} with at most so much [%]")
+    share = Axis(f"cumulative share of {what} [%]")
     for axes, (part, samples) in zip(axes_list, parts.items(), strict=True):
         read = {name: _values(f"{title}: {part}: {name}", values, x) for name, values in samples.items()}
         factor = x.factor(read.values())
@@ -181,7 +199,7 @@ def _look(look: int) -> dict[str, Any]:
 
 
 def _marked(look: int) -> dict[str, Any]:
-    """With markers that become smaller: what lies under others leaves its edge to be seen."""
+    """With hollow markers of different sizes, so that all can be seen where values coincide."""
     marker = MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
-    size = (10 - 0.6 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
-    return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
+    size = (12 - 0.8 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
+    return _look(look) | {"marker": marker, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5}
