@@ -106,7 +106,7 @@ class _Search:
             others = self.judge.judge([(each.strategy, each, self.judge.fabric(each)) for each in wirings])
             first = min([start, *others], key=lambda candidate: candidate.iteration_time)
             return Checkpoint(0, first.strategy, first.wiring, None, False, History())
-        loaded = load(self.path, self.key)
+        loaded = load(self.path, self.key, self.settings, self.space)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded
 
