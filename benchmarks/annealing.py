@@ -44,7 +44,7 @@ class Annealed(Placements):
         here = self._state(present)
         chains = Annealing(model, self.budget, proposed, np.tile(here, (self.CHAINS, 1)), self.problem.seed, round)
         steps = -(-self.times * self.settings.proposals // self.CHAINS)
-        states = chains.anneal(steps, np.array(self.SHARES), self.settings.decide + 1)
+        states = chains.anneal(steps, np.array(self.SHARES), self.settings.kept)
         return [self._strategy(state) for state in states if (state != here).any()][: self.settings.decide]
 
 

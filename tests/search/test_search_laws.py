@@ -165,10 +165,18 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         ({"wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}, "wiring.strategy: must place layers on 4"),
         ({"walk": [1]}, "walk: must be an object, got [1]"),
         (
-            {"walk": {"step": 10**6, "accepted": 0}},
+            {"walk": {"step": 10**6, "accepted": 0, "stuck": 0}},
             "strategy: walk.step: must be a whole number within 0..40, got ",
         ),
-        ({"walk": {"step": 1, "accepted": 99}}, "strategy: walk.accepted: must be a whole number within 0.."),
+        (
+            {"walk": {"step": 1, "accepted": 99, "stuck": 0}},
+            "strategy: walk.accepted: must be a whole number within 0..",
+        ),
+        (
+            {"walk": {"step": 1, "accepted": 0, "stuck": 21}},
+            "walk.stuck: must be a whole number within 0..20",
+        ),
+        ({"walk": {"step": 1, "accepted": 0}}, "walk.stuck: must be given"),
         ({"rounds": {}}, "rounds: must be a list, got {}"),
         ({"rounds": [5]}, "rounds[0]: must be an object, got 5"),
         ({"rounds": [{"round": 0}]}, "rounds[0].strategies: must be given, got nothing"),

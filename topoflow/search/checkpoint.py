@@ -128,7 +128,8 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
 
 
 def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
-    return Walk(plain.integer("step"), accepted=plain.integer("accepted"), **{name: arrays[name] for name in ARRAYS})
+    counts = {name: plain.integer(name) for name in COUNTS}
+    return Walk(**counts, **{name: arrays[name] for name in ARRAYS})
 
 
 @contextmanager

@@ -109,6 +109,11 @@ class Settings:
             raise ValueError(f"search.objective: must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
 
     @property
+    def kept(self) -> int:
+        """States of a walk that are kept: those that are decided between, and where it began."""
+        return self.decide + 1
+
+    @property
     def steps(self) -> int:
         """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
         return -(-self.proposals // self.chains)

@@ -101,8 +101,7 @@ class Placements:
         if sorted(strategy.placement) != sorted(layers) or not known.keys() >= set(strategy.placement.values()):
             raise ValueError(f"must place the {len(layers)} layers of {self.workload.name} on sets of the search")
         if walk is not None:
-            steps, chains, keep = self.settings.steps, self.settings.chains, self.settings.decide + 1
-            check_walk(walk, steps, chains, len(layers), keep, self.choices.count)
+            check_walk(walk, self.settings, len(layers), self.choices.count)
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         assert isinstance(present, Placement)
@@ -118,7 +117,7 @@ class Placements:
             round,
             self.settings.patience,
         )
-        reached = tempering.begin(self._first(here, round), self.settings.decide + 1) if walk is None else walk
+        reached = tempering.begin(self._first(here, round), self.settings.kept) if walk is None else walk
         for reached in tempering.walk(reached, self.settings.steps):  # noqa: B020 the first is where it begins
             tell(reached)
         found = [state for state in fastest(reached) if (state != here).any()]

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fields import shorten
+from topoflow.search.problem import Settings
 from topoflow.search.tempering import Walk
 
 
-def check_walk(walk: Walk, steps: int, chains: int, layers: int, keep: int, choices: int) -> None:
-    """Raise ``ValueError`` with field, law and value unless ``walk`` is of a search with this number of ``steps`` and
-    ``chains`` over placements of ``layers`` on one of ``choices`` sets of servers, which keeps the ``keep`` best."""
-    for field, highest in (("step", steps), ("accepted", chains)):
+def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> None:
+    """Raise ``ValueError`` with field, law and value unless ``walk`` is of a search with these ``settings`` over
+    placements of ``layers`` on one of ``choices`` sets of servers."""
+    chains, keep = settings.chains, settings.kept
+    for field, highest in (("step", settings.steps), ("accepted", chains), ("stuck", settings.patience)):
         value = getattr(walk, field)
         if type(value) is not int or not 0 <= value <= highest:
             raise ValueError(f"walk.{field}: must be a whole number within 0..{highest}, got {shorten(value)}")
