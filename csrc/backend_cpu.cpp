@@ -2,4 +2,5 @@
 #include "bound/run.h"
 #include "circuits/piece.h"
 #include "fluid/run.h"
+#include "packet/run.h"
 #include "screen/run.h"
