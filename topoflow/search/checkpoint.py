@@ -128,7 +128,7 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
 
 
 def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
-    counts = {name: plain.integer(name) for name in COUNTS}
+    counts: dict[str, Any] = {name: plain.integer(name) for name in COUNTS}
     return Walk(**counts, **{name: arrays[name] for name in ARRAYS})
 
 
