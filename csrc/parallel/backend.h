@@ -7,7 +7,11 @@
 #include <initializer_list>
 #include <limits>
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(TOPOFLOW_CUDA_EMULATION)
+#define TOPOFLOW_ON_GPU  // device code, as opposed to that of the CPU backend
+#endif
+
+#ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
 #define DEVICE __device__ inline
@@ -23,7 +27,7 @@ namespace topoflow::BACKEND {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 
 // Points to a GPU's own memory, not to that of a multiprocessor: no instruction has to find out which of them it is.
 template <class T>

@@ -3,13 +3,19 @@
 
 #include "device.h"
 #include "team.h"
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 #include "parallel/kernel.h"  // found by path: an emulation brings its own
 #endif
 
 namespace topoflow::BACKEND {
 
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
+
+// What a team shares before its fast memory.
+struct alignas(16) TeamMemory {
+  double scratch[kMostWarps * BlockTeam::kWords];
+  int32_t taken;
+};
 
 template <class Job>
 constexpr bool kIsWarp = requires { Job::kShared; };
@@ -20,7 +26,7 @@ constexpr int64_t shared_bytes() {
   if constexpr (kIsWarp<Job>)
     return Job::kShared;
   else
-    return 0;
+    return sizeof(TeamMemory);
 }
 
 template <class Job>
@@ -33,13 +39,12 @@ __global__ void __launch_bounds__(Job::kThreads)
 
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads) run_blocks(int32_t jobs, int32_t* next, bool, Job job) {
-  __shared__ double scratch[kMostWarps * BlockTeam::kWords];
-  __shared__ int32_t taken;
-  const BlockTeam team(scratch);
+  TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
+  const BlockTeam team(own.scratch);
   while (true) {
-    if (threadIdx.x == 0) taken = atomicAdd(next, 1);
+    if (threadIdx.x == 0) own.taken = atomicAdd(next, 1);
     __syncthreads();
-    const int32_t mine = team.get(&taken);
+    const int32_t mine = team.get(&own.taken);
     if (mine >= jobs) return;
     job(team, static_cast<int32_t>(blockIdx.x), mine);
     __syncthreads();
@@ -67,13 +72,11 @@ template <class Job>
 Launch most_teams(int64_t asked, int32_t) {
   static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
   int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
-  cudaFuncAttributes kernel{};
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
   check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
   check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  check(cudaFuncGetAttributes(&kernel, kernel_of<Job>()));
-  const int most = shared / kFastTeams - reserved - static_cast<int>(kernel.sharedSizeBytes);
+  const int most = shared / kFastTeams - reserved;
   const int64_t fast = shared_bytes<Job>() + asked <= most ? asked : 0;
   // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
   check(cudaFuncSetAttribute(kernel_of<Job>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most));

@@ -12,7 +12,7 @@ struct Pair {
   int64_t second;  // has to fit in 31 bits
 };
 
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 
 class Pairs {
  public:

@@ -80,7 +80,7 @@ class ThreadTeam {
   template <class Item, class Wanted, class F>
   DEVICE int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
     int32_t* end = list;
-#ifndef __CUDACC__
+#ifndef TOPOFLOW_ON_GPU
 #pragma GCC unroll 4
 #endif
     for (int32_t i = 0; i < n; ++i) {
