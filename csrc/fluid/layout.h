@@ -57,6 +57,7 @@ struct Layout {
     const auto hops = static_cast<int32_t>(paths.offsets[count] - paths.offsets[0]);
     if (weights && team.any(hops, [&](int32_t hop) { return weights[hop] != 1; })) return;
     if (paths.limit && team.any(count, [&](int32_t p) { return paths.limit[p] < kInfinity; })) return;
+    team.wait();  // until all have read them
     team.set(&paths.weight, nullptr);
     team.set(&paths.limit, nullptr);
     team.set(&rates.queue.n, paths.world_links);

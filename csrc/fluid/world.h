@@ -45,7 +45,7 @@ struct WorldData {
         paths(paths_of(batch, world)),
         rates(arena, sizes, fast),
         state(arena, sizes) {
-    rates.paths = paths;
+    rates.paths = paths_of(batch, world);
     rates.capacities = batch.capacity + batch.link_offsets[world];
   }
 
