@@ -37,6 +37,8 @@ void progressive_filling(const py::dict& named) {
 }  // namespace
 
 void bind_fluid(py::module_& module, py::dict& fields) {
+  module.attr("PENDING") = static_cast<int>(kPending);
+  module.attr("RUNNING") = static_cast<int>(kRunning);
   module.attr("DONE") = static_cast<int>(kDone);
   module.attr("STARVED") = static_cast<int>(kStarved);
   module.attr("DEADLOCK") = static_cast<int>(kDeadlock);

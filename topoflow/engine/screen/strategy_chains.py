@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topoflow.engine.base import Floats, Ints
 from topoflow.engine.device import Device
-from topoflow.engine.launch import MEMORY, count_threads
+from topoflow.engine.launch import count_threads
 from topoflow.engine.screen.strategy_arrays import StrategyArrays, strategy_arrays
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.placement import Placement
@@ -97,15 +97,16 @@ class StrategyModel(ABC):
 
     def prepare(self, state: dict[str, Any]) -> Steps:
         """Chains whose arrays are checked once, as ``steps`` of them are short."""
-        return self.steps(
-            self.arrays | state,
-            servers=self.strategies.servers,
-            first_bucket_bytes=self.first_bucket_bytes,
-            bucket_bytes=self.bucket_bytes,
-            unit=self.strategies.unit,
-            budget=MEMORY,
-            threads=self.threads,
-        )
+        with self.where.using(self.where.current_stream()):
+            return self.steps(
+                self.arrays | state,
+                servers=self.strategies.servers,
+                first_bucket_bytes=self.first_bucket_bytes,
+                bucket_bytes=self.bucket_bytes,
+                unit=self.strategies.unit,
+                budget=self.where.memory,
+                threads=self.threads,
+            )
 
 
 @dataclass
@@ -175,7 +176,8 @@ class Chains:
 
     def _run(self, step: str) -> None:
         if len(self.first):
-            self.steps.run(step, self.model.where.stream)
+            with self.model.where.using(self.model.where.current_stream()):
+                self.steps.run(step, self.model.where.stream)
 
     def _numbers(self, name: str) -> Floats:
         found: Floats = self.model.where.numpy(self.state[name]).copy()
