@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
 
+from topoflow import _C
 from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.units import register_resolvers
 
@@ -132,3 +134,18 @@ def topoflow_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def copied_package() -> Callable[[Path], dict[str, str]]:
+    """``copied_package(folder)``: a copy of topoflow in ``folder``, to be changed; the environment of programs that
+    are to import it."""
+
+    def copy(folder: Path) -> dict[str, str]:
+        installed = Path(_C.__file__).parent  # a checkout's folder has no _C
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(installed, folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__", "configs"))
+        shutil.copytree(ROOT / "configs", folder / "topoflow" / "configs", ignore=no_caches)
+        return {**os.environ, "PYTHONPATH": str(folder)}
+
+    return copy

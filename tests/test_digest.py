@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from topoflow.digest import digest
+from topoflow.digest import digest, program
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,30 @@ def test_equal_contents_have_equal_digests() -> None:
 def test_what_has_a_state_that_cannot_be_known_equals_nothing(value: object) -> None:
     assert digest(value) != digest(value)
     assert digest(One([value])) != digest(One([value]))
+
+
+def test_every_change_of_the_program_is_another_one_and_what_is_no_code_is_not(tmp_path: Path) -> None:
+    code, library = tmp_path / "engine" / "run.py", tmp_path / "_C.so"
+    code.parent.mkdir()
+    code.write_text("a = 1")
+    library.write_bytes(b"1")
+
+    def now() -> str:
+        program.cache_clear()
+        return program(tmp_path)
+
+    (tmp_path / "engine" / "__pycache__").mkdir()
+    first = now()
+    (tmp_path / "engine" / "__pycache__" / "run.pyc").write_bytes(b"x")
+    (tmp_path / "engine" / ".#run.py").symlink_to("nobody@nowhere")  # as an editor locks a file
+    assert now() == first
+    seen = [first]
+    for change in (
+        lambda: code.write_text("a = 2"),
+        lambda: library.write_bytes(b"2"),
+        lambda: code.rename(tmp_path / "engine" / "ran.py"),
+        lambda: (tmp_path / "engine" / "more.py").touch(),
+    ):
+        change()
+        assert now() not in seen
+        seen.append(now())

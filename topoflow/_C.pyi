@@ -20,21 +20,9 @@ def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, 
 def progressive_filling(arrays: Mapping[str, Any]) -> None: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
 
-class StrategySteps:
-    def run(self, step: str, stream: int) -> None: ...
-
 class ContentionSteps:
     def run(self, step: str, stream: int) -> None: ...
 
-def strategies(
-    arrays: Mapping[str, Any],
-    servers: int,
-    first_bucket_bytes: float,
-    bucket_bytes: float,
-    unit: float,
-    budget: int,
-    threads: int,
-) -> StrategySteps: ...
 def contention(
     arrays: Mapping[str, Any],
     servers: int,

@@ -13,13 +13,9 @@ Step to_step(const std::string& step) {
 }
 
 // Chains whose arrays are checked once; a step only launches.
-template <class Batch>
 class Steps {
  public:
-  using Kernel = void (*)(const Batch&);
-
-  Steps(Arrays&& arrays, const Batch& batch, Kernel on_cpu, [[maybe_unused]] Kernel on_cuda)
-      : arrays_(std::move(arrays)), batch_(batch), kernel_(arrays_.on_cpu() ? on_cpu : on_cuda) {}
+  Steps(Arrays&& arrays, const ContentionBatch& batch) : arrays_(std::move(arrays)), batch_(batch) {}
 
   void run(const std::string& step, int64_t stream) {
     batch_.step = to_step(step);
@@ -29,79 +25,51 @@ class Steps {
   }
 
  private:
-  Arrays arrays_;
-  Batch batch_;
-  Kernel kernel_;
-};
+  using Kernel = void (*)(const ContentionBatch&);
 
+  static Kernel kernel(bool on_cpu) {
 #ifdef TOPOFLOW_CUDA
-constexpr auto kStrategiesOnCuda = cuda::strategies;
-constexpr auto kContentionOnCuda = cuda::contention;
-#else
-constexpr Steps<StrategyBatch>::Kernel kStrategiesOnCuda = nullptr;
-constexpr Steps<ContentionBatch>::Kernel kContentionOnCuda = nullptr;
+    if (!on_cpu) return cuda::contention;
 #endif
+    return cpu::contention;
+  }
 
-struct Settings {
-  double first_bucket_bytes, bucket_bytes, unit;
-  int64_t budget;
-  int32_t threads;
+  Arrays arrays_;
+  ContentionBatch batch_;
+  Kernel kernel_ = kernel(arrays_.on_cpu());
 };
 
-void take_steps(Arrays& arrays, StepBatch& batch, int64_t servers, const Settings& settings) {
-  Strategies& strategies = batch.strategies;
-  arrays.of['N'] = servers;
-  arrays.of['W'] = (servers + 63) / 64;
-  arrays.take(strategies, kStrategiesFields);
-  arrays.take(batch, kStepFields);
-  strategies.edge_words = (strategies.edges + 63) / 64;
-  arrays.of['V'] = strategies.edge_words;
-  strategies.first_bucket_bytes = settings.first_bucket_bytes;
-  strategies.bucket_bytes = settings.bucket_bytes;
-  strategies.unit = settings.unit;
-  batch.budget = settings.budget;
-  batch.threads = settings.threads;
-  batch.device = arrays.first().device_id;
-}
-
-Steps<StrategyBatch> strategies(const py::dict& named, int64_t servers, double first_bucket_bytes, double bucket_bytes,
-                                double unit, int64_t budget, int32_t threads) {
-  Arrays arrays(named);
-  StrategyBatch batch{};
-  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes, unit, budget, threads});
-  arrays.take(batch.transfers, kTransferStateFields);
-  return {std::move(arrays), batch, cpu::strategies, kStrategiesOnCuda};
-}
-
-Steps<ContentionBatch> contention(const py::dict& named, int64_t servers, double first_bucket_bytes,
-                                  double bucket_bytes, double unit, int64_t budget, int32_t threads,
-                                  int32_t largest_tree, int32_t coflows) {
+Steps contention(const py::dict& named, int64_t servers, double first_bucket_bytes, double bucket_bytes, double unit,
+                 int64_t budget, int32_t threads, int32_t largest_tree, int32_t coflows) {
   Arrays arrays(named);
   ContentionBatch batch{};
-  take_steps(arrays, batch, servers, {first_bucket_bytes, bucket_bytes, unit, budget, threads});
+  Strategies& strategies = batch.strategies;
+  arrays.of['N'] = servers;
+  arrays.take(strategies, kStrategiesFields);
+  arrays.take(static_cast<StepBatch&>(batch), kStepFields);
   arrays.take(batch.trees, kPathTreesFields);
   arrays.take(batch, kContentionFields);
+  strategies.first_bucket_bytes = first_bucket_bytes;
+  strategies.bucket_bytes = bucket_bytes;
+  strategies.unit = unit;
   batch.trees.largest = largest_tree;
   batch.coflows = coflows;
-  return {std::move(arrays), batch, cpu::contention, kContentionOnCuda};
+  batch.budget = budget;
+  batch.threads = threads;
+  batch.device = arrays.first().device_id;
+  return {std::move(arrays), batch};
 }
 
 }  // namespace
 
 void bind_screen(py::module_& module, py::dict& fields) {
-  py::class_<Steps<StrategyBatch>>(module, "StrategySteps")
-      .def("run", &Steps<StrategyBatch>::run, py::arg("step"), py::arg("stream"));
-  py::class_<Steps<ContentionBatch>>(module, "ContentionSteps")
-      .def("run", &Steps<ContentionBatch>::run, py::arg("step"), py::arg("stream"));
-  module.def("strategies", &strategies, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
-             py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"),
-             "Placement strategies. The step \"build\" writes all that is kept of a placement and its makespan, "
-             "\"propose\" what the makespan would be with another placement, as far as it is not above the "
-             "limit, \"accept\" makes it so where the mask is not 0.");
+  py::class_<Steps>(module, "ContentionSteps").def("run", &Steps::run, py::arg("step"), py::arg("stream"));
   module.def("contention", &contention, py::arg("arrays"), py::arg("servers"), py::arg("first_bucket_bytes"),
              py::arg("bucket_bytes"), py::arg("unit"), py::arg("budget"), py::arg("threads"), py::arg("largest_tree"),
-             py::arg("coflows"), "The same for the estimate that sees contention.");
-  fields["strategies"] = documented(kStrategiesFields, kStepFields, kTransferStateFields);
+             py::arg("coflows"),
+             "Placement strategies. The step \"build\" writes all that is kept of a placement and its estimate, "
+             "\"propose\" what the estimate would be with another placement, as far as it is not above the limit, "
+             "\"accept\" makes it so where the mask is not 0.");
   fields["contention"] = documented(kStrategiesFields, kStepFields, kPathTreesFields, kContentionFields);
 }
 

@@ -2,7 +2,7 @@
 //   A -> B, 1 s and 100 B per sample, A on server 0, B on servers 0, 1 and 2, one sample each, links of 100 B/s
 //     forward    A@0 0-3, then 200 B on 0's link to the switch: 0>1 3-5, 0>2 3-5, B@0 3-4, B@1 5-6, B@2 5-6
 //     backward   B@0 4-6, B@1 6-8, B@2 6-8, 200 B on the link to 0: 1>0 8-10, 2>0 8-10, A@0 10-16   -> 16 s
-//   The bound of the same (strategy_bound.h): both transfers of a pass take 1 s each, 14 s.
+//   If transfers did not hold each other up, both of a pass would take 1 s each: 14 s.
 //
 // 1. Every server computes its layers in order, forward, then backward.
 // 2. What travels into a layer is a coflow, and so are the gradients that travel out of it: each takes as long as the

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from topoflow import _C
-
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 
 # One task after the other, each alone: no fidelity is slower.
@@ -69,12 +65,10 @@ for command in json.loads(sys.argv[1]):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def house(copied_package: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with two files more."""
     folder = tmp_path_factory.mktemp("house")
-    installed = Path(_C.__file__).parent  # a checkout's folder has no _C
-    shutil.copytree(installed, folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__", "configs"))
-    shutil.copytree(ROOT / "configs", folder / "topoflow" / "configs", ignore=shutil.ignore_patterns("__pycache__"))
+    copied_package(folder)
     (folder / "topoflow" / "engine" / "serial").mkdir()
     (folder / "topoflow" / "engine" / "serial" / "__init__.py").write_text(SERIAL)
     (folder / "topoflow" / "configs" / "fidelity" / "serial.yaml").write_text(CONFIG)

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from topoflow.engine.base import Fidelity
+from topoflow.engine.bound import Bound
 from topoflow.engine.fluid import Fluid, reference
 from topoflow.worldfile.world_file import read
 
@@ -199,6 +201,27 @@ def test_a_limit_inside_a_node_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_no_world_is_one_line(tmp_path: Path, text: str) -> None:
     error(tmp_path, text)
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound()])
+@pytest.mark.parametrize("id", ["second", 7])
+def test_what_only_a_simulation_finds_names_the_task_as_the_file_does(
+    tmp_path: Path, fidelity: Fidelity, id: str | int
+) -> None:
+    """An all-reduce is many sends, and the file's order is not the world's: no number of either leads to the task."""
+    path, around = tmp_path / "world.json", {**ONE_WAY, "src": "b", "dst": "a"}
+    last = {"id": id, "type": "transfer", "path": [2], "bytes": 1, "after": ["first", "sum"]}
+    first = {"id": "first", "type": "compute", "seconds": 1}
+    sums = {"id": "sum", "type": "all_reduce", "group": ["a", "b"], "bytes": 1e9}
+    endless = {**ONE_WAY, "bandwidth": 5e-324}  # 1 B takes longer than numbers reach
+    path.write_text(
+        json.dumps({"links": [ONE_WAY, around, endless], "tasks": [last, first, {**sums, "orders": [["b", "a"]]}]})
+    )
+    world = read(path).world
+    stuck = next(task for task in range(world.graph.tasks) if world.graph.where(task) == f"task {id}")
+    assert stuck > 2
+    with pytest.raises(ValueError, match=rf"^world\.json: .*, got .* for task {id}$"):
+        fidelity.simulate([world])
 
 
 @given(st.binary(max_size=300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -84,6 +85,39 @@ def test_a_search_whose_file_has_changed_is_not_resumed(what: str, run: Any, tmp
     code, said = run(*command)
     assert code == 2
     assert f"must be of this search to resume it, got one with another {what};" in said
+
+
+DRIVER = """
+import json, sys
+from topoflow.cli import main
+for command in json.loads(sys.argv[1]):
+    print("rc", main(command))
+"""
+
+
+def test_what_other_code_of_topoflow_computed_is_not_resumed(copied_package: Any, tmp_path: Path) -> None:
+    """Also where its version is the same: that of a developer between two releases."""
+    environment = copied_package(tmp_path)
+    job = ("servers=2", "workload.tables=2", "workload.rows=1000")
+    search = ("search", "fabric=ring", *job, "search.proposals=0", "search.rounds=1", f"out={tmp_path / 'search'}")
+    figure = ("experiment", "topoopt_fig14", "servers=4", "series=d = 4", f"out={tmp_path / 'figure'}")
+
+    def run(*commands: tuple[str, ...]) -> str:
+        arguments = [sys.executable, "-c", DRIVER, json.dumps(commands)]
+        done = subprocess.run(
+            arguments, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.stdout
+
+    said = run(search, figure, search, figure)
+    assert said.count("rc 0") == 4
+    assert said.count("Going on from") == 2
+    with (tmp_path / "topoflow" / "units.py").open("a") as file:
+        file.write("CHANGED = True\n")
+    said = run(search, figure)
+    assert said.count("rc 0") == 1
+    assert "must be of this search to resume it, got one with another version of topoflow;" in said
+    assert "Going on from" not in said
 
 
 OPENED: list[str] = []

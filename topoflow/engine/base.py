@@ -35,6 +35,7 @@ from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.traffic.base import Traffic
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -66,6 +67,7 @@ class Graph:
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
+    traffic: Traffic | None = None  # whose tasks the owners are, by reference; None: they have numbers only
 
     @property
     def tasks(self) -> int:
@@ -85,6 +87,11 @@ class Graph:
     def channel(self) -> Ints:
         """[T] which of the connections between them is used; -1 where nothing is sent."""
         return self._end(2)
+
+    def where(self, task: int) -> str:
+        """A task in an error message: the traffic's task that it is part of, by its name if it has one."""
+        owner = int(self.owner[task])
+        return f"task {owner}" if self.traffic is None else self.traffic.where(owner)
 
     def _end(self, row: int) -> Ints:
         assert self.ends is not None, "only a graph that was placed knows who sends"

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow import __version__
-from topoflow.digest import digest
+from topoflow.digest import digest, program
 from topoflow.files import read_bytes, write_atomically
 from topoflow.search.history import History
 from topoflow.search.judge import Wiring
@@ -54,7 +53,7 @@ def key(problem: Problem, settings: Settings) -> dict[str, str]:
     parts = ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity", "others")
     said: dict[str, object] = {name: getattr(problem, name) for name in parts}
     said |= {f"search.{name}": value for name, value in asdict(settings).items() if name != "objective"}
-    return {name: digest(value)[:16] for name, value in {"topoflow version": __version__, **said}.items()}
+    return {name: digest(value)[:16] for name, value in {"version of topoflow": program(), **said}.items()}
 
 
 def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:

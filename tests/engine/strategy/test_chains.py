@@ -1,7 +1,4 @@
-"""A chain of placements, changed layer by layer, is what it would be from scratch, alone and beside others.
-
-So in every model that evaluates placements.
-"""
+"""A chain of placements, changed layer by layer, is what it would be from scratch, alone and next to others."""
 
 from __future__ import annotations
 
@@ -12,34 +9,30 @@ import numpy as np
 import pytest
 
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.strategy_bound import StrategyBound
-from topoflow.engine.screen.strategy_chains import Chains, StrategyModel
+from topoflow.engine.screen.strategy_chains import Chains
 
 Draw = Callable[..., list[tuple[int, ...]]]
 DLRM = ("workload=dlrm", "workload.tables=20", "servers=16")
 
 
-@pytest.fixture(scope="module", params=[StrategyBound, Contention])
-def make_model(
-    request: pytest.FixtureRequest, job: Callable[..., Any], some_choices: Draw
-) -> Callable[..., StrategyModel]:
+@pytest.fixture(scope="module")
+def make_model(job: Callable[..., Any], some_choices: Draw) -> Callable[..., Contention]:
     """``make_model("fabric=fat_tree", threads=1)``: a DLRM on 16 servers, and 40 choices."""
 
-    def make(*fabric: str, **how: Any) -> StrategyModel:
+    def make(*fabric: str, **how: Any) -> Contention:
         workload, _, network = job(*DLRM, *fabric)
-        model: StrategyModel = request.param(workload, network, some_choices(16, 24, seed=0), **how)
-        return model
+        return Contention(workload, network, some_choices(16, 24, seed=0), **how)
 
     return make
 
 
 @pytest.fixture(scope="module")
-def model(make_model: Callable[..., StrategyModel]) -> StrategyModel:
+def model(make_model: Callable[..., Contention]) -> Contention:
     """Of servers that are wired for the job."""
     return make_model("fabric=topoopt", "degree=4")
 
 
-def begin(model: StrategyModel, chains: int = 6) -> Chains:
+def begin(model: Contention, chains: int = 6) -> Chains:
     random = np.random.default_rng(1)
     return model.chains(random.integers(0, model.strategies.choices, (chains, model.strategies.layers)))
 
@@ -54,16 +47,12 @@ def proposal(chains: Chains, random: np.random.Generator) -> Any:
 
 
 def kept(chains: Chains) -> list[Any]:
-    """All that is kept of the placements, but what is not asked for: travel times between layers of one choice, where
-    to look first, and what was proposed."""
-    arrays = chains.model.strategies.arrays
-    crosses = chains.placement[:, arrays["source"]] != chains.placement[:, arrays["consumer"]]
-    others = ("activation_seconds", "gradient_seconds", "cursor", "target", "limit", "mask", "proposed")
-    times = [chains.state[name].reshape(*crosses.shape, -1)[crosses] for name in others[:2] if name in chains.state]
-    return [array.tobytes() for array in (*times, *(chains.state[name] for name in chains.state if name not in others))]
+    """All that is kept of the placements, but what was proposed."""
+    others = ("target", "limit", "mask", "proposed")
+    return [chains.state[name].tobytes() for name in chains.state if name not in others]
 
 
-def test_a_chain_after_hundreds_of_changes_is_what_it_would_be_from_scratch(model: StrategyModel) -> None:
+def test_a_chain_after_hundreds_of_changes_is_what_it_would_be_from_scratch(model: Contention) -> None:
     chains, random = begin(model), np.random.default_rng(2)
     for _ in range(100):
         chains.propose(proposal(chains, random))
@@ -73,7 +62,7 @@ def test_a_chain_after_hundreds_of_changes_is_what_it_would_be_from_scratch(mode
     assert chains.makespan.tolist() == model.makespans(chains.placement).tolist()
 
 
-def test_a_proposal_is_the_makespan_of_the_changed_placement_and_changes_nothing(model: StrategyModel) -> None:
+def test_a_proposal_is_the_makespan_of_the_changed_placement_and_changes_nothing(model: Contention) -> None:
     chains, random = begin(model), np.random.default_rng(3)
     before = kept(chains)
     for _ in range(50):
@@ -82,7 +71,7 @@ def test_a_proposal_is_the_makespan_of_the_changed_placement_and_changes_nothing
         assert kept(chains) == before
 
 
-def test_only_chains_of_the_mask_change_and_only_as_proposed(model: StrategyModel) -> None:
+def test_only_chains_of_the_mask_change_and_only_as_proposed(model: Contention) -> None:
     chains = begin(model, 3)
     expected, makespan = chains.placement, chains.makespan
     target = expected.copy()
@@ -94,12 +83,12 @@ def test_only_chains_of_the_mask_change_and_only_as_proposed(model: StrategyMode
     assert chains.makespan.tolist() == [proposed[0], makespan[1], proposed[2]]
 
 
-def test_a_proposal_of_what_is_there_is_no_change(model: StrategyModel) -> None:
+def test_a_proposal_of_what_is_there_is_no_change(model: Contention) -> None:
     chains = begin(model, 2)
     assert chains.propose(chains.placement).tolist() == chains.makespan.tolist()
 
 
-def test_a_proposal_above_its_limit_is_known_to_be_above_it(model: StrategyModel) -> None:
+def test_a_proposal_above_its_limit_is_known_to_be_above_it(model: Contention) -> None:
     chains, random = begin(model), np.random.default_rng(6)
     for _ in range(50):
         step = proposal(chains, random)
@@ -113,7 +102,7 @@ def test_a_proposal_above_its_limit_is_known_to_be_above_it(model: StrategyModel
     assert chains.propose(step, -1.0).tolist() == [0.0] * 6
 
 
-def test_a_proposal_that_is_refused_leaves_the_last_one_as_it_is(model: StrategyModel) -> None:
+def test_a_proposal_that_is_refused_leaves_the_last_one_as_it_is(model: Contention) -> None:
     chains = begin(model, 2)
     expected = chains.placement
     expected[:, 4] = 7
@@ -126,7 +115,7 @@ def test_a_proposal_that_is_refused_leaves_the_last_one_as_it_is(model: Strategy
     assert chains.makespan.tolist() == proposed.tolist() == model.makespans(expected).tolist()
 
 
-def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., StrategyModel]) -> None:
+def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., Contention]) -> None:
     found = []
     for threads in (1, 2):
         model = make_model("fabric=fat_tree", threads=threads)
@@ -139,7 +128,7 @@ def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., S
     assert found[0] == found[1]
 
 
-def test_chains_do_not_see_each_other(model: StrategyModel) -> None:
+def test_chains_do_not_see_each_other(model: Contention) -> None:
     together = begin(model, 70)
     assert model.makespans(together.placement).tolist() == together.makespan.tolist()
     alone = [model.makespans(row[None])[0] for row in together.placement[:5]]
@@ -147,7 +136,7 @@ def test_chains_do_not_see_each_other(model: StrategyModel) -> None:
     assert model.makespans(together.placement[:0]).tolist() == []
 
 
-def test_cpu_and_gpu_agree(device: str, make_model: Callable[..., StrategyModel]) -> None:
+def test_cpu_and_gpu_agree(device: str, make_model: Callable[..., Contention]) -> None:
     here, there = (make_model("fabric=topoopt", "degree=4", device=where) for where in ("cpu", device))
     one, other, random = begin(here), begin(there), np.random.default_rng(5)
     for _ in range(40):
@@ -161,7 +150,7 @@ def test_cpu_and_gpu_agree(device: str, make_model: Callable[..., StrategyModel]
     assert one.state["load"].tolist() == other.state["load"].tolist()
 
 
-def test_placements_and_proposals_outside_of_what_there_is_are_refused(model: StrategyModel) -> None:
+def test_placements_and_proposals_outside_of_what_there_is_are_refused(model: Contention) -> None:
     layers, choices = model.strategies.layers, model.strategies.choices
     with pytest.raises(ValueError, match=rf"^placement: expected \[2, {layers}\], got \[2, 3\]$"):
         model.makespans([[0, 0, 0]] * 2)

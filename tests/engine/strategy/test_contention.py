@@ -16,9 +16,9 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.alone import MERGE
 from topoflow.engine.screen.contention import Contention
 from topoflow.engine.screen.contention_reference import makespan
-from topoflow.engine.screen.strategy_bound import StrategyBound
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph
 
@@ -63,14 +63,14 @@ def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
 
 
 def test_two_layers_by_hand(make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]) -> None:
-    # The example of csrc/screen/contention.h; the layers are those of csrc/screen/strategy_bound.h.
+    # The example of csrc/screen/contention.h. Layers without parameters move 1e12 B/s of memory: 2.5e11 elements of 4 B
+    # are 1 s per sample; backward takes twice as long. 25 elements of 4 B are 100 B, 1 s at 100 B/s.
     #   forward   A@0 0-3 (three samples), 0>1 and 0>2 3-5 (200 B on the link of 0), B@0 3-4, B@1 and B@2 5-6
     #   backward  B@0 4-6, B@1 and B@2 6-8, 1>0 and 2>0 8-10, A@0 10-16
     second = int(2.5e11)
     model = make_workload(Layer("A", "dense", 0, 0.0, 25, second), Layer("B", "dense", 0, 0.0, 0, second, ("A",)))
-    job = (model, make_switch(3, 100.0), [(0,), (0, 1, 2)])
-    assert Contention(*job).makespans([[0, 1]])[0] == pytest.approx(16, rel=1e-12)
-    assert StrategyBound(*job).makespans([[0, 1]])[0] == pytest.approx(14, rel=1e-12)
+    found = Contention(model, make_switch(3, 100.0), [(0,), (0, 1, 2)])
+    assert found.makespans([[0, 1]])[0] == pytest.approx(16, rel=1e-12)
 
 
 def test_an_all_reduce_alone_takes_what_fluid_says(
@@ -84,3 +84,42 @@ def test_an_all_reduce_alone_takes_what_fluid_says(
         found = Contention(model, fabric, choices, all_reduce=algorithm).makespans([[0]])
         exact = Fluid().simulate([world])[0].makespan
         assert found[0] == pytest.approx(exact, rel=MERGE), algorithm  # ends that ``alone`` takes as one
+
+
+@pytest.mark.parametrize(("parameters", "outputs"), [(0, 10**15), (10**18, 10**18)])
+def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
+    parameters: int, outputs: int, make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]
+) -> None:
+    """Petabytes over links of 1 B/s."""
+    size: dict[str, Any] = {"parameters": parameters, "forward_flops": 0.0, "memory_elements": 0}
+    first = Layer("A", "dense", output_elements=outputs, **size)
+    model = make_workload(first, Layer("B", "dense", output_elements=0, after=("A",), **size))
+    fabric, choices, rows = make_switch(8, 1.0), [(0,), tuple(range(8))], [[0, 1], [1, 0], [1, 1]]
+    strategies = [Placement("some", 8, {"A": choices[one], "B": choices[other]}) for one, other in rows]
+    expected = [makespan(model, fabric, strategy) for strategy in strategies]
+    np.testing.assert_allclose(Contention(model, fabric, choices).makespans(rows), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"choices": []}, r"^choices: must be at least one, got none$"),
+        ({"choices": [(1, 0)]}, r"^strategy\.placement\.choice 0: must be ascending servers, got \[1, 0\]$"),
+        ({"choices": [(0,), (0,)]}, r"^choices: must be 2 different sets, got 1$"),
+        ({"choices": [(0, 4)]}, r"^strategy\.placement\.choice 0: must be within 0\.\.3, got \[0, 4\]$"),
+        ({"all_reduce": "direct"}, r"^all_reduce: must be one of .*ring, .*got 'direct'$"),
+        ({"routing": "guess"}, r"^routing: must be one of dmodk, ecmp, spray, got 'guess'$"),
+        ({"bucket_bytes": 0}, r"^bucket_bytes: must be positive, got 0$"),
+        ({"threads": 0}, r"^threads: must be None or within 1\.\.1024, got 0$"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    change: dict[str, Any],
+    message: str,
+    make_workload: Callable[..., LayerGraph],
+    make_switch: Callable[..., Fabric],
+) -> None:
+    model = make_workload(Layer("A", "dense", 1, 1.0, 1, 1))
+    arguments: dict[str, Any] = {"choices": [(0,), (0, 1, 2, 3)]} | change
+    with pytest.raises(ValueError, match=message):
+        Contention(model, make_switch(4), **arguments)

@@ -144,8 +144,9 @@ def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Tim
 def _raise_starved(worlds: Sequence[World], finish: Array) -> None:
     starved = np.isinf(finish)
     failures = [
-        f"{worlds[index].name}: every flow must get bandwidth, got none for task {starved[index].argmax()}"
-        for index in np.flatnonzero(starved.any(1)).tolist()
+        f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(int(row.argmax()))}"
+        for world, row in zip(worlds, starved, strict=True)
+        if row.any()
     ]
     if failures:
         raise ValueError("; ".join(failures))

@@ -63,7 +63,7 @@ def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
     edges = Edges(np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets)), graph.after.astype(np.int64))
     late = np.flatnonzero(edges.awaited >= edges.waiter)
     if late.size:
-        got = f"task {edges.waiter[late[0]]} after task {edges.awaited[late[0]]}"
+        got = f"{graph.where(edges.waiter[late[0]])} after {graph.where(edges.awaited[late[0]])}"
         raise ValueError(f"after: must name earlier tasks, got {got}")
     costs = _costs(graph)
     blocks = collapse(graph, edges, costs.of) if collapses else Collapsed.none(graph.tasks)

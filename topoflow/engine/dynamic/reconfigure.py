@@ -36,6 +36,7 @@ from topoflow.engine.dynamic.stepwise import Stepwise
 from topoflow.engine.launch import launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.circuits.heuristic import Counts, Matrix, connect
 
@@ -64,19 +65,35 @@ def simulate(
     says. ``merge`` is relative to the time since the last sample, not since the beginning. A sample costs what is sent
     until the next, not what is left of the job, and samples that must find the present circuits cost nothing.
 
-    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits forever, and where an array
-    breaks a law of ``Graph``.
+    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits forever or for more than
+    ``MOST_SAMPLES``, and where an array breaks a law of ``Graph``.
     """
     fabric = world.fabric
     if fabric is None or not isinstance(fabric.control, DemandDriven):
         got = "no fabric" if fabric is None else type(fabric.control).__name__
         raise ValueError(f"{world.name}.fabric.control: must be DemandDriven, got {got}")
     control = fabric.control
+    _check_ends(world, fabric, control.interval)
     circuits = Circuits(fabric, world.graph, forwarding=control.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
     job = _Job(world, circuits, merge, cancel)
     launch(lambda: job.run(control, control.iterations if iterations is None else iterations, observer), cancel)
     return job.result()
+
+
+MOST_SAMPLES = 2**30  # of an iteration: minutes where none finds other circuits, and days else
+
+
+def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
+    """Raise ``ValueError`` for an iteration that would take more than ``MOST_SAMPLES`` samples, as far as is known
+    before: what computes or is sent takes at least the longest delay, and all bytes over all links at once."""
+    graph, together = world.graph, fabric.servers * fabric.degree * fabric.interface_bandwidth  # B/s
+    with np.errstate(divide="ignore", over="ignore"):
+        wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))
+    least = max(float(graph.delay.max(initial=0.0)), wires)
+    if not least <= MOST_SAMPLES * interval:
+        law = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
+        raise ValueError(f"{world.name}: {law}, got at least {least:g} s")
 
 
 ROUNDING = 1e-9  # relative: the next change is expected earlier by this
@@ -172,7 +189,7 @@ class _Job:
         tasks, ready = self.tasks, self.tasks.ready
         path, left = self.world.graph.path[ready], tasks.left[ready]
         rate = np.append(self.circuits.rates(), np.inf)[path]  # no flow gets more
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             sent = self.now + np.where(left > 0, left / rate, 0.0)
         return float(np.where(tasks.ready_at > self.now, tasks.ready_at, sent).min(initial=np.inf)) * (1 - ROUNDING)
 

@@ -47,7 +47,7 @@ class Stepwise:
 
     def __init__(self, name: str, graph: Graph, began: float, *, merge: float, cancel: Ints) -> None:
         check_graph(name, graph)
-        self.name, self.merge, self.now = name, merge, began
+        self.name, self.graph, self.merge, self.now = name, graph, merge, began
         tasks, paths = graph.tasks, len(graph.path_offsets) - 1
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)  # [T] s
         self.waited = np.full(tasks, np.inf)  # [T] s, when the delay and latency of a task that has begun have passed
@@ -122,8 +122,8 @@ class Stepwise:
         if status == _C.NOT_CONVERGED:
             raise ValueError(f"{self.name}: rates must be found in a bounded number of steps, got more")
         if self._ready_count == 0 and np.isinf(self.finish).any():
-            task = int(np.argmax(np.isinf(self.finish)))
-            raise ValueError(f"{self.name}: every task must become ready, got an endless wait for task {task}")
+            task = self.graph.where(int(np.argmax(np.isinf(self.finish))))
+            raise ValueError(f"{self.name}: every task must become ready, got an endless wait for {task}")
         return Sent(self._moved[:moved].copy(), self._sent[:moved].copy())
 
 

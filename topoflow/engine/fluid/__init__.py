@@ -223,7 +223,8 @@ def _raise_unfinished(batch: Batch) -> None:
             _C.DEADLOCK: ("every task must become ready", "an endless wait"),
             _C.NOT_CONVERGED: ("rates must be found in a bounded number of steps", "more"),
         }[int(status[index])]
-        failures.append(f"{batch.worlds[index].name}: {law}, got {got} for task {stuck}")
+        world = batch.worlds[index]
+        failures.append(f"{world.name}: {law}, got {got} for {world.graph.where(stuck)}")
     if failures:
         raise ValueError("; ".join(failures))
 

@@ -72,7 +72,8 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     start, finish, _ = _run(world, merge, math.inf)
     stuck = [t for t in range(world.graph.tasks) if t not in finish]
     if stuck:
-        raise ValueError(f"{world.name}: every task must become ready, got task {stuck[0]} waiting forever")
+        where = world.graph.where(stuck[0])
+        raise ValueError(f"{world.name}: every task must become ready, got an endless wait for {where}")
     return _timeline(world, [start[t] for t in range(len(start))], [finish[t] for t in range(len(finish))])
 
 
@@ -139,7 +140,8 @@ def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], di
             unsent = {task: max(0.0, left - rates[task] * (until - earlier)) for task, left in flowing.items()}
             return tasks.start, tasks.finish, {task: min(left, float(bytes_[task])) for task, left in unsent.items()}
         if math.isinf(now):
-            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for task {min(flowing)}")
+            where = world.graph.where(min(flowing))
+            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {where}")
         horizon = now * (1 + max(SAME, merge))
         for task in list(flowing):
             flowing[task] = max(0.0, flowing[task] - rates[task] * (now - earlier))

@@ -29,70 +29,129 @@ Shapes: C chains, Y layers, K choices, N servers, L links.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from topoflow import _C
-from topoflow.engine.base import Floats, Offsets
+from topoflow.engine.base import Floats, Ints, Offsets
+from topoflow.engine.device import Device
+from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
-from topoflow.engine.screen.strategy_arrays import StrategyArrays, unit_for
-from topoflow.engine.screen.strategy_chains import Steps, StrategyModel
+from topoflow.engine.screen.strategy_arrays import StrategyArrays, strategy_arrays
+from topoflow.engine.screen.strategy_chains import Chains, integers
 from topoflow.fabric.base import Fabric
+from topoflow.strategy.placement import Placement
+from topoflow.units import check_positive
+from topoflow.workload.base import LayerGraph
+
+BATCH_SIZE = 64  # strategies that ``makespans`` keeps at a time
 
 
-class Contention(StrategyModel):
-    """The model that orders strategies as ``fluid`` does."""
+class Contention:
+    """The model that orders strategies as ``fluid`` does.
 
-    algorithms = names("all_reduce")
-    largest_tree: int  # nodes
-    coflows: int  # that the change of one layer changes, at most
+    ``choices`` [K] are the sets of servers, ascending; each layer of ``workload`` has one of them. The servers are all
+    of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Raises ``ValueError`` for a captured workload,
+    for choices that are not sets of servers, and for two servers without a path.
+    """
 
-    def read(self, strategies: StrategyArrays, fabric: Fabric) -> StrategyArrays:
-        arrays = strategies.arrays
-        slowness = 1 / fabric.bandwidth  # [L] s/B
-        busy = arrays["ring_share"] * slowness[arrays["ring_link"]]
-        unit = unit_for(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
-        trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], fabric.servers)
-        self.largest_tree = int(np.diff(trees["tree"]).max())
-        latency = arrays["latency"]
-        waits, takes = self._all_reduces(strategies, busy)
+    algorithms: ClassVar[tuple[str, ...]] = names("all_reduce")
+
+    def __init__(
+        self,
+        workload: LayerGraph,
+        fabric: Fabric,
+        choices: Sequence[tuple[int, ...]],
+        *,
+        all_reduce: str = "hierarchical",
+        routing: str = "ecmp",
+        seed: int = 0,
+        bucket_bytes: int = Placement.bucket_bytes,
+        first_bucket_bytes: int = Placement.first_bucket_bytes,
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        if not workload.layers:
+            raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
+        if all_reduce not in self.algorithms:
+            raise ValueError(f"all_reduce: must be one of {', '.join(self.algorithms)}, got {all_reduce!r}")
+        if not choices:
+            raise ValueError("choices: must be at least one, got none")
+        check_positive("bucket_bytes", bucket_bytes)
+        check_positive("first_bucket_bytes", first_bucket_bytes)
+        self.where = Device.named(device)
+        self.threads = count_threads(threads)
+        self.bucket_bytes = float(bucket_bytes)
+        self.first_bucket_bytes = float(first_bucket_bytes)
+        self.strategies = strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
+        arrays = self.strategies.arrays
         consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
-        self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())
-        found = {
-            "tree_latency": np.concatenate([latency, latency.reshape(fabric.servers, -1).T.ravel()]),
-            "link_seconds": slowness / unit,
-            "ring_latency": waits,
-            "ring_slowness": takes,
-            "ring_busy": busy,
-        }
-        return replace(strategies, unit=unit, arrays=arrays | trees | found)
+        self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())  # that the change of one layer changes
+        found = arrays | _trees(arrays, fabric.servers) | self._all_reduces(1 / fabric.bandwidth)
+        self.largest_tree = int(np.diff(found["tree"]).max())  # nodes
+        self.arrays = self.where.put(found)
 
-    def _all_reduces(self, strategies: StrategyArrays, busy: Floats) -> tuple[Floats, Floats]:
-        """s [K] and s/B [K] that the all-reduces of each choice take alone."""
-        arrays, job = strategies.arrays, strategies.job
-        if algorithms()[job.lowering.all_reduce].streams is None:
-            largest = max(2 * self.bucket_bytes, float(arrays["gradient"].max(initial=0.0)))
-            return alone(job.workload, job.fabric, job.choices, job.lowering, (self.bucket_bytes, largest))
-        network = np.maximum(
-            _largest(busy, arrays["ring_offsets"]), _largest(arrays["line_slope"], arrays["line_offsets"])
-        )
-        takes = arrays["local_before"] + arrays["local_after"] + network
-        return _largest(arrays["line_seconds"], arrays["line_offsets"]), takes
+    def makespans(self, placement: ArrayLike) -> Floats:
+        """The makespan [C] s of each ``placement`` [C, Y]: which choice a layer has."""
+        placement = _placement(placement, self.strategies)
+        rows = [placement[first : first + BATCH_SIZE] for first in range(0, len(placement), BATCH_SIZE)]
+        return np.concatenate([np.zeros(0), *(self.chains(some).makespan for some in rows)])
+
+    def chains(self, placement: ArrayLike) -> Chains:
+        """Strategies that begin at ``placement`` [C, Y] and change one layer at a time."""
+        return Chains(self, _placement(placement, self.strategies))
 
     def state(self, chains: int) -> dict[str, Any]:
+        """What the kernel keeps of this many chains, apart from placements and makespans."""
         strategies = self.strategies
         loads = chains * strategies.layers * 2 * strategies.links
         return {"load": self.where.zeros(loads, dtype="int64")}
 
-    def steps(self, arrays: dict[str, Any], **numbers: Any) -> Steps:
-        return _C.contention(arrays, largest_tree=self.largest_tree, coflows=self.coflows, **numbers)
+    def prepare(self, state: dict[str, Any]) -> _C.ContentionSteps:
+        """Chains whose arrays are checked once, as steps of them are short."""
+        with self.where.using(self.where.current_stream()):
+            return _C.contention(
+                self.arrays | state,
+                servers=self.strategies.servers,
+                first_bucket_bytes=self.first_bucket_bytes,
+                bucket_bytes=self.bucket_bytes,
+                unit=self.strategies.unit,
+                budget=self.where.memory,
+                threads=self.threads,
+                largest_tree=self.largest_tree,
+                coflows=self.coflows,
+            )
+
+    def _all_reduces(self, slowness: Floats) -> dict[str, Floats]:
+        """What the all-reduces of each choice take alone, and of every link; ``slowness`` [L] s/B."""
+        arrays, job = self.strategies.arrays, self.strategies.job
+        busy = arrays["ring_share"] * slowness[arrays["ring_link"]]
+        if algorithms()[job.lowering.all_reduce].streams is None:
+            largest = max(2 * self.bucket_bytes, float(arrays["gradient"].max(initial=0.0)))
+            waits, takes = alone(job.workload, job.fabric, job.choices, job.lowering, (self.bucket_bytes, largest))
+        else:
+            network = np.maximum(_largest(busy, arrays["ring_offsets"]), arrays["flow_slowness"])
+            waits, takes = arrays["flow_latency"], arrays["local_before"] + arrays["local_after"] + network
+        return {"ring_latency": waits, "ring_slowness": takes, "ring_busy": busy}
+
+
+def _trees(arrays: dict[str, Any], servers: int) -> dict[str, Any]:
+    trees = path_trees(arrays["path"], arrays["path_offsets"], arrays["path_links"], servers)
+    latency = arrays["latency"]
+    return trees | {"tree_latency": np.concatenate([latency, latency.reshape(servers, -1).T.ravel()])}
 
 
 def _largest(values: Floats, offsets: Offsets) -> Floats:
     """The largest of each row, 0 where there is none."""
     rows = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
     return np.array([values[first:end].max(initial=0.0) for first, end in rows])
+
+
+def _placement(placement: ArrayLike, strategies: StrategyArrays) -> Ints:
+    rows = np.asarray(placement)
+    return integers("placement", rows, (len(rows) if rows.ndim else 0, strategies.layers), strategies.choices)

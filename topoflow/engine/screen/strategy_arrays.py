@@ -1,4 +1,4 @@
-"""What the bound of placement strategies reads: a workload, a fabric and choices of holders as flat arrays.
+"""What the estimate of placement strategies reads: a workload, a fabric and choices of holders as flat arrays.
 
 ``csrc/screen/strategies.h`` names the arrays and says what is in them; nothing here depends on a placement.
 
@@ -9,7 +9,7 @@ inputs), P paths, H hops, L links, F flows of a collective.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_
 from topoflow.workload.base import LayerGraph
 
 Array = NDArray[Any]
-LARGEST = 61  # bits of a load: what all layers at once put on a link fits in an int64 twice
+LARGEST = 61  # bits of a load: what all layers' coflows put on a link fits in an int64 twice
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,6 @@ class StrategyArrays:
         return len(self.arrays["local_before"])
 
     @property
-    def edges(self) -> int:
-        return len(self.arrays["source"])
-
-    @property
     def links(self) -> int:
         return len(self.arrays["link_seconds"])
 
@@ -78,17 +74,17 @@ def strategy_arrays(
 ) -> StrategyArrays:
     """Raises ``ValueError`` for a choice that is no ascending set of servers, for one that is there twice, and for
     servers without a path."""
-    arrays = _choices(fabric.servers, choices)
+    arrays, samples = _choices(fabric.servers, choices)
     paths = Paths(fabric, seed, routing)
     blocks = Blocks(paths, all_reduce, "flows")
     groups = [blocks.of(_all_reduce(workload, holders), f"choices[{k}]") for k, holders in enumerate(choices)]
     path = _pairs(paths)
-    arrays |= _seconds(workload, choices, arrays["samples"])
+    arrays |= _seconds(workload, choices, samples)
     arrays |= _layers(workload)
     table = _Table.of(paths)
-    arrays |= _network(table, path, fabric.links)
+    arrays |= _network(table, path)
     arrays |= _groups(groups, table, workload.gpu.local_bandwidth)
-    unit = unit_for(_most(arrays, fabric.servers))
+    unit = _unit(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
     job = Job(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
     return StrategyArrays(arrays, fabric.servers, unit, job)
@@ -105,7 +101,8 @@ def _pairs(paths: Paths) -> Ints:
     return paths.connections(source, target, np.zeros_like(source), "mp").reshape(servers, servers)
 
 
-def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Array]:
+def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> tuple[dict[str, Array], Ints]:
+    """The arrays of choices, and of how many servers each row computes the samples [R]."""
     if len(set(choices)) < len(choices):  # layers with the same holders reduce their gradients together
         raise ValueError(f"choices: must be {len(choices)} different sets, got {len(set(choices))}")
     Placement("choices", servers, {f"choice {k}": holders for k, holders in enumerate(choices)})  # checks them
@@ -113,23 +110,8 @@ def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> dict[str, Arra
     holder = np.concatenate([np.array(holders, np.int32) for holders in choices])
     place = np.array([places(servers, holders) for holders in choices])
     row = first[:-1, None] + place  # [K, N]
-    choice = np.repeat(np.arange(len(choices)), np.diff(first))
-    return {
-        "row_offsets": first,
-        "holder": holder,
-        "member": _sets(choice, holder, len(choices), servers),
-        "set": _sets(row, np.arange(servers), len(holder), servers),
-        "samples": np.bincount(row.ravel(), minlength=len(holder)).astype(np.int32),
-        "row": row.ravel().astype(np.int32),
-        "host": holder[row].ravel(),
-    }
-
-
-def _sets(rows: Array, servers: Array, count: int, most: int) -> Array:
-    """[count * W] sets of ``most`` servers as bits of words; each of ``servers`` is in the set of ``rows``."""
-    bits = np.zeros((count, -(-most // 64) * 64), np.uint8)
-    bits[rows, servers] = 1
-    return np.packbits(bits, axis=1, bitorder="little").view("<i8").ravel()
+    arrays = {"row_offsets": first, "holder": holder, "host": holder[row].ravel()}
+    return arrays, np.bincount(row.ravel(), minlength=len(holder)).astype(np.int32)
 
 
 def _seconds(workload: LayerGraph, choices: Sequence[tuple[int, ...]], samples: Ints) -> dict[str, Array]:
@@ -201,72 +183,45 @@ class _Table:
         return np.arange(len(of)) + (self.offsets[path] - begin)[of], of
 
 
-def _network(table: _Table, path: Ints, links: int) -> dict[str, Array]:
+def _network(table: _Table, path: Ints) -> dict[str, Array]:
     """``path`` [N, N]."""
-    servers = len(path)
-    hop, pair = table.crossed(path.ravel())
-    latency = np.zeros(links)
-    np.maximum.at(latency, table.links[hop], table.latency[path.ravel()[pair]])
-    pair = pair[np.argsort(table.links[hop], kind="stable")]
     return {
         "latency": table.latency[path].ravel(),
-        "slowness": table.slowness[path].ravel(),
         "path": np.where(path == NO_PATH, 0, path).ravel().astype(np.int32),
         "path_offsets": table.offsets,
         "path_links": table.links,
         "path_weight": np.zeros(0) if table.weights is None else table.weights,
-        "link_latency": latency,
-        "crossing_offsets": row_offsets(table.links[hop], links),
-        "crossing_source": (pair // servers).astype(np.int32),
-        "crossing_target": (pair % servers).astype(np.int32),
     }
 
 
 def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> dict[str, Array]:
-    """All-reduces of one byte. The time that a flow takes alone is a line in the bytes; a group takes the longest."""
-    lines, rings = [], []
+    """All-reduces of one byte: what their phases inside servers and their rings take where nothing else is on links."""
+    latencies, slownesses, rings = [], [], []
     for block in groups:
         path, share = block.path[1:-1], block.share[1:-1]  # between the joins
-        waits = (block.waits[1:-1] + 1) * table.latency[path]
-        lines.append(_longest(waits, share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth))
-        rings.append(_on_links(table, path, share, waits))
+        latencies.append(((block.waits[1:-1] + 1) * table.latency[path]).max(initial=0.0))
+        slowness = share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth
+        slownesses.append(slowness.max(initial=0.0))
+        rings.append(_on_links(table, path, share))
     return {
         "local_before": np.array([block.local_share[0] for block in groups]) / local_bandwidth,
         "local_after": np.array([block.local_share[-1] for block in groups]) / local_bandwidth,
-        "line_offsets": offsets(len(slope) for _, slope in lines),
-        "line_seconds": np.concatenate([seconds for seconds, _ in lines]),
-        "line_slope": np.concatenate([slope for _, slope in lines]),
-        "ring_offsets": offsets(len(link) for link, _, _ in rings),
-        "ring_link": np.concatenate([link for link, _, _ in rings]).astype(np.int32),
-        "ring_share": np.concatenate([share for _, share, _ in rings]),
-        "ring_wait": np.concatenate([wait for _, _, wait in rings]),
+        "flow_latency": np.array(latencies),
+        "flow_slowness": np.array(slownesses),
+        "ring_offsets": offsets(len(link) for link, _ in rings),
+        "ring_link": np.concatenate([link for link, _ in rings]).astype(np.int32),
+        "ring_share": np.concatenate([share for _, share in rings]),
     }
 
 
-def _longest(seconds: Floats, slope: Floats) -> tuple[Floats, Floats]:
-    """The lines seconds + slope * S that no other is above everywhere, the steepest first."""
-    order = np.lexsort((-seconds, -slope))
-    seconds, slope = seconds[order], slope[order]
-    highest = np.maximum.accumulate(np.append(-np.inf, seconds))[:-1]
-    return seconds[seconds > highest], slope[seconds > highest]
-
-
-def _on_links(table: _Table, path: Ints, share: Floats, waits: Floats) -> tuple[Offsets, Floats, Floats]:
-    """Each link that flows [F] cross, once: the share of the bytes that crosses it, and the first flow's wait."""
+def _on_links(table: _Table, path: Ints, share: Floats) -> tuple[Offsets, Floats]:
+    """Each link that flows [F] cross, once, and the share of the bytes that crosses it."""
     hop, flow = table.crossed(path)
     link, at = np.unique(table.links[hop], return_inverse=True)
-    wait = np.full(len(link), np.inf)
-    np.minimum.at(wait, at, waits[flow])
     crossing = share[flow] if table.weights is None else share[flow] * table.weights[hop]
-    return link.astype(np.int64), np.bincount(at, weights=crossing, minlength=len(link)).astype(np.float64), wait
+    return link.astype(np.int64), np.bincount(at, weights=crossing, minlength=len(link)).astype(np.float64)
 
 
-def _most(arrays: Mapping[str, Array], servers: int) -> float:
-    """B that all layers of a placement put on a link, at most."""
-    transfers = 2 * servers * arrays["edge_bytes"].sum()
-    return float(transfers + arrays["gradient"].sum() * arrays["ring_share"].max(initial=0.0))
-
-
-def unit_for(most: float) -> float:
+def _unit(most: float) -> float:
     """The largest power of two with which no load of up to ``most`` B overflows."""
     return 2.0 ** (LARGEST - math.ceil(math.log2(max(most, 1.0))))

@@ -2,8 +2,8 @@
 
     {"id": "5be1...", "point": {"series": "TopoOpt", ...}, "rows": [{"iteration_time": 0.2, ...}], "checksum": "c0..."}
 
-The id is a digest of all that the point was computed from, so that another value, other content of a file, or another
-version of topoflow make it another point. The checksum is of the rest of the line.
+The id is a digest of all that the point was computed from, so that another value, other content of a file, or changed
+code of topoflow make it another point. The checksum is of the rest of the line.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from topoflow import __version__
-from topoflow.digest import digest
+from topoflow.digest import digest, program
 from topoflow.files import naming, read_bytes, to_disk, write_atomically
 from topoflow.study.figures.base import Row
 
 
 def identity(content: Mapping[str, object]) -> str:
-    """The digest of what a point is computed from, in this version of topoflow."""
-    return digest([__version__, content])
+    """The digest of what a point is computed from, and of the program that computes it."""
+    return digest([program(), content])
 
 
 class Points:
