@@ -145,20 +145,39 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     world that cannot run to its end is no error: its status says why. ``merge`` and ``threads`` are those of
     ``Fluid`` and ``Run``.
 
+    Where ``capacity`` or ``latency`` requires a gradient, start, finish and makespan have one
+    (``topoflow.engine.fluid.gradient``), without ``merge``; it is 0 for a world that cannot end.
+
     Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
     """
     merge, team = checked(merge), count_threads(threads)
+    given = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
+    asked = capacity, latency
     device, capacity, latency = links_of(graph.links, capacity, latency)
-    count = len(capacity)
     latency = device.zeros(*capacity.shape) if latency is None else latency
+    launched = partial(_launched, graph, device, merge, team)
+    if given and merge > 0:
+        raise ValueError(f"merge: must be 0 for gradients, got {merge}")
+    if given:
+        from topoflow.engine.fluid.gradient import ends
+
+        start, finish, status = ends(asked[0], latency if asked[1] is None else asked[1], launched, team)
+    else:
+        start, finish, status = (launched(capacity, latency)[name] for name in ("start", "finish", "status"))
+    finish = finish.reshape(len(capacity), graph.tasks)
+    return Sweep(start.reshape(finish.shape), finish, status, device.largest(finish))
+
+
+def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity: Any, latency: Any) -> dict[str, Any]:
+    """The arrays of a launch after it, of worlds of one graph on links with these numbers [W, L]."""
+    count = len(capacity)
     arrays = device.put(_of_graph(graph, count))
-    start, finish = device.zeros(count, graph.tasks), device.zeros(count, graph.tasks)
     arrays |= {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1)}
-    arrays |= {"start": start.reshape(-1), "finish": finish.reshape(-1)}
+    arrays |= {name: device.zeros(count * graph.tasks) for name in ("start", "finish")}
     arrays |= {"status": device.shared(count), "cancel": device.flag()}
     if count:
-        _launch(arrays, device, merge, team, [f"world {index}" for index in range(count)])
-    return Sweep(start, finish, device.here(arrays["status"]), device.largest(finish))
+        _launch(arrays, device, merge, threads, [f"world {index}" for index in range(count)])
+    return arrays | {"status": device.here(arrays["status"])}
 
 
 def _run(batch: Batch, run: Run, merge: float) -> None:
