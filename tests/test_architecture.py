@@ -15,35 +15,41 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-SHARED = {"arrays", "memory", "operations", "digest", "files", "printable", "units"}
+SHARED = {"arrays", "memory", "operations", "digest", "fields", "files", "printable", "units"}
 BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
     "digest": set(),
+    "fields": set(),
     "files": set(),
     "printable": set(),
     "units": set(),
     "arrays": set(),
     "memory": {"units"},
     "operations": set(),
+    "cluster": {"files", "units"},
     "demand": {"operations", "units"},
-    "capture": {"memory", "operations", "files", "printable", "units"},
-    "workload": {"capture", "files", "units"},
+    "capture": {"memory", "operations", "fields", "files", "printable", "units"},
+    "workload": {"capture", "fields", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
-    "fabric": {"demand", "arrays", "operations", "files", "units"},
+    "fabric": {"demand", "arrays", "operations", "fields", "files", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "case": {"engine"} | BEFORE_ENGINE,
     "search": {"case", "engine"} | BEFORE_ENGINE,
     "apply": {"case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
-    "study": {"search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "case", "cluster", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
 # Config groups whose files are modules, and the packages of these.
 STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
-DATA_GROUPS = {"gpu": "topoflow.workload.gpu.Gpu", "prices": "topoflow.fabric.prices.Prices"}
+DATA_GROUPS = {
+    "gpu": "topoflow.workload.gpu.Gpu",
+    "prices": "topoflow.fabric.prices.Prices",
+    "cluster": "topoflow.cluster.base.Cluster",
+}
 
 
 def modules() -> list[Path]:

@@ -30,7 +30,7 @@ PAGES = [
     *sorted((ROOT / "examples").glob("*.md")),
 ]
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', flags=re.MULTILINE | re.DOTALL)
-VERBS = ("compare", "search", "experiment", "simulate", "capture", "inspect")
+VERBS = ("compare", "search", "experiment", "place", "simulate", "capture", "inspect")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ SMALL_FILE = 16 * 2**20  # B, whatever the ratio
 
 
 def read_bytes(path: Path) -> bytes:
-    """The unpacked content of ``path``; ValueError when it is damaged gzip or too large, OSError as from ``open``."""
+    """The unpacked content of ``path``; ValueError when it is damaged gzip, too large or a pipe; OSError."""
+    _check_regular(path)
     with naming(path), path.open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
         size = raw.seek(0, os.SEEK_END)
@@ -43,10 +44,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` to a file in the same folder and rename it to ``path``, so that ``path`` is never half-written,
     whoever else writes it and whenever the power fails.
 
-    Missing folders are created. A name ending in ``.gz`` is packed; equal data give equal bytes (no time stamp).
+    Missing folders are created; a pipe or a device is not replaced (``ValueError``). A name that ends in ``.gz`` is
+    packed; equal data give equal bytes (no time stamp).
     """
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
+    _check_regular(path)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
@@ -57,6 +60,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
+
+
+def _check_regular(path: Path) -> None:
+    """A pipe may never say anything, and a device never end; a file that replaced /dev/null would harm all programs."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{path}: must be a regular file, got a pipe or a device")
 
 
 def to_disk(file: BinaryIO) -> None:

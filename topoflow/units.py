@@ -47,6 +47,11 @@ def mib(value: float) -> int:
     return int(float(value) * 2**20)
 
 
+def gib(value: float) -> int:
+    """Gibibytes to bytes: ``gib(1) == 1073741824``."""
+    return round(float(value) * 2**30)
+
+
 def register_resolvers(*more: Callable[[str], str]) -> None:
     """Make ``${gbps:100}``, ``${us:1}``, ``${mib:25}``, and ``more`` by name, known to OmegaConf (idempotent)."""
     from omegaconf import OmegaConf

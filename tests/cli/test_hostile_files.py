@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,33 @@ def test_a_link_to_itself_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         said = capsys.readouterr().err
         assert said.count("\n") == 1
         assert str(loop) in said
+
+
+def test_a_pipe_or_a_device_is_neither_read_nor_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe, path = tmp_path / "pipe", tmp_path / "job.jsonl"
+    os.mkfifo(pipe)
+    write_trace(path, "job", [0, 1])
+    for command in (
+        ["inspect", str(pipe)],
+        ["inspect", "/dev/zero"],
+        ["simulate", f"world={pipe}"],
+        ["compare", "servers=2", "fabric=links", f"fabric.file={pipe}"],
+        ["capture", "import", str(path), "--out", str(pipe)],
+    ):
+        assert main(command) == 2
+        assert capsys.readouterr().err.endswith("must be a regular file, got a pipe or a device\n")
+    assert pipe.is_fifo()
+
+
+def test_an_argument_of_any_text_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["\x1b[31m" * 99], ["inspect", "x", "--\x1b]0;a\x07\n"], ["capture", "\u202e" * 400]):
+        with pytest.raises(SystemExit):
+            main(words)
+        said = capsys.readouterr().err
+        assert said.startswith("topoflow")
+        assert said.count("\n") == 1
+        assert said.rstrip("\n").isprintable()
+        assert len(said) <= LONGEST_LINE + 1
 
 
 def test_a_full_or_broken_disk_is_reported_with_the_name_of_the_file(

@@ -21,7 +21,8 @@ from topoflow.printable import LONGEST_LINE
 from topoflow.study.configure.options import options
 from topoflow.units import register_resolvers
 
-WORLD = Path(__file__).parents[2] / "examples" / "two_flows.json"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WORLD, TRACE = EXAMPLES / "two_flows.json", EXAMPLES / "ddp_4_ranks.jsonl.gz"
 SMALL = ("servers=2", "workload.tables=2", "workload.rows=1000", "fabric=ring")
 VERBS = {  # arguments of each verb with which it has done all that it does within a second
     "compare": SMALL,
@@ -29,6 +30,11 @@ VERBS = {  # arguments of each verb with which it has done all that it does with
     "experiment": ("topoopt_fig14", "servers=4", "workload.tables=4", "out=OUT"),
     "simulate": (f"world={WORLD}",),
 }
+WORDS = {"inspect": (str(TRACE),), "capture": ("import", str(TRACE), "--out", "OUT")}
+OPTIONS = (
+    *("--out", "--json", "--one-group", "--", "-", "-h", "--nope", "import", "--out=", "--out=/", "--out=."),
+    "-o",
+)
 # Counts are small or impossible: what is large and possible may take as long as it needs.
 VALUES = [
     *("0", "1", "2", "3", "-1", "1.5", "-0.0", "1e308", "-1e-308", "1e-320", "inf", "nan", str(2**63), str(2**64 - 1)),
@@ -158,6 +164,22 @@ def keys() -> dict[str, list[str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Names of files and folders, good and bad, as words for verbs that take files."""
+    folder = tmp_path_factory.mktemp("files")
+    data = (EXAMPLES / "ddp_4_ranks.jsonl.gz").read_bytes()
+    contents = {"cut.gz": data[:999], "empty": b"", "text": b"a\nb", "list.json": b"[]", "é.json": b"{}", "-x": data}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "loop").symlink_to("loop")
+    (folder / "hollow").mkdir()
+    os.mkfifo(folder / "pipe")
+    made = [str(path) for path in folder.iterdir()]
+    good = [str(TRACE), str(EXAMPLES / "traces"), str(EXAMPLES / "traces" / "kineto_rank0.json.gz"), str(WORLD)]
+    return [*made, *good, "x" * 300]
+
+
 def outcome(arguments: list[str]) -> tuple[int, str]:
     """Exit code and stderr."""
     out, error = io.StringIO(), io.StringIO()
@@ -165,17 +187,50 @@ def outcome(arguments: list[str]) -> tuple[int, str]:
         try:
             code = main(arguments)
         except SystemExit as stop:  # argparse, of what begins with a dash
-            return 2, f"topoflow: {stop}"
+            code = 2 if stop.code is None else int(stop.code)
     return code, error.getvalue()
 
 
-@pytest.mark.slow
-@given(data=st.data())
-@settings(
+def check_answer_or_line(arguments: list[str]) -> None:
+    """The law of every verb."""
+    code, said = outcome(arguments)
+    assert code in (0, 2)
+    if code == 2:
+        assert said.count("\n") == 1
+        assert len(said) <= LONGEST_LINE + 1
+        assert said.rstrip("\n").isprintable()
+        assert said.startswith("topoflow")
+
+
+fuzz = settings(
     max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
     deadline=timedelta(seconds=60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@pytest.mark.slow
+@given(data=st.data())
+@fuzz
+def test_any_files_and_options_are_an_answer_or_one_line(
+    data: st.DataObject, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the verbs that take files, not keys: words are added to what they need, put in its place, or left out."""
+    monkeypatch.chdir(tmp_path)
+    verb = data.draw(st.sampled_from(list(WORDS)))
+    words = [word.replace("OUT", str(tmp_path / "out")) for word in WORDS[verb]]
+    for _ in range(data.draw(st.integers(1, 3))):
+        word = data.draw(st.sampled_from((*files, *OPTIONS)) | st.sampled_from(VALUES))
+        at = data.draw(st.integers(0, len(words)))
+        words[at : at + data.draw(st.integers(0, 1))] = [word]
+    if "/" in words or "--out=/" in words:
+        return  # that is a folder, and allowed
+    check_answer_or_line([verb, *words])
+
+
+@pytest.mark.slow
+@given(data=st.data())
+@fuzz
 def test_any_keys_and_values_are_an_answer_or_one_line(
     data: st.DataObject, keys: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,13 +243,7 @@ def test_any_keys_and_values_are_an_answer_or_one_line(
         given.append(f"{change.format(key)}={data.draw(st.sampled_from(VALUES))}")
     if "out=/" in given:
         return  # that is a folder, and allowed
-    code, said = outcome([verb, *given])
-    assert code in (0, 2)
-    if code == 2:
-        assert said.count("\n") <= 1
-        assert len(said) <= LONGEST_LINE + 1
-        assert said.rstrip("\n").isprintable()
-        assert said.startswith("topoflow")
+    check_answer_or_line([verb, *given])
 
 
 @pytest.mark.parametrize("verb", ["compare", "search"])

@@ -181,54 +181,84 @@ def test_hierarchical_reduces_inside_then_between_then_gathers_inside() -> None:
         assert alone.makespan == pytest.approx(times * 3.75e-6)
 
 
-def queued(fabric: Fabric, sizes: list[float], ready: list[float], local: int, algorithm: str, rings: str) -> Timeline:
-    """All-reduces of these sizes on one communicator, each of what is computed at that time."""
-    columns, count = Columns(), fabric.servers
-    row = columns.row(Operation("all_reduce", tuple(range(count)), local))
-    earlier = None
-    for number, (bytes, seconds) in enumerate(zip(sizes, ready, strict=True)):
+def queued(fabric: Fabric, tasks: list[Collective], ready: list[float], algorithm: str, rings: str) -> Timeline:
+    """Collectives on one communicator, each of what is computed at that time."""
+    columns, earlier = Columns(), np.array([-1])
+    for number, (each, seconds) in enumerate(zip(tasks, ready, strict=True)):
         delay = columns.compute(Label(f"delay {number}"), np.array([-1]), seconds)
-        task = columns.collective(Label(f"bucket {number}"), np.array([row]), bytes)
+        row = columns.row(Operation.of(each))
+        task = columns.collective(Label(f"bucket {number}"), np.array([row]), each.bytes)
         columns.wait(task, delay)
-        if earlier is not None:
-            columns.queue(int(task[0]), earlier)
-        earlier = int(task[0])
-    traffic = columns.traffic("queue", count, 200e9)
-    assert traffic.queued == {2 * number + 1: 2 * number - 1 for number in range(1, len(sizes))}
+        columns.queue(task, earlier)
+        earlier = task
+    traffic = columns.traffic("queue", fabric.servers, 200e9)
+    assert traffic.queued == {2 * number + 1: 2 * number - 1 for number in range(1, len(tasks))}
     return simulate(place(traffic, fabric, name="world", all_reduce=algorithm, rings=rings))
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
-    st.lists(st.tuples(st.floats(1e3, 1e8), st.floats(0, 1e-3)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["all_reduce", "reduce_scatter", "all_gather"]), st.floats(1e3, 1e8), st.floats(0, 1e-3)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
     st.sampled_from([1, 4]),
+    st.sampled_from([1, 2, 3]),
     st.sampled_from([1, 3]),
     st.sampled_from(["steps", "flows"]),
 )
-def test_phases_of_queued_all_reduces_overlap_and_each_phase_is_in_order(
-    buckets: list[tuple[float, float]], local: int, servers: int, rings: str
+def test_phases_of_queued_collectives_overlap_and_each_phase_is_in_order(
+    buckets: list[tuple[str, float, float]], local: int, side_by_side: int, servers: int, rings: str
 ) -> None:
-    """Each phase begins when the bucket, and the same phase of the bucket before, have come so far."""
-    sizes, ready = [size for size, _ in buckets], [seconds for _, seconds in buckets]
+    """Each phase begins when the bucket, and the same phase of the bucket before, have come so far.
+
+    Of groups side by side the network carries the bytes of all, and a server's GPUs those of one each.
+    """
     inside = between = after = 0.0
-    for size, seconds in buckets:
-        half = (local - 1) / local * size / 200e9
-        network = 2 * (servers - 1) * (A + size / servers / B)
+    for op, size, seconds in buckets:
+        half = (local - 1) / local * size / side_by_side / 200e9
+        before, behind = half * (op != "all_gather"), half * (op != "reduce_scatter")
+        network = (1 + (op == "all_reduce")) * (servers - 1) * (A + size / servers / B)
         if servers == 1:  # both phases are inside the same server
-            after = max(seconds, after) + 2 * half
+            after = max(seconds, after) + before + behind
         else:
-            inside = max(seconds, inside) + half
+            inside = max(seconds, inside) + before
             between = max(inside, between) + network
-            after = max(between, after) + half
-    algorithm = "hierarchical" if servers > 1 or local > 1 else "ring"
-    found = queued(switch(servers), sizes, ready, local, algorithm, rings)
+            after = max(between, after) + behind
+    tasks = [
+        collective(op, servers, bytes=size, local=local, side_by_side=side_by_side, algorithm="hierarchical")
+        for op, size, _ in buckets
+    ]
+    found = queued(switch(servers), tasks, [seconds for _, _, seconds in buckets], "ring", rings)
     assert found.makespan == pytest.approx(after, rel=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "double_binary_tree"])
 def test_queued_all_reduces_without_phases_run_one_after_another(algorithm: str) -> None:
-    one = queued(switch(4), [S], [0.0], 1, algorithm, "steps").makespan
-    assert queued(switch(4), [S] * 3, [0.0] * 3, 1, algorithm, "steps").makespan == pytest.approx(3 * one)
+    one = collective("all_reduce", 4)
+    alone = queued(switch(4), [one], [0.0], algorithm, "steps").makespan
+    assert queued(switch(4), [one] * 3, [0.0] * 3, algorithm, "steps").makespan == pytest.approx(3 * alone)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "halving_doubling", "double_binary_tree"])
+def test_groups_side_by_side_reduce_inside_and_then_by_the_algorithm(algorithm: str) -> None:
+    # 2 groups of 4 members on each of 4 servers: 2 * 3/4 S / 200 GB/s inside, 2 S among 4 ranks between
+    both = collective("all_reduce", 4, bytes=2 * S, local=4, side_by_side=2)
+    between = run(switch(4), collective("all_reduce", 4, bytes=2 * S), all_reduce=algorithm)
+    found = run(switch(4), both, local_bandwidth=200e9, all_reduce=algorithm)
+    if algorithm != "double_binary_tree":  # cuts each group's part into chunks
+        assert found.makespan == pytest.approx(between.makespan + 2 * 3 / 4 * S / 200e9, rel=1e-9)
+    np.testing.assert_allclose(found.link_bytes, between.link_bytes, rtol=1e-9)
+
+
+def test_only_what_has_phases_is_side_by_side() -> None:
+    with pytest.raises(ValueError, match=r"side_by_side: must be 1 of all_to_all, got 2$"):
+        Traffic.from_tasks("t", 4, [collective("all_to_all", 4, side_by_side=2)])
+    with pytest.raises(ValueError, match=r"side_by_side: must be positive, got 0$"):
+        run(switch(4), collective("all_reduce", 4, side_by_side=0))
 
 
 def test_a_collective_is_queued_after_one_that_it_waits_for() -> None:

@@ -90,11 +90,38 @@ def test_the_default_radix_is_the_smallest_that_holds_the_servers(servers: int, 
 
 
 @settings(max_examples=15)
-@given(servers=st.integers(1, 20), leaf=st.sampled_from([1, 2, 4, 6]), spines=st.integers(1, 4))
-def test_closed_form_routes_of_a_leaf_spine_are_all_shortest_paths(servers: int, leaf: int, spines: int) -> None:
+@given(
+    servers=st.integers(1, 20), leaf=st.sampled_from([1, 2, 4, 6]), spines=st.integers(1, 4), planes=st.integers(1, 2)
+)
+def test_closed_form_routes_of_a_leaf_spine_are_all_shortest_paths(
+    servers: int, leaf: int, spines: int, planes: int
+) -> None:
     if leaf >= spines:
-        fabric = build(LeafSpine(B, 2, 1e-6, servers_per_leaf=leaf, oversubscription=leaf / spines), servers)
+        fabric = build(LeafSpine(B, 2, 1e-6, leaf, oversubscription=leaf / spines, leaves_per_group=planes), servers)
         assert_routes_are_all_shortest_paths(fabric)
+
+
+@pytest.mark.parametrize(
+    ("servers_per_leaf", "gbps", "switches", "bisection"), [(48, 100, 272, 409.6), (96, 400, 160, 1638.4)]
+)
+def test_the_networks_of_motion(servers_per_leaf: int, gbps: float, switches: int, bisection: float) -> None:
+    """Maniotis et al., JOCN 2022, section 3 and Figure 2: 6,144 servers, each with an interface to two leaves."""
+    rate = gbps * 1e9 / 8
+    fabric = build(LeafSpine(rate, 2, 1e-6, servers_per_leaf, oversubscription=3, leaves_per_group=2), 6144)
+    spines = [node for node, name in enumerate(fabric.nodes) if name.startswith("spine")]
+    assert len(fabric.nodes) - fabric.servers == switches
+    assert counts(fabric)["nic_port"] == 12_288
+    to_spines = np.isin(fabric.target, spines)
+    assert fabric.bandwidth[to_spines].sum() * 8 / 1e12 == pytest.approx(bisection)
+    ports = np.bincount(fabric.source)[fabric.servers :]
+    assert set(ports.tolist()) == ({64, 256} if servers_per_leaf == 48 else {128})
+    assert fabric.route(0, 1, "mp") == ((0, 5), (2, 7)), "one hop in a group, by either leaf"
+    assert len(fabric.route(0, 6143, "mp")) == 2 * len(spines) * 2
+
+
+def test_interfaces_that_cannot_be_spread_over_the_leaves() -> None:
+    with pytest.raises(ValueError, match="leaves_per_group: must be a divisor of the 4 interfaces of a server, got 3"):
+        LeafSpine(B, 4, 1e-6, 4, leaves_per_group=3)
 
 
 def test_a_leaf_has_oversubscription_times_more_bandwidth_down_than_up() -> None:

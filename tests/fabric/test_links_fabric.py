@@ -82,12 +82,12 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "law"),
     [
-        ("{", "line 1: must be JSON, got "),
+        ("{", "must be JSON, got Expecting"),
         ("[]", "must be an object with 'links', got list"),
         ("{}", "must have 'links', got []"),
         ('{"links": []}', "links: must have at least one link, got none"),
         ('{"links": {}}', "links: must be a list, got dict"),
-        ('{"links": [], "links": []}', "keys must be unique, got 'links' twice"),
+        ('{"links": [], "links": []}', "must be JSON, got 'links' twice"),
         ({"links": PAIR, "hosts": []}, "keys must be links and servers, got 'hosts'"),
         ({"links": [*PAIR, 5]}, "links[4]: must be an object with src, dst, bandwidth, latency, got 5"),
         ({"links": [{"src": "a", "dst": "b", "bandwidth": 1}]}, "links[0]: must have src, dst, bandwidth, latency, "),
@@ -104,7 +104,7 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
         ({"links": PAIR, "servers": ["a", "c"]}, "servers[1]: must be an end of a link, got 'c'"),
         ({"links": PAIR, "servers": ["a", "a"]}, "servers: must name each host once, got 'a' twice"),
         ({"links": PAIR, "servers": ["a"]}, "must have a host for each of 2 servers, got 1"),
-        ({"links": PAIR, "servers": "ab"}, "servers must be a list of names, got 'ab'"),
+        ({"links": PAIR, "servers": "ab"}, "servers: must be a list of names, got 'ab'"),
         ({"links": PAIR[:2]}, None),
         ({"links": PAIR[:1]}, "links: hosts must reach each other, got no path from 'a' to 'switch'"),
     ],
@@ -152,7 +152,7 @@ def test_a_deep_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be JSON of a sane depth"):
         read_links(Path(write(tmp_path / "deep.json", "[" * 100_000)))
     (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"b\.json: must be UTF-8, got byte 0 wrong"):
+    with pytest.raises(ValueError, match=r"b\.json: must be UTF-8, got byte 0xff at 0"):
         read_links(tmp_path / "b.json")
 
 

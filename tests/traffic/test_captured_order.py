@@ -120,6 +120,27 @@ def test_a_transfer_waits_for_its_sender_only() -> None:
     assert told["d1"] == {"d0", "send"}
 
 
+def timed(op: str, peer: int, start: float, end: float) -> Communication:
+    return Communication(op, (0, 1), "float32", 8, 8, peer=peer, start=start, end=end)
+
+
+def test_a_transfer_waits_for_a_receive_that_began_before_it_ended() -> None:
+    late = (compute("d0", 0, 3), timed("recv", 0, 3, 4))
+    assert order((compute("c0", 0, 1), timed("send", 1, 1, 4)), late)["send"] == {"c0", "d0"}
+    assert order((compute("c0", 0, 1), timed("send", 1, 1, 2)), late)["send"] == {"c0"}  # it had ended: an eager one
+    early = (timed("recv", 0, 0, 4), compute("d0", 4, 5))
+    assert order((compute("c0", 0, 1), timed("send", 1, 1, 4)), early)["send"] == {"c0"}
+
+
+def test_clocks_that_contradict_each_other_make_no_circle() -> None:
+    """Each receive follows a compute that follows the send of its rank, and began before the other's send had ended."""
+    ranks = [(timed("send", 1 - rank, 0, 1), compute("c", 1, 2), timed("recv", 1 - rank, 2, 9)) for rank in (0, 1)]
+    skewed = (replace(ranks[0][0], end=3), *ranks[0][1:]), (replace(ranks[1][0], end=3), *ranks[1][1:])
+    followed = tuple((send, replace(c, start=3, end=3.5), replace(recv, start=2.5)) for send, c, recv in skewed)
+    job = steps(recorded_iteration(Trace("toy", 2, 1, dict(enumerate(followed)))))
+    assert len(job) == 4
+
+
 def test_two_ranks_may_both_send_before_they_receive() -> None:
     # with rendezvous this would be a circle; small messages are sent eagerly, and the script did run
     job = steps(

@@ -53,6 +53,8 @@ def run(program: list[Op], ranks: int, iterations: int, bandwidth: float) -> Tra
                     gpu.host = max([gpu.host, *gpu.free.values()])
                 elif what in ("compute", "unsized"):
                     gpu.run(stream, seconds, iteration, what == "unsized")
+            if what == "send":
+                _send(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
             if what == "reduce":
                 _reduce(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
     return Trace("random", ranks, iterations, {rank: tuple(gpu.events) for rank, gpu in enumerate(gpus)})
@@ -71,6 +73,21 @@ def _reduce(gpus: list[Rank], size: int, iteration: int, waited: bool, bandwidth
             gpu.free[0] = end
 
 
+def _send(gpus: list[Rank], size: int, iteration: int, waited: bool, bandwidth: float) -> None:
+    """From the first rank to the last, which may be late: both kernels last until all has arrived, as NCCL's do."""
+    ends = (gpus[0], "send", len(gpus) - 1), (gpus[-1], "recv", 0)
+    starts = [max(gpu.host, gpu.free.get(0, 0.0), gpu.free.get(-2, 0.0)) for gpu, _, _ in ends]
+    end = max(starts) + size / bandwidth
+    for start, (gpu, op, peer) in zip(starts, ends, strict=True):
+        times = {"issue": gpu.host, "start": start, "end": end}
+        bytes = (size, 0) if op == "send" else (0, size)
+        group = tuple(range(len(gpus)))
+        gpu.events.append(Communication(op, group, "int8", *bytes, iteration, peer=peer, group_name="pair", **times))
+        gpu.free[-2] = end
+        if waited:
+            gpu.free[0] = end
+
+
 def replayed(trace: Trace, bandwidth: float) -> float:
     workload = RecordedJob(trace, GPU)
     traffic = lower(workload, AsCaptured().place(workload, None))
@@ -80,15 +97,22 @@ def replayed(trace: Trace, bandwidth: float) -> float:
 
 seconds = st.floats(0.1, 8.0)
 share = st.sampled_from([0.0, 0.0, 0.5, 2.0])
-program = st.lists(
-    st.one_of(
-        st.tuples(st.sampled_from(["compute", "unsized"]), st.integers(0, 2), seconds, share),
-        st.tuples(st.just("host"), st.just(0), seconds, share),
-        st.tuples(st.just("reduce"), st.integers(0, 1), seconds, st.just(0.0)),
-    ),
-    min_size=1,
-    max_size=9,
-)
+
+
+def programs(communication: str) -> st.SearchStrategy[list[Op]]:
+    """Of one kind of communication, each of which has the network for itself."""
+    return st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["compute", "unsized"]), st.integers(0, 2), seconds, share),
+            st.tuples(st.just("host"), st.just(0), seconds, share),
+            st.tuples(st.just(communication), st.integers(0, 1), seconds, st.just(0.0)),
+        ),
+        min_size=1,
+        max_size=9,
+    )
+
+
+program = st.sampled_from(["reduce", "reduce", "send"]).flatmap(programs)
 
 
 @given(program, st.integers(2, 3))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE
 from topoflow.strategy.grid import GRADIENTS, Grid, Group
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Compute, Task, Transfer
@@ -31,7 +30,10 @@ SIZES = {"layers": 4, "hidden": 64, "heads": 8, "key_value_heads": 4, "feed_forw
 Held = Sequence[tuple[Layer, float]]
 
 
-def lower_by_objects(workload: LayerGraph, grid: Grid, passes: Sequence[Pass]) -> list[Task]:
+def lower_by_objects(
+    workload: LayerGraph, grid: Grid, passes: Sequence[Pass]
+) -> tuple[tuple[Task, ...], dict[int, int]]:
+    """The tasks, and which are queued after which."""
     iteration = _Iteration(workload, grid)
     for one in passes:
         if one.forward:
@@ -40,7 +42,7 @@ def lower_by_objects(workload: LayerGraph, grid: Grid, passes: Sequence[Pass]) -
             iteration.backward(one)
     iteration.tied()
     iteration.update()
-    return iteration.tasks.listed
+    return tuple(iteration.tasks.listed), iteration.queued
 
 
 degrees = st.sampled_from([1, 2, 4])
@@ -71,7 +73,8 @@ def test_the_columns_are_the_tasks_of_the_oracle(rule: Parallel, gpus: int, serv
         assume(False)
     assert isinstance(grid, Grid)
     expected = lower_by_objects(workload, grid, one_f_one_b(rule.pipeline, grid.microbatches))
-    assert list(lower(workload, grid).tasks) == expected
+    found = lower(workload, grid)
+    assert (found.tasks, found.queued) == expected
 
 
 def gpipe(stages: int, microbatches: int) -> list[Pass]:
@@ -87,7 +90,7 @@ def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
     assert isinstance(grid, Grid)
     passes = gpipe(stages, grid.microbatches)
     found = lower_pipelined(workload, grid, passes)
-    assert list(found.tasks) == lower_by_objects(workload, grid, passes)
+    assert (found.tasks, found.queued) == lower_by_objects(workload, grid, passes)
     other = lower(workload, grid)
     assert sorted(found.names()) == sorted(other.names())  # the same work in another order
     assert found.bytes.sum() == pytest.approx(other.bytes.sum())
@@ -106,6 +109,7 @@ class _Iteration:
         self.busy: Ends = dict.fromkeys(range(grid.servers), ())  # what ended a server's latest pass
         self.arrived: dict[Pass, Ends] = {}  # what brings a pass its input
         self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
+        self.queued: dict[int, int] = {}  # a bucket -> the one before it on the same communicator
         self.handover = handover_bytes(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
@@ -165,9 +169,11 @@ class _Iteration:
             for kind, bucket in closed:
                 after = {server: (*self.busy[server], *waits) for server, waits in latest[kind].items()}
                 groups = self.groups[one.stage, kind]
+                earlier = latest[kind]
                 latest[kind] = self.tasks.collective(
                     "all_reduce", bucket.bytes, groups, after, f"bucket {held[0].name}"
                 )
+                self.queued |= {latest[kind][server][0]: own[0] for server, own in earlier.items() if own}
         for ends in latest.values():
             self.reduced |= {server: (*self.reduced[server], *waits) for server, waits in ends.items()}
 
@@ -232,33 +238,24 @@ class Tasks:
             waits = {server: ascending(after[server]) for server in group.servers}
             if op == "all_to_all":
                 ends |= self._all_to_all(bytes, group, waits, name)
-            elif len(group.servers) == 1 or group.local == 1 or group.side_by_side == 1:
-                ends |= self._one(op, bytes, group, waits, name)
             else:
-                ends |= self._phases(op, bytes, group, waits, name)
+                ends |= self._one(op, bytes, group, waits, name)
         return ends
 
     def _one(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
         inside = len(group.servers) == 1
         algorithm = "hierarchical" if inside or (group.local > 1 and op != "all_reduce") else None
-        size = bytes if inside else bytes * group.side_by_side
-        task = Collective(op, size, group.servers, together(waits), name, local=group.local, algorithm=algorithm)
+        task = Collective(
+            op,
+            bytes * group.side_by_side,
+            group.servers,
+            together(waits),
+            name,
+            local=group.local,
+            algorithm=algorithm,
+            side_by_side=group.side_by_side,
+        )
         return dict.fromkeys(group.servers, (self.add(task),))
-
-    def _phases(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        waits = self._inside(INSIDE_BEFORE.get(op), bytes, group, waits, name)
-        between = self.add(Collective(op, bytes * group.side_by_side, group.servers, together(waits), name))
-        return self._inside(INSIDE_AFTER.get(op), bytes, group, dict.fromkeys(group.servers, (between,)), name)
-
-    def _inside(self, op: str | None, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
-        if op is None:
-            return waits
-        return {
-            server: (
-                self.add(Collective(op, bytes, (server,), after, name, local=group.local, algorithm="hierarchical")),
-            )
-            for server, after in waits.items()
-        }
 
     def _all_to_all(self, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
         count, local = len(group.servers), group.local

@@ -125,6 +125,25 @@ def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelis
     assert found == pytest.approx(alone - less, rel=1e-6)
 
 
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_stage_zero_overlaps_the_phases_of_its_units_as_data_parallelism_does(gpus: int) -> None:
+    workload = replace(chain(5, flops=1e8), gpus_per_server=gpus)
+    rules = DataParallel(first_bucket_bytes=1, bucket_bytes=1), Fsdp(stage=0, unit_bytes=1)
+    one, other = (simulate(lower(workload, rule.place(workload, 4)), bandwidth=100e9) for rule in rules)
+    assert one.makespan == pytest.approx(other.makespan, rel=1e-9)
+
+
+def test_units_are_gathered_between_servers_while_the_one_before_is_inside_them() -> None:
+    # 4 servers of 4 GPUs with 50 GB/s to each other: each of 3 units takes 3.75 ms between and 0.75 ms inside servers,
+    # and nothing computes. With all prefetched, the first two are hidden: inside, a unit is done before the next one
+    workload = replace(chain(3, flops=0.0), gpus_per_server=4)
+    workload = replace(workload, gpu=replace(workload.gpu, local_bandwidth=50e9))
+    traffic = lower(workload, Fsdp(prefetch=9).place(workload, 4))
+    found = simulate(traffic, bandwidth=10e9, degree=1, latency=0.0)
+    forward = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("forward")]
+    assert found.task_finish[forward].max() == pytest.approx(3 * SENT + 3 / 4 * 50e6 / 50e9, rel=1e-6)
+
+
 def chain(layers: int, flops: float) -> LayerGraph:
     """Layers that all take as long and have 50 MB of parameters each, of which each is a unit."""
     listed = tuple(

@@ -53,7 +53,7 @@ def test_groups_of_one_member_per_server_share_its_port() -> None:
     assert (found.makespan, sent(found)) == (pytest.approx(1.6), pytest.approx(2 * 4 * S))
 
 
-@pytest.mark.parametrize("all_reduce", ["hierarchical", "ring"])
+@pytest.mark.parametrize("all_reduce", ["hierarchical", "ring", "halving_doubling"])
 def test_groups_with_several_members_per_server_reduce_inside_first(all_reduce: str) -> None:
     # 8 GPUs, 2 groups of 4 members on each of 2 servers: inside 2 * 3/4 * 4 GB / 100 GB/s = 60 ms, between them rings
     # of 2 * 4 GB: 2 * 1/2 * 8 GB / 10 GB/s = 0.8 s

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
-from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
+from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
 from topoflow.units import DTYPE_BYTES
 

@@ -14,7 +14,7 @@ from topoflow.engine.observer import Silent
 from topoflow.report.files import sole_writer
 from topoflow.report.output import Output
 from topoflow.study.configure.grid import run_of
-from topoflow.study.figures.base import Experiment, Row
+from topoflow.study.figures.base import Figure, Row
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.measure import identified, measure, setups
 from topoflow.study.figures.points import Points
@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)
 
 
-def summary_table(experiment: Experiment, summary: Sequence[Row]) -> Table:
+def summary_table(figure: Figure, summary: Sequence[Row]) -> Table:
     """The figure in a few numbers."""
-    head, rows = headed(experiment, summary)
-    found = Table(title=experiment.title, box=SIMPLE_HEAD)
+    head, rows = headed(figure, summary)
+    found = Table(title=figure.title, box=SIMPLE_HEAD)
     for title, key in zip(head, columns(summary), strict=True):
         text = any(isinstance(row.get(key), str) for row in summary)
         found.add_column(title, justify="left" if text else "right")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from topoflow.capture import formats
+from topoflow.printable import one_line
 from topoflow.study.configure.options import options
 
 
@@ -19,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """An argument that does not exist is one line too: the usage is in ``--help``."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{one_line(f'{self.prog}: {message}; see {self.prog} --help')}\n")
 
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -104,6 +105,25 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
     )
 
 
+def _place(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "which servers of a cluster requests for machines get, and how local their network is",
+        "Place requests as they arrive and end, on every combination of the keys given; without keys, the two clusters "
+        "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, pictures and "
+        "report.html.",
+        """\
+docs/place.md has the format of a file of requests. Examples:
+
+  topoflow place
+  topoflow place policy=first_fit,fewest_groups seed=0,1,2 out=runs/place
+  topoflow place requests=csv requests.file=examples/requests.csv cluster=motion cluster.groups=2 out=runs/mine
+""",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/place.yaml")
+
+
 def _simulate(subparsers: Subparsers, verb: str) -> None:
     parser = _verb(
         subparsers,
@@ -185,6 +205,7 @@ VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
     "compare": _compare,
     "search": _search,
     "experiment": _experiment,
+    "place": _place,
     "simulate": _simulate,
     "capture": _capture,
     "inspect": _inspect,

@@ -24,20 +24,26 @@ class LeafSpine:
                /|\\  /|\\   /|\\
         server 0..  4..   8..      servers_per_leaf under each leaf
 
-    Every cable carries degree * bandwidth, so a leaf has ``oversubscription`` times as much bandwidth to
-    its servers as to the spines. Flows between leaves are hashed over the spines. Servers fill the leaves in
-    order; the last leaf may have fewer.
+    A server has its ``degree`` interfaces bundled to one cable, or spread evenly over the ``leaves_per_group`` leaves
+    of its group, with a cable to each: the same servers are under all of them. A leaf has ``oversubscription`` times as
+    much bandwidth to its servers as to the spines. Flows are hashed over the leaves of both groups, and between groups
+    over the spines. Servers fill the groups in order; the last may have fewer.
     """
 
     bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
+    degree: int  # interfaces per server
     latency: float  # s per link
     servers_per_leaf: int
     oversubscription: float = 1.0
+    leaves_per_group: int = 1
 
     def __post_init__(self) -> None:
         check_interfaces("leaf_spine", self.bandwidth, self.degree, self.latency)
         check_count("leaf_spine.servers_per_leaf", self.servers_per_leaf)
+        check_count("leaf_spine.leaves_per_group", self.leaves_per_group)
+        if self.degree % self.leaves_per_group:
+            law = f"must be a divisor of the {self.degree} interfaces of a server"
+            raise ValueError(f"leaf_spine.leaves_per_group: {law}, got {self.leaves_per_group}")
         if not (isfinite(self.oversubscription) and self.oversubscription >= 1):
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
         if self.spines < 1 or abs(self.spines * self.oversubscription - self.servers_per_leaf) > 1e-9:
@@ -52,11 +58,12 @@ class LeafSpine:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("leaf_spine.servers", servers)
-        leaves = -(-servers // self.servers_per_leaf)
-        server = np.arange(servers)
-        below = np.stack([server, servers + server // self.servers_per_leaf], axis=1)
+        planes = self.leaves_per_group
+        leaves = -(-servers // self.servers_per_leaf) * planes
+        server, plane = (each.ravel() for each in np.indices((servers, planes)))
+        below = np.stack([server, servers + server // self.servers_per_leaf * planes + plane], axis=1)
         above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(self.spines))
-        bandwidth = self.degree * self.bandwidth
+        bandwidth = self.degree // planes * self.bandwidth
         ports = leaves * (self.servers_per_leaf + self.spines) + self.spines * leaves
         return cabled(
             "leaf_spine",
@@ -67,30 +74,48 @@ class LeafSpine:
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=LeafSpineRoutes(servers, self.servers_per_leaf, self.spines),
-            bill=switched_bill(servers, ports, len(below) + len(above), bandwidth),
+            route=LeafSpineRoutes(servers, self.servers_per_leaf, self.spines, planes),
+            bill=switched_bill(len(below), ports, len(below) + len(above), bandwidth),
         )
 
 
 @dataclass(frozen=True)
 class LeafSpineRoutes(Routes):
-    """All shortest paths, in closed form; every class of traffic takes the same. The branch is the spine."""
+    """All shortest paths, in closed form; every class of traffic takes the same.
+
+    The branches are the leaf of the source's group, the spine, and the leaf of the target's group. Cables: of servers,
+    one for each leaf; of leaves, one for each spine.
+    """
 
     servers: int
     servers_per_leaf: int
     spines: int
+    planes: int = 1  # leaves of a group
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        return np.where(self._leave(source, target), self.spines, 1)[:, None]
+        """[F, 3]"""
+        away = self._leave(source, target)
+        leaf = np.where(source == target, 1, self.planes)
+        return np.stack([leaf, np.where(away, self.spines, 1), np.where(away, self.planes, 1)], axis=1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        up, down = (self.servers + end // self.servers_per_leaf * self.spines + number for end in (source, target))
-        hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)
-        hops[~self._leave(source, target), 1:3] = NO_LINK
+        away = self._leave(source, target)
+        rest, there = np.divmod(number, np.where(away, self.planes, 1))
+        here, spine = np.divmod(rest, np.where(away, self.spines, 1))
+        there = np.where(away, there, here)
+        up, down = (self._to_spine(*ends, spine) for ends in ((source, here), (target, there)))
+        first, last = (end * self.planes + plane for end, plane in ((source, here), (target, there)))
+        hops = np.stack([forth(first), forth(up), back(down), back(last)], axis=1)
+        hops[~away, 1:3] = NO_LINK
         hops[source == target] = NO_LINK
         return hops.astype(np.int32)
 
+    def _to_spine(self, server: Index, plane: Index, spine: Index) -> Index:
+        """The cable from a leaf of the server's group to a spine."""
+        leaf = server // self.servers_per_leaf * self.planes + plane
+        return self.servers * self.planes + leaf * self.spines + spine
+
     def _leave(self, source: Index, target: Index) -> NDArray[np.bool_]:
-        """[F] whether a pair is under two leaves."""
+        """[F] whether a pair is in two groups."""
         leave: NDArray[np.bool_] = source // self.servers_per_leaf != target // self.servers_per_leaf
         return leave

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.fields import decode, name_of, number, parse_json, shorten
 from topoflow.files import read_bytes
 from topoflow.units import check_bandwidth, check_not_negative
 
@@ -51,7 +51,7 @@ def read_links(path: FilePath) -> LinkList:
         raise ValueError(f"{path}: keys must be links and servers, got {unknown[0]!r}")
     names = content.get("servers", [])
     if not isinstance(names, list):
-        raise ValueError(f"{path}: servers must be a list of names, got {names!r}")
+        raise ValueError(f"{path}: servers: must be a list of names, got {shorten(names)}")
     servers = tuple(name_of(f"{path}: servers[{position}]", name) for position, name in enumerate(names))
     if "links" not in content:
         raise ValueError(f"{path}: must have 'links', got {sorted(content)}")
@@ -70,36 +70,15 @@ def parse_links(rows: object, where: str, servers: tuple[str, ...] = ()) -> Link
 
 
 def read_json(path: FilePath) -> Any:
-    """The content of a JSON file; a key that is given twice is an error, as is anything that is not JSON."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        if len(set(keys)) != len(keys):
-            raise ValueError(f"keys must be unique, got {first_repeated(keys)!r} twice")
-        return dict(pairs)
-
-    try:
-        return json.loads(_read_text(path), object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: line {error.lineno}: must be JSON, got {error.msg}") from error
-    except RecursionError as error:
-        raise ValueError(f"{path}: must be JSON of a sane depth, got too many brackets") from error
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from error
-
-
-def _read_text(path: FilePath) -> str:
-    try:
-        return read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"must be UTF-8, got byte {error.start} wrong") from error
+    """The content of a JSON file made by hand, all of whose fields are checked."""
+    return parse_json(str(path), read_bytes(path), unique=True, constants=True)
 
 
 def _read_csv(path: FilePath) -> LinkList:
     try:
-        reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
+        reader = csv.reader(io.StringIO(decode(str(path), read_bytes(path)), newline=""), strict=True)
         lines = [(reader.line_num, cells) for cells in reader if cells]
-    except (csv.Error, ValueError) as error:
+    except csv.Error as error:
         raise ValueError(f"{path}: must be CSV, got {error}") from error
     header = [cell.strip() for cell in lines[0][1]] if lines else []
     if sorted(header) != sorted(COLUMNS):
@@ -130,7 +109,7 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
     latency: list[float] = []
     for place, row in rows:
         if not isinstance(row, Mapping):
-            raise ValueError(f"{place}: must be an object with {', '.join(COLUMNS)}, got {row!r}")
+            raise ValueError(f"{place}: must be an object with {', '.join(COLUMNS)}, got {shorten(row)}")
         for key in (*COLUMNS, *row):
             if key not in row or key not in COLUMNS:
                 problem = "is missing" if key not in row else "is unknown"
@@ -147,34 +126,6 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
         raise ValueError(f"{where}: must have at least one link, got none")
     pairs = np.array(ends, dtype=np.int32)
     return LinkList(tuple(nodes), pairs[:, 0], pairs[:, 1], np.array(bandwidth), np.array(latency), servers)
-
-
-def number(place: str, value: object) -> float:
-    """A number that is no boolean, as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{place}: must be a number, got {shorten(value)}")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{place}: must be finite, got {shorten(value)}") from error
-
-
-def name_of(place: str, value: object) -> str:
-    """A string or a whole number; 7 and "7" are the same name."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"{place}: must be a name or a whole number, got {shorten(value)}")
-    name = str(value)
-    if not name.isprintable():
-        raise ValueError(f"{place}: must be printable, got {ascii(name)[:60]}")
-    return name
-
-
-def shorten(value: object) -> str:
-    """A value for a message: one line of at most 60 characters, whatever a file holds."""
-    if isinstance(value, int) and abs(value) > 10**60:
-        return f"a whole number of {value.bit_length()} bits"
-    text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def first_repeated(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from topoflow.fabric.topoopt.totient_perms import stride
+from topoflow.fields import parse_json
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json, tuples
 from topoflow.units import check_not_negative, check_positive
@@ -107,10 +108,7 @@ class Plan:
     @classmethod
     def from_json(cls, text: str, where: str = "plan.json") -> Plan:
         """Raises ``ValueError`` that names ``where``, field, law and value."""
-        try:
-            plain = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{where}:{error.lineno}: must be JSON, {error.msg}") from error
+        plain = parse_json(where, text)
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise ValueError(f"{where}.format: must be {FORMAT!r}")
         names = {field.name for field in fields(cls)}

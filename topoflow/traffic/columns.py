@@ -57,10 +57,12 @@ class Columns:
             tasks, earlier = np.broadcast_arrays(tasks, earlier)
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
-    def queue(self, task: int, earlier: int) -> None:
-        """A collective waits for the ``earlier`` one of its communicator, phase by phase if they have phases."""
-        self.wait(np.array([task]), np.array([earlier]))
-        self._queued[task] = earlier
+    def queue(self, tasks: Offsets, earlier: Offsets) -> None:
+        """Collectives [n] wait for the ``earlier`` ones [n] of their communicators, phase by phase if they have phases.
+        NONE: there is none."""
+        self.wait(tasks, earlier)
+        pairs = zip(tasks.tolist(), earlier.tolist(), strict=True)
+        self._queued |= {task: before for task, before in pairs if before != NONE}
 
     def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
         """All of them. A task waits for others in ascending order, each once."""

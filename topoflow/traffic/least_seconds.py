@@ -21,7 +21,7 @@ from math import inf
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, Grid
 from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
-from topoflow.traffic.grid.side_by_side import least_seconds_of, outside_seconds
+from topoflow.traffic.grid.side_by_side import least_seconds_of, least_seconds_queued, outside_seconds
 from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
 from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.roofline import step_seconds
@@ -88,11 +88,11 @@ class _Least:
         return self.grid.microbatches * (handovers + sum(sent))
 
     def of_gradients(self, held: Sequence[tuple[Layer, float]], inside: bool = True) -> float:
-        """The all-reduces of a stage: those of either kind one after another, both through the same ports."""
+        """The all-reduces of a stage: those of either kind are queued, both go through the same ports."""
         longest = outside = 0.0
         for kind in GRADIENTS:
             elements = sum(size for layer, size in held if self.grid.gradients(layer) == kind)
             bytes = elements * self.workload.element_bytes
-            longest = max(longest, least_seconds_of("all_reduce", bytes, self.groups[kind], *self.rates))
+            longest = max(longest, least_seconds_queued(bytes, self.groups[kind], *self.rates))
             outside += outside_seconds("all_reduce", bytes, self.groups[kind], self.rates[1])
         return max(longest, outside) if inside else outside

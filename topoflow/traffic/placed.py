@@ -117,8 +117,7 @@ class _Iteration:
         row = self.tasks.row(Operation("all_reduce", bucket.group, self.workload.gpus_per_server))
         task = self.tasks.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
         self.tasks.wait(task, self.computed[list(bucket.group)])
-        if bucket.group in self.reduced:
-            self.tasks.queue(int(task[0]), self.reduced[bucket.group])
+        self.tasks.queue(task, np.array([self.reduced.get(bucket.group, NONE)]))
         self.reduced[bucket.group] = int(task[0])
 
     def update(self, _: int) -> None:

@@ -6,8 +6,8 @@
     scatter    the gradients of a unit are reduce-scattered; between replicas of what is divided, all-reduced
     update     of the part that a rank has, after all of these
 
-Gathers and reduce-scatters among the same GPUs run one after another in the order of the program, as on one NCCL
-communicator; all-reduces between replicas have another one.
+Gathers and reduce-scatters among the same GPUs are queued in the order of the program, as on one NCCL communicator;
+all-reduces between replicas have another one.
 
 Bytes that each of n ranks sends, of P bytes of parameters: 2 (n-1)/n P with stages 1 and 2, as data parallelism does,
 and 3 (n-1)/n P with stage 3 (2 of the root, which is gathered once).
@@ -129,8 +129,9 @@ class _Iteration:
         if unit in self.gathered:
             self.tasks.wait(self.computed, self.gathered[unit])
 
-    def _collective(self, op: str, unit: int, groups: Offsets, *awaited: Offsets) -> Offsets:
-        """One in each of ``groups`` [G, n]; returns [N] that of each server.
+    def _collective(self, op: str, unit: int, groups: Offsets, earlier: Offsets, awaited: Offsets) -> Offsets:
+        """One in each of ``groups`` [G, n], after those [N] that are ``awaited``, and queued after the ``earlier`` [N]
+        ones of the same groups. Returns [N] that of each server.
 
         Between replicas of what is divided, GPUs in the same place reduce their part: they are side by side.
         """
@@ -145,8 +146,8 @@ class _Iteration:
         tasks = self.tasks.collective(Label(f"{op} {_name(self.shards.gathered[unit])}"), rows, bytes)
         own = np.zeros(len(self.servers), np.int64)
         own[groups] = tasks[:, None]
-        for earlier in awaited:
-            self.tasks.wait(own, earlier)
+        self.tasks.wait(own, awaited)
+        self.tasks.queue(tasks, earlier[groups[:, 0]])
         return own
 
 

@@ -62,7 +62,8 @@ class Collective:
     group in an all-to-all (S/n to each), the buffer of a broadcast or reduce, the root's buffer of a gather
     or scatter. ``splits[i][j]`` (bytes from member i to member j) replaces S for an uneven all-to-all.
     ``root`` is a server, for rooted collectives. ``local`` members of the group share each server
-    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there.
+    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there. ``side_by_side``
+    groups of other members of the same servers run at the same time: ``bytes`` are the buffers of one member of each.
     """
 
     op: str
@@ -75,6 +76,7 @@ class Collective:
     splits: tuple[tuple[float, ...], ...] | None = None
     local: int = 1
     algorithm: str | None = None  # None: the simulation's default for this op
+    side_by_side: int = 1
 
 
 Task = Compute | Transfer | Collective
@@ -90,16 +92,27 @@ class Operation:
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     algorithm: str | None = None
+    side_by_side: int = 1
 
     @staticmethod
     def of(task: Collective) -> Operation:
         """That of ``task``."""
-        return Operation(task.op, task.group, task.local, task.root, task.splits, task.algorithm)
+        return Operation(task.op, task.group, task.local, task.root, task.splits, task.algorithm, task.side_by_side)
 
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
         """One collective of that kind."""
         return Collective(
-            self.op, bytes, self.group, after, name, start, self.root, self.splits, self.local, self.algorithm
+            op=self.op,
+            bytes=bytes,
+            group=self.group,
+            after=after,
+            name=name,
+            start=start,
+            root=self.root,
+            splits=self.splits,
+            local=self.local,
+            algorithm=self.algorithm,
+            side_by_side=self.side_by_side,
         )
 
 

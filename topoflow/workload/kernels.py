@@ -23,7 +23,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from topoflow.capture.files import parse_json
+from topoflow.fields import parse_json, shorten
 from topoflow.files import read_bytes
 
 GPUS = 4  # of a server, in the authors' measurements
@@ -50,7 +50,7 @@ class Kernels:
         graph = parse_json(path, read_bytes(Path(path)))
         rows = graph.get("measurements") if isinstance(graph, dict) else None
         if not isinstance(rows, list):
-            raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {_short(rows)}")
+            raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {shorten(rows)}")
         batch = _positive(f"{path}.batch_size", graph.get("batch_size"))
         measured: dict[str, dict[float, Times]] = {}
         for number, row in enumerate(rows):
@@ -91,12 +91,12 @@ def _between(measured: Mapping[float, Times], samples: float) -> Times:
 def _row(place: str, row: object, batch: float) -> tuple[str, float, Times]:
     """The name of a kernel, the samples of one GPU, and its times."""
     if not isinstance(row, dict):
-        raise ValueError(f"{place}: must be a measured kernel, got {_short(row)}")
+        raise ValueError(f"{place}: must be a measured kernel, got {shorten(row)}")
     name, parts = row.get("name"), str(row.get("pc_str")).split("-")
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{place}.name: must be the name of a kernel, got {_short(name)}")
+        raise ValueError(f"{place}.name: must be the name of a kernel, got {shorten(name)}")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() and 0 < len(part) < 10 for part in parts):
-        raise ValueError(f"{place}.pc_str: must be numbers as 2-1-128, got {_short(row.get('pc_str'))}")
+        raise ValueError(f"{place}.pc_str: must be numbers as 2-1-128, got {shorten(row.get('pc_str'))}")
     servers = _positive(f"{place}.pc_str", int(parts[-1]))
     times = Times(*(_positive(f"{place}.{key}", row.get(key)) * 1e-3 for key in ("fw_time", "bw_time")))
     return name, batch / servers / (1 if name.startswith(TABLE) else GPUS), times
@@ -104,9 +104,5 @@ def _row(place: str, row: object, batch: float) -> tuple[str, float, Times]:
 
 def _positive(place: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**63 or not isfinite(value):
-        raise ValueError(f"{place}: must be a positive number, got {_short(value)}")
+        raise ValueError(f"{place}: must be a positive number, got {shorten(value)}")
     return float(value)
-
-
-def _short(value: object) -> str:
-    return repr(value)[:60]

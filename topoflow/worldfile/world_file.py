@@ -16,8 +16,9 @@ import numpy as np
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric, Path
-from topoflow.fabric.link_list import LinkList, number, parse_links, read_json, shorten
+from topoflow.fabric.link_list import LinkList, parse_links, read_json
 from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fields import number, shorten
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.units import check_positive
 from topoflow.worldfile.world_rows import ORDERED, RINGED, Row
@@ -68,7 +69,7 @@ def read(path: FilePath) -> WorldFile:
     if not isinstance(values, list):
         raise ValueError(f"{path}: tasks: must be a list, got {type(values).__name__}")
     nodes = links.index()
-    rows = [Row.of(f"{path}: tasks[{position}]", value, links, nodes) for position, value in enumerate(values)]
+    rows = [Row.of_task(f"{path}: tasks[{position}]", value, links, nodes) for position, value in enumerate(values)]
     ids = tuple(row.id for row in rows)
     tasks = [row.task(after) for row, after in zip(rows, _awaited(rows, ids), strict=True)]
     _check_local(rows, tasks, given="local_bandwidth" in content)
@@ -100,13 +101,13 @@ def _awaited(rows: Sequence[Row], ids: Sequence[str]) -> list[tuple[int, ...]]:
     index_of: dict[str, int] = {}
     for index, (row, name) in enumerate(zip(rows, ids, strict=True)):
         if name in index_of:
-            raise ValueError(f"{row.place}.id: must be unique, got {name!r} as in tasks[{index_of[name]}]")
+            raise ValueError(f"{row.place}id: must be unique, got {name!r} as in tasks[{index_of[name]}]")
         index_of[name] = index
     awaited = []
     for row in rows:
         unknown = [name for name in row.after if name not in index_of]
         if unknown:
-            raise ValueError(f"{row.place}.after: must be ids of tasks, got {shorten(unknown[0])}")
+            raise ValueError(f"{row.place}after: must be ids of tasks, got {shorten(unknown[0])}")
         awaited.append(tuple(sorted({index_of[name] for name in row.after})))
     return awaited
 
@@ -114,7 +115,7 @@ def _awaited(rows: Sequence[Row], ids: Sequence[str]) -> list[tuple[int, ...]]:
 def _check_local(rows: Sequence[Row], tasks: Sequence[Task], *, given: bool) -> None:
     for row, task in zip(rows, tasks, strict=True):
         if isinstance(task, Collective) and task.local > 1 and not given:
-            raise ValueError(f"{row.place}.local: must come with the file's local_bandwidth, got {task.local} without")
+            raise ValueError(f"{row.place}local: must come with the file's local_bandwidth, got {task.local} without")
 
 
 def _rings(rows: Sequence[Row], tasks: Sequence[Task]) -> dict[tuple[int, ...], Orders]:
@@ -169,7 +170,7 @@ def _fail_cycle(rows: Sequence[Row], awaited: Sequence[set[int]], open_count: Se
     cycle = [*tasks[tasks.index(index) :], index]
     names = " -> ".join(repr(rows[index].id) for index in cycle[:10]) + (" ..." if len(cycle) > 10 else "")
     law = "tasks must not wait for each other in a circle (a server's computes run in the order of the file)"
-    raise ValueError(f"{rows[cycle[0]].place}.after: {law}, got {names}")
+    raise ValueError(f"{rows[cycle[0]].place}after: {law}, got {names}")
 
 
 def _check_reachable(rows: Sequence[Row], tasks: Sequence[Task], fabric: Fabric) -> None:

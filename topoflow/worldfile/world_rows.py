@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
-from typing import Any, NoReturn
 
 from topoflow.engine.lowering.algorithms import check_algorithm, following, names
 from topoflow.fabric.base import Path
-from topoflow.fabric.link_list import LinkList, name_of, number, shorten
+from topoflow.fabric.link_list import LinkList
+from topoflow.fields import Fields, name_of, number, shorten
 from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Transfer
 from topoflow.units import check_positive
@@ -32,22 +32,15 @@ def fields(kind: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Fields):
     """One object of ``tasks``, and the links it may speak of."""
 
-    place: str  # "world.json: tasks[3]"
-    values: Mapping[str, Any]
     links: LinkList
     nodes: Mapping[str, int]
 
-    def fail(self, field: str, law: str) -> NoReturn:
-        """Raise the ValueError for ``field``."""
-        got = shorten(self.values[field]) if field in self.values else "nothing"
-        raise ValueError(f"{self.place}.{field}: {law}, got {got}")
-
     @property
     def id(self) -> str:
-        return name_of(f"{self.place}.id", self.values.get("id"))
+        return name_of(f"{self.place}id", self.values.get("id"))
 
     @property
     def start(self) -> float:
@@ -59,22 +52,18 @@ class Row:
         values = self.values.get("after", [])
         if not isinstance(values, list):
             self.fail("after", "must be a list of ids")
-        return [name_of(f"{self.place}.after[{index}]", value) for index, value in enumerate(values)]
+        return [name_of(f"{self.place}after[{index}]", value) for index, value in enumerate(values)]
 
     def amount(self, field: str) -> float:
         """A number that is not negative."""
-        if field not in self.values:
-            self.fail(field, "must be given")
-        value = number(f"{self.place}.{field}", self.values[field])
+        value = number(f"{self.place}{field}", self.require(field))
         if not 0 <= value < float("inf"):
             self.fail(field, "must not be negative" if value < 0 else "must be finite")
         return value
 
     def node(self, field: str) -> int:
         """A node by name."""
-        if field not in self.values:
-            self.fail(field, "must be given")
-        return self._node(f"{self.place}.{field}", self.values[field])
+        return self._node(f"{self.place}{field}", self.require(field))
 
     def _node(self, place: str, value: object) -> int:
         name = name_of(place, value)
@@ -92,16 +81,14 @@ class Row:
         return nodes
 
     @staticmethod
-    def of(place: str, value: object, links: LinkList, nodes: Mapping[str, int]) -> Row:
+    def of_task(place: str, value: object, links: LinkList, nodes: Mapping[str, int]) -> Row:
         """An object of a known type with known fields."""
-        if not isinstance(value, dict):
-            raise ValueError(f"{place}: must be an object, got {shorten(value)}")
-        row = Row(place, value, links, nodes)
-        kind = value.get("type")
+        row = Row(f"{place}.", Fields.of(place, value).values, links, nodes)
+        kind = row.values.get("type")
         if kind not in ("transfer", "compute", *COLLECTIVES):
             row.fail("type", f"must be transfer, compute, {', '.join(COLLECTIVES)}")
         allowed = (*COMMON, *fields(kind))
-        for field in value:
+        for field in row.values:
             if field not in allowed:
                 row.fail(field, f"must be a field of a {kind} ({', '.join(allowed)})")
         return row
@@ -111,7 +98,7 @@ class Row:
         if self.values["type"] == "transfer":
             subflows = self._subflows()
             source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
-            limit = _positive(f"{self.place}.limit", self.values["limit"]) if "limit" in self.values else float("inf")
+            limit = _positive(f"{self.place}limit", self.values["limit"]) if "limit" in self.values else float("inf")
             return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, subflows, limit)
         if self.values["type"] == "compute":
             server = self.node("server") if "server" in self.values else None
@@ -131,20 +118,20 @@ class Row:
         if "path" in self.values and "paths" in self.values:
             self.fail("paths", "must be given without path")
         if "path" in self.values:
-            return (Subflow(self._path(f"{self.place}.path", self.values["path"])),)
+            return (Subflow(self._path(f"{self.place}path", self.values["path"])),)
         if "paths" not in self.values:
             return ()
         rows = self.values["paths"]
         if not isinstance(rows, list) or not rows:
             self.fail("paths", "must be a list of paths")
-        subflows = tuple(self._subflow(f"{self.place}.paths[{index}]", row) for index, row in enumerate(rows))
+        subflows = tuple(self._subflow(f"{self.place}paths[{index}]", row) for index, row in enumerate(rows))
         for index, subflow in enumerate(subflows):
             if self._ends(subflow.links) != self._ends(subflows[0].links):
                 law = "must begin and end where the first path does"
-                raise ValueError(f"{self.place}.paths[{index}]: {law}, got {list(subflow.links)}")
+                raise ValueError(f"{self.place}paths[{index}]: {law}, got {list(subflow.links)}")
         total = fsum(subflow.weight for subflow in subflows)
         if abs(total - 1) > 1e-9:
-            raise ValueError(f"{self.place}.paths: weights must sum to 1, got {total:.12g}")
+            raise ValueError(f"{self.place}paths: weights must sum to 1, got {total:.12g}")
         return subflows
 
     def _subflow(self, place: str, value: object) -> Subflow:
@@ -170,12 +157,12 @@ class Row:
 
     def _collective(self, after: tuple[int, ...]) -> Collective:
         op = self.values["type"]
-        group = self.members(f"{self.place}.group", self.values.get("group"))
+        group = self.members(f"{self.place}group", self.values.get("group"))
         algorithm = self.values.get("algorithm")
         if "algorithm" in self.values:
             if not isinstance(algorithm, str):
                 self.fail("algorithm", f"must be one of {', '.join(names(op))}")
-            check_algorithm(f"{self.place}.algorithm", op, algorithm)
+            check_algorithm(f"{self.place}algorithm", op, algorithm)
         local = self.values.get("local", 1)
         if type(local) is not int or not 1 <= local <= MOST_LOCAL:
             self.fail("local", f"must be a whole number within 1..{MOST_LOCAL}")
@@ -205,7 +192,7 @@ class Row:
             self.fail("splits", f"must be {size} lists of {size} numbers")
         for i, row in enumerate(splits):
             for j, value in enumerate(row):
-                place = f"{self.place}.splits[{i}][{j}]"
+                place = f"{self.place}splits[{i}][{j}]"
                 if not 0 <= number(place, value) < float("inf"):
                     raise ValueError(f"{place}: must be finite and not negative, got {shorten(value)}")
         return tuple(tuple(float(value) for value in row) for row in splits)
@@ -219,11 +206,11 @@ class Row:
             self.fail("orders", f"must belong to one of {', '.join(ORDERED)}")
         if not isinstance(orders, list) or not orders:
             self.fail("orders", "must be a list of orders of the group")
-        found = tuple(self.members(f"{self.place}.orders[{index}]", order) for index, order in enumerate(orders))
+        found = tuple(self.members(f"{self.place}orders[{index}]", order) for index, order in enumerate(orders))
         for index, order in enumerate(found):
             if sorted(order) != sorted(group):
                 law = "must have the nodes of the group"
-                raise ValueError(f"{self.place}.orders[{index}]: {law}, got {shorten(orders[index])}")
+                raise ValueError(f"{self.place}orders[{index}]: {law}, got {shorten(orders[index])}")
         return found
 
 

@@ -9,6 +9,6 @@ Each module has
 ``Operation``s in the order of issue; what the file does not say stays None, never a guess: ``topoflow.capture.merge``
 completes it from another file of the same rank, or says what is missing. What is left out is counted in
 ``Part.counts``.
-Damaged input must end in a ValueError: ``topoflow.capture.files.Fields`` reads JSON objects that way, and
+Damaged input must end in a ValueError: ``topoflow.fields.Fields`` reads JSON objects that way, and
 ``tests/capture/test_import_damage.py`` throws damaged files at every module found here.
 """

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import LARGEST_RANK
 from topoflow.capture.merge.parts import Operation, Part
+from topoflow.fields import LARGEST_RANK
 from topoflow.operations import ROOTED
 
 Key = tuple[int, str]  # rank, what its file calls the group

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from topoflow.capture.base import Compute
-from topoflow.capture.files import parse_json
+from topoflow.fields import parse_json
 
 
 @dataclass(frozen=True)

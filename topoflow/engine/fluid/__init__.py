@@ -163,7 +163,8 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
 
         start, finish, status = ends(asked[0], latency if asked[1] is None else asked[1], launched, team)
     else:
-        start, finish, status = (launched(capacity, latency)[name] for name in ("start", "finish", "status"))
+        arrays = launched(capacity, latency)
+        start, finish, status = arrays["start"], arrays["finish"], arrays["status"]
     finish = finish.reshape(len(capacity), graph.tasks)
     return Sweep(start.reshape(finish.shape), finish, status, device.largest(finish))
 

@@ -18,6 +18,7 @@ from topoflow.engine.lowering import collectives
 from topoflow.engine.lowering.schedule import Index, Schedule, Streams
 from topoflow.memory import check_memory
 from topoflow.operations import sent_by_all
+from topoflow.traffic.base import Collective, Operation
 
 BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: rings of 512, 1,024 and 2,048 ranks
 
@@ -51,11 +52,16 @@ class Algorithm:
     # needs nothing, and is called with the group's own order.
     orders: Literal["rings", "trees"] | None = None
     default: bool = False  # whether its operations run it where no algorithm is named
-    hierarchical: bool = False  # between servers only, with one rank on each; see ``operations.INSIDE_BEFORE``
+    hierarchical: bool = False  # always ``phased``
     at_once: bool = False  # all sends of a rank begin together, and share its port
     streams: Callable[[Call], Streams] | None = None  # the same as one flow per connection, if it can be said so
     chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
+
+    def phased(self, task: Collective | Operation) -> bool:
+        """Whether it runs between servers only, with one rank on each, around which is what ``INSIDE_BEFORE`` and
+        ``INSIDE_AFTER`` say: groups that are side by side have that in common, whatever the algorithm."""
+        return self.hierarchical or task.side_by_side > 1
 
 
 @cache

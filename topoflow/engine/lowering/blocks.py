@@ -75,19 +75,21 @@ class Blocks:
             return JOINS
         algorithm = algorithms()[name]
         orders = self._orders(task.group, algorithm)
-        bytes = task.bytes / task.local if algorithm.hierarchical else task.bytes  # of each rank between servers
+        phased = algorithm.phased(task)
+        bytes = task.bytes / (task.local * task.side_by_side) if phased else task.bytes  # of each rank between servers
         chunks = algorithm.chunks(bytes, len(orders))
-        key = (task.op, name, task.group, task.local, task.root, task.splits, chunks)
+        key = (task.op, name, task.group, task.local, task.side_by_side, task.root, task.splits, chunks)
         if key not in self.made:
-            local = 1 if algorithm.hierarchical else task.local
+            local = 1 if phased else task.local
             root = None if task.root is None else task.group.index(task.root) * local
             call = Call(task.op, _ranks(task.group, orders, local), root, chunks)
             self.made[key] = self._collective(task, algorithm, call, self._sends(name, call, where))
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
-        if task.local < 1:
-            raise ValueError(f"{where}.local: must be positive, got {task.local}")
+        for name in ("local", "side_by_side"):
+            if getattr(task, name) < 1:
+                raise ValueError(f"{where}.{name}: must be positive, got {getattr(task, name)}")
         if task.splits is not None and (task.op != "all_to_all" or task.local > 1):
             got = f"{task.op} with local={task.local}"
             raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
@@ -124,11 +126,11 @@ class Blocks:
             ends=np.where(sent == NO_PATH, -1, ends).astype(np.int32),
             waits=np.where(inside, 0.0, steps - 1),
         )
-        if algorithm.hierarchical:
+        if algorithm.phased(task):
             for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
                 if task.op in phases:
-                    block.local_share[join] = bus_factor(phases[task.op], task.local)
-            if task.op == "all_reduce" and task.local > 1 and block.tasks > 2:
+                    block.local_share[join] = bus_factor(phases[task.op], task.local) / task.side_by_side
+            if task.local > 1 and block.tasks > 2:
                 return _with_phases(block)
         return block
 

@@ -35,6 +35,6 @@ def _sends(traffic: Traffic, all_reduce: str, on_rings: bool) -> int:
     for number, operation in zip(count.tolist(), traffic.operations, strict=True):
         algorithm = algorithms().get(name_for(operation.op, operation.algorithm, all_reduce))
         if algorithm is not None and (algorithm.streams is not None) == on_rings:  # an unknown one is refused later
-            local = 1 if algorithm.hierarchical else operation.local
+            local = 1 if algorithm.phased(operation) else operation.local
             found += number * algorithm.most_sends(len(operation.group) * local)
     return found

@@ -54,6 +54,24 @@ def draw_lines(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figu
     return figure
 
 
+def draw_steps(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
+    """A panel per part, in it a line per series that keeps each value until the next x."""
+    figure, axes_list, looks = _canvas(title, parts)
+    for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
+        points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
+        xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
+        for name, (across, up) in points.items():
+            axes.step(across / x.factor(xs), up / y.factor(ys), where="post", label=name, **_look(looks[name]))
+        axes.set_title(part, fontsize=10)
+        axes.set_xlabel(x.text(xs))
+        axes.set_ylabel(y.text(ys))
+        rule(axes, x, y)
+        if not y.log:
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    _legend(figure, looks)
+    return figure
+
+
 def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Figure:
     """A panel per part, in it a curve per series: the share of its values that are at most x.
 

@@ -162,6 +162,10 @@ def _with_objects(point: Point) -> Point:
 
 def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
     """``point`` without the settings of other fidelities than its own; these must be valid nevertheless."""
+    if FIDELITY not in point.config:  # nothing is simulated
+        return dataclasses.replace(
+            point, config={key: each for key, each in point.config.items() if key not in fidelities}
+        )
     chosen = point.config[FIDELITY]
     if chosen not in fidelities:
         raise ValueError(f"{FIDELITY}: must be one of {', '.join(fidelities)}, got {chosen!r}")

@@ -58,9 +58,7 @@ def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
     _whole("servers", config["servers"], least=1, optional=True)
     _whole("degree", config["degree"], least=1)
-    _whole("seed", config["seed"], least=0)
-    if config["seed"] >= 2**63:
-        raise ValueError(f"seed: must be less than 2^63, got {config['seed']}")
+    check_seed(config["seed"])
     for key in ("bandwidth_gbps", "latency_us"):
         value = config[key]
         if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
@@ -74,6 +72,13 @@ def check_job(config: Mapping[str, Any]) -> None:
     check_among("all_reduce", config["all_reduce"], names("all_reduce"))
     check_among("routing", config["routing"], routings())
     check_run(config)
+
+
+def check_seed(seed: object) -> None:
+    """Raise ``ValueError`` unless it can be the seed of a generator."""
+    _whole("seed", seed, least=0)
+    if isinstance(seed, int) and seed >= 2**63:
+        raise ValueError(f"seed: must be less than 2^63, got {seed}")
 
 
 def check_run(config: Mapping[str, Any]) -> None:

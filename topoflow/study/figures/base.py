@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoflow.study.figures.similar_cost import RULES
 
@@ -41,6 +41,19 @@ class Picture:
     file: str
     caption: str
     png: bytes
+
+
+class Figure(Protocol):
+    """Pictures and a table of rows, as ``write.write`` makes a folder of them."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def headings(self) -> Mapping[str, Heading]: ...
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]: ...
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -13,28 +13,35 @@ from topoflow import __version__
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import figure, fill
 from topoflow.report.page.template import table as numbers
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row
+from topoflow.study.figures.base import Figure, Heading, Picture, Row
 from topoflow.units import human
 
 
-def write(experiment: Experiment, rows: Sequence[Row], command: str, out: Path) -> None:
-    """Write everything into the folder ``out``: all of it or none; ``rows`` are those of all points, whole."""
-    pictures = experiment.draw(rows)
-    summary = experiment.summary(rows)
+def write(
+    drawn: Figure, rows: Sequence[Row], command: str, out: Path, others: Mapping[str, bytes] | None = None
+) -> None:
+    """Write everything into the folder ``out``: all of it or none; ``rows`` are those of all points, whole.
+
+    ``others`` are more files, by name.
+    """
+    pictures = drawn.draw(rows)
+    summary = drawn.summary(rows)
     result = {
         "version": __version__,
         "command": command,
-        "title": experiment.title,
-        "source": experiment.source,
+        "title": drawn.title,
+        "source": drawn.source,
         "summary": [dict(row) for row in summary],
         "rows": [dict(row) for row in rows],
     }
     with whole_folder(out) as folder:
         (folder / "result.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         (folder / "rows.csv").write_text(table(rows), encoding="utf-8", newline="")
+        for name, content in (others or {}).items():
+            (folder / name).write_bytes(content)
         for picture in pictures:
             (folder / picture.file).write_bytes(picture.png)
-        (folder / "report.html").write_text(page(experiment, pictures, summary, command), encoding="utf-8")
+        (folder / "report.html").write_text(page(drawn, pictures, summary, command), encoding="utf-8")
 
 
 def columns(rows: Sequence[Row]) -> list[str]:
@@ -51,21 +58,21 @@ def table(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def page(experiment: Experiment, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
+def page(drawn: Figure, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
     """One file that opens without a network."""
     return fill(
         "figure.html",
-        title=escape(experiment.title),
-        source=escape(experiment.source),
+        title=escape(drawn.title),
+        source=escape(drawn.source),
         pictures="".join(figure(picture.caption, picture.png) for picture in pictures),
-        summary=numbers(*headed(experiment, summary), style="plain"),
+        summary=numbers(*headed(drawn, summary), style="plain"),
         command=escape(command),
     )
 
 
-def headed(experiment: Experiment, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+def headed(drawn: Figure, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """The summary for a person: what its columns are, and their values with units."""
-    headings = {key: experiment.headings.get(key, Heading(_words(key))) for key in columns(summary)}
+    headings = {key: drawn.headings.get(key, Heading(_words(key))) for key in columns(summary)}
     rows = [[shown(row.get(key), heading.unit) for key, heading in headings.items()] for row in summary]
     return [heading.text for heading in headings.values()], rows
 

@@ -18,7 +18,9 @@ from one rank's times, as a GPU runs one compute stream in parallel to its commu
 How long each takes after that: ``captured.time``.
 
 Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
-the k-th receive of j from i with that tag. A transfer waits for its sender only, as an eager send does.
+the k-th receive of j from i with that tag. A transfer waits for its sender, and for its receiver where the record shows
+that it did not end before the receive began (rendezvous, as NCCL's kernels do; an eager send may). Where the record has
+no times, or says what an event followed, and where the clocks of ranks contradict each other, sends are taken as eager.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from math import inf
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
@@ -65,11 +68,11 @@ def steps(iteration: Iteration, bandwidth: float = inf) -> list[Step]:
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
     follows = {rank: _follows(events) for rank, events in iteration.ranks.items()}
-    before = {
-        part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {own}
-        for part, own in owner.items()
-        if _decides(iteration.ranks[part[0]][part[1]])
+    everything = {
+        part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {own} for part, own in owner.items()
     }
+    eager = _eager(iteration, groups, everything)
+    before = {part: earlier for part, earlier in everything.items() if part not in eager}
     times = Times(iteration.ranks, follows, iteration.began)
     events = [iteration.ranks[members[0][0]][members[0][1]] for members in groups]
     clocks = _Clocks(groups, events, before, times, bandwidth)
@@ -83,9 +86,34 @@ def steps(iteration: Iteration, bandwidth: float = inf) -> list[Step]:
     return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
 
-def _decides(event: Event) -> bool:
-    """Whether what this event follows holds up the step: all do but the receiving end of a transfer."""
-    return isinstance(event, Compute) or event.op != "recv"
+def _eager(iteration: Iteration, groups: Sequence[tuple[Part, ...]], before: Mapping[Part, set[int]]) -> set[Part]:
+    """The receiving ends that do not hold up their transfer."""
+    transfers = [members for members in groups if _event(iteration, members[-1], "recv") is not None]
+    eager = {members[1] for members in transfers if not _met(iteration, *members)}
+    if len(eager) < len(transfers):
+        steps = {
+            number: set().union(*(before[part] for part in members if part not in eager))
+            for number, members in enumerate(groups)
+        }
+        try:
+            TopologicalSorter(steps).prepare()
+        except CycleError:
+            return {members[1] for members in transfers}
+    return eager
+
+
+def _event(iteration: Iteration, part: Part, op: str) -> Communication | None:
+    """The event of ``part`` if it is an ``op``."""
+    event = iteration.ranks[part[0]][part[1]]
+    return None if isinstance(event, Compute) or event.op != op else event
+
+
+def _met(iteration: Iteration, sender: Part, receiver: Part) -> bool:
+    """Whether a transfer was still under way when its receive began, by more than times are rounded."""
+    send, receive = _event(iteration, sender, "send"), _event(iteration, receiver, "recv")
+    if send is None or receive is None or send.after is not None or receive.after is not None:
+        return False
+    return send.end is not None and receive.start is not None and send.end > receive.start + 2 * ROUNDING
 
 
 def _together(iteration: Iteration) -> Iterator[tuple[tuple[int, int], ...]]:

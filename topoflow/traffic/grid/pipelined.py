@@ -86,7 +86,7 @@ class _Iteration:
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # what ended a server's latest pass
         self.arrived: dict[Pass, Offsets] = {}  # [n] what brings each server of a stage the input of a pass
-        self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest all-reduces, those of a kind together
+        self.reduced = self.exchange.none(len(GRADIENTS))  # a server's latest all-reduce of each kind
         self.handover = handover_bytes(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
@@ -144,11 +144,9 @@ class _Iteration:
 
     def reduce(self, one: Instruction) -> None:
         stage, kind, bytes, layer = self.buckets[one.of]
-        servers, place = self.servers[stage], 2 * list(GRADIENTS).index(kind)
-        own = slice(place, place + 2)
-        after = np.concatenate([self.busy, self.reduced[:, own]], axis=1)
-        ends = self.exchange.collective("all_reduce", bytes, self.groups[stage, kind], after, Label(f"bucket {layer}"))
-        self.reduced[servers, own] = ends[servers]
+        label, servers = Label(f"bucket {layer}"), self.servers[stage]
+        own = self.exchange.queued("all_reduce", bytes, self.groups[stage, kind], self.busy, label)
+        self.reduced[servers, list(GRADIENTS).index(kind)] = own[servers]
 
     def tie(self, one: Instruction) -> None:
         """Gradients of a matrix that two stages hold are added up, between GPUs in the same place."""
@@ -157,7 +155,7 @@ class _Iteration:
         after = np.concatenate([self.busy, self.reduced], axis=1)
         ends = self.exchange.collective("all_reduce", bytes, Groups(pairs, 1, 1), after, Label(f"tied {layer}"))
         self.reduced[pairs] = NONE
-        self.reduced[pairs, :2] = ends[pairs]
+        self.reduced[pairs, 0] = ends[pairs, 0]
 
     def update(self, one: Instruction) -> None:
         servers = self.servers[one.of]

@@ -2,26 +2,21 @@
 
 M groups of l members on each of n servers, buffer S of one member:
 
-    inside a server (n = 1)    no bytes on the network; the groups take the time of one, as each has its own GPUs
-    l = 1                      one collective of M S bytes among the servers
-    M = 1                      one collective of S bytes, of l local members
-    otherwise                  the part inside each server (reduce-scatter, all-gather), around one of M S bytes
-    all-to-all                 M l S / n bytes from each server to each other; meanwhile (l-1) / (n l) S inside
+    all-to-all    M l S / n bytes from each server to each other; meanwhile (l-1) / (n l) S inside
+    others        one collective of M S bytes, of l local members and M side by side (``traffic.tasks.Collective``)
 
-Source of the middle: a hierarchical collective has l rings between the servers, one per local rank with S/l each, which
-use the same links (TopoOpt 5.1; NCCL's rings).
+What is inside a server takes the time of one group, as each has its own GPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from topoflow.arrays import Offsets
-from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
+from topoflow.operations import bus_factor
 from topoflow.strategy.grid import Group
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, Label, Operation
@@ -47,18 +42,14 @@ class Groups:
         ((local, side_by_side),) = {(group.local, group.side_by_side) for group in groups}
         return Groups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
 
-    @cached_property
-    def in_servers(self) -> Groups:
-        """The part inside each server of one of the groups, as G m groups."""
-        return Groups(self.servers.reshape(-1, 1), self.local, 1)
-
 
 class Exchange:
     """Writes collectives of ``Groups`` to ``tasks``; ``local_bandwidth`` is that of one GPU to others of its server."""
 
     def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
-        self._known: dict[tuple[str, Groups, int, str | None], Offsets] = {}
+        self._known: dict[tuple[str, Groups], Offsets] = {}
+        self._latest: dict[Groups, Offsets] = {}  # [G] of those that are queued
 
     def none(self, width: int = 1) -> Ends:
         """Nothing to wait for."""
@@ -68,43 +59,24 @@ class Exchange:
         """``op`` of ``bytes`` in every group, after the tasks of its servers; what ends it on each server [N, 2]."""
         if op == "all_to_all":
             return self._all_to_all(bytes, groups, after, label)
-        if groups.servers.shape[1] == 1 or groups.local == 1 or groups.side_by_side == 1:
-            return self._one(op, bytes, groups, after, label)
-        return self._phases(op, bytes, groups, after, label)
+        ends = self.none(2)
+        ends[groups.servers, 0] = self._one(op, bytes, groups, after, label)[:, None]
+        return ends
 
-    def _one(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
-        inside = groups.servers.shape[1] == 1
-        algorithm = "hierarchical" if inside or (groups.local > 1 and op != "all_reduce") else None
-        size = bytes if inside else bytes * groups.side_by_side
-        own = self.tasks.collective(label, self._rows(op, groups, groups.local, algorithm), size)
+    def queued(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
+        """The same as the next one of the groups' communicators; the task [N] of each server that is in a group."""
+        tasks = self._one(op, bytes, groups, after, label)
+        self.tasks.queue(tasks, self._latest.get(groups, np.full(len(tasks), NONE)))
+        self._latest[groups] = tasks
+        own = np.full(self.servers, NONE, np.int64)
+        own[groups.servers] = tasks[:, None]
+        return own
+
+    def _one(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
+        """The tasks [G]."""
+        own = self.tasks.collective(label, self._rows(op, groups), bytes * groups.side_by_side)
         self.tasks.wait(own[:, None, None], after[groups.servers])
-        return self._ends(groups, own[:, None])
-
-    def _phases(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
-        """Inside each server, between them, and inside again, as far as ``op`` has these parts; group by group."""
-        parts = [
-            self._inside(INSIDE_BEFORE, op, groups.in_servers),
-            self._rows(op, groups, 1, None),
-            self._inside(INSIDE_AFTER, op, groups.in_servers),
-        ]
-        rows = np.concatenate([part.reshape(len(groups.servers), -1) for part in parts], axis=1)
-        size = np.full(rows.shape, bytes)
-        between = parts[0].size // len(groups.servers)
-        size[:, between] *= groups.side_by_side
-        own = self.tasks.collective(label, rows.ravel(), size.ravel()).reshape(rows.shape)
-        if between:
-            self.tasks.wait(own[:, :between, None], after[groups.servers])
-            self.tasks.wait(own[:, between, None], own[:, :between])
-        else:
-            self.tasks.wait(own[:, between, None, None], after[groups.servers])
-        self.tasks.wait(own[:, between + 1 :], own[:, between, None])
-        return self._ends(groups, own[:, between + 1 :] if parts[2].size else own[:, between, None])
-
-    def _inside(self, phases: dict[str, str], op: str, alone: Groups) -> Offsets:
-        """The operations inside each server, none where ``op`` has no such part."""
-        if op not in phases:
-            return np.zeros(0, np.int64)
-        return self._rows(phases[op], alone, alone.local, "hierarchical")
+        return own
 
     def _all_to_all(self, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
         """A delay inside each server and at the same time one task between them, group by group."""
@@ -116,7 +88,7 @@ class Exchange:
         kind[:, :inside] = COMPUTE
         seconds[:, :inside] = inside_seconds("all_to_all", bytes / count, local, self.local_bandwidth)
         if between:
-            rows[:, inside] = self._rows("all_to_all", groups, 1, None)
+            rows[:, inside] = self._rows("all_to_all", groups)
             size[:, inside] = bytes * local * groups.side_by_side
         columns = {"kind": kind, "operation": rows, "bytes": size, "seconds": seconds}
         own = self.tasks.run(label, kind.size, **{name: each.ravel() for name, each in columns.items()}).reshape(shape)
@@ -129,19 +101,18 @@ class Exchange:
             ends[groups.servers, 1] = own[:, inside, None]
         return ends
 
-    def _rows(self, op: str, groups: Groups, local: int, algorithm: str | None) -> Offsets:
+    def _rows(self, op: str, groups: Groups) -> Offsets:
         """[G] the operations of the groups."""
-        key = op, groups, local, algorithm
+        key = op, groups
         if key not in self._known:
-            operations = (Operation(op, tuple(each), local, algorithm=algorithm) for each in groups.servers.tolist())
+            alike = Operation(op, (), groups.local, side_by_side=groups.side_by_side)
+            if op == "all_to_all":  # between servers only
+                alike = Operation(op, ())
+            elif groups.servers.shape[1] == 1 or (groups.local > 1 and op != "all_reduce"):
+                alike = replace(alike, algorithm="hierarchical")
+            operations = (replace(alike, group=tuple(each)) for each in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
-
-    def _ends(self, groups: Groups, tasks: Offsets) -> Ends:
-        """Of ``tasks`` [G, 1 or m], those that end the collective."""
-        ends = self.none(2)
-        ends[groups.servers, 0] = tasks
-        return ends
 
 
 def inside_seconds(op: str, bytes: float, members: int, local_bandwidth: float) -> float:
@@ -169,3 +140,10 @@ def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float
     if op == "all_reduce" and group.side_by_side == 1:
         return outside  # whether its inside is a phase of its own is up to the simulation's algorithm
     return inside + outside
+
+
+def least_seconds_queued(bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
+    """The same of all-reduces of ``bytes`` in all that are queued: each phase is in order, different ones overlap."""
+    alone = least_seconds_of("all_reduce", bytes, group, local_bandwidth, bandwidth)
+    outside = outside_seconds("all_reduce", bytes, group, bandwidth)
+    return alone if len(group.servers) == 1 else max(outside, (alone - outside) / 2)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from topoflow.capture.base import Compute
-from topoflow.capture.files import LARGEST_RANK, Fields
 from topoflow.capture.formats.execution_trace.durations import with_times
 from topoflow.capture.formats.execution_trace.nodes import Node, read_node
 from topoflow.capture.formats.execution_trace.operations import own_rank, read_groups, read_operation, world_size_of
@@ -21,6 +20,7 @@ from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.groups import shown_size
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import PARAM_COMMS, STEP
+from topoflow.fields import LARGEST_RANK, Fields
 
 
 def matches(source: Source) -> bool:

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.files import LARGEST_WORLD, Fields
 from topoflow.capture.torch_names import PARAM_COMMS, STEP
+from topoflow.fields import LARGEST_WORLD, Fields
 
 GROUPS = "## process_group:init ##"  # lists the process groups, since schema 1.0.2
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.capture.formats.execution_trace.nodes import GROUPS, Node, Row, read_row
 from topoflow.capture.merge.groups import strided
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, split_elements
+from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 

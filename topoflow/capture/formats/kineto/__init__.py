@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
-from topoflow.capture.files import LARGEST_WORLD, Fields
 from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
+from topoflow.fields import LARGEST_WORLD, Fields
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import LARGEST_RANK, LARGEST_WORLD
 from topoflow.capture.formats.kineto.rows import Row
 from topoflow.capture.merge.groups import strided
 from topoflow.capture.merge.parts import Operation
+from topoflow.fields import LARGEST_RANK, LARGEST_WORLD
 from topoflow.operations import ROOTED
 
 SPLITS = 2  # lists of splits, between a collective's name and the group's layout

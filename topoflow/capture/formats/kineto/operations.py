@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.files import LARGEST_RANK, Fields, parse_json
 from topoflow.capture.formats.kineto.annotations import BACKENDS, annotated
 from topoflow.capture.formats.kineto.groups import read_group
 from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
@@ -21,6 +20,7 @@ from topoflow.capture.torch_names import (
     Signature,
     split_elements,
 )
+from topoflow.fields import LARGEST_RANK, Fields, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 

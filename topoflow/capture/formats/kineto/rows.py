@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from topoflow.capture.files import Fields
 from topoflow.capture.torch_names import DTYPES, PARAM_COMMS, STEP
+from topoflow.fields import Fields
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH = ("cuda_runtime", "cuda_driver", "hip_runtime")

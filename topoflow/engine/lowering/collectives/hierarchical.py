@@ -4,8 +4,9 @@ Inside a server of l ranks first a reduce-scatter, (l-1)/l S / local_bandwidth, 
 again (an all-gather has only the latter, a reduce-scatter only the former).
 Between them one rank of each server has S/l: the l collectives side by side are one with S, as they use the same links.
 
-All-reduces that are queued one after another on a communicator overlap: while one is between the servers, the next is
-inside them. Each phase is in order.
+Collectives that are queued one after another on a communicator overlap: while one is between the servers, the next is
+inside them. Each phase is in order. That holds for all that is queued (``Traffic.queued``): buckets of data parallelism
+and of grids, units of FSDP.
 
     inside before     |=0=|=1=|=2=|
     between servers       |==0==|==1==|==2==|

@@ -1,0 +1,163 @@
+"""Requests: those drawn have the statistics that were published, those of files are checked row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hydra.utils import instantiate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.cluster.base import Cluster
+from topoflow.cluster.request_file import RequestFile
+from topoflow.cluster.spread import Spread
+from topoflow.cluster.synthetic import Synthetic
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "requests"
+DAY = 86400.0
+HEADER = "name,arrival_s,lifetime_s,machines,cores,memory_gib,network_gbps,gpus"
+
+
+def config(name: str, **changed: Any) -> Any:
+    return instantiate({**yaml.safe_load((CONFIGS / f"{name}.yaml").read_text()), **changed}, _convert_="all")
+
+
+@settings(max_examples=25)
+@given(st.floats(0.1, 100), st.floats(0.05, 0.9), st.floats(0.05, 0.8))
+def test_a_spread_has_its_mean_and_deviation(least: float, mean: float, part: float) -> None:
+    """By the integral over the distribution, as the mean over equally likely parts of it."""
+    most = 1e3 * least
+    mean = least + mean * (most - least) / 3
+    spread = Spread(least, mean, most, part * np.sqrt((mean - least) * (most - mean)))
+    try:
+        drawn = spread.draw(5_000, np.random.default_rng(0))
+    except ValueError as error:
+        assert "log-normal" in str(error)  # noqa: PT017
+        return
+    assert drawn.mean() == pytest.approx(spread.mean, rel=0.01)
+    assert drawn.std() == pytest.approx(spread.deviation, rel=0.02)
+    assert least <= drawn.min() <= drawn.max() <= most
+
+
+def test_the_statistics_of_motion() -> None:
+    """MOTION 4.A and Table 2, as means over seeds of 631 requests each."""
+    requests: Synthetic = config("motion")
+    drawn = [requests.build(seed) for seed in range(20)]
+    every = [request for each in drawn for request in each]
+    machines = np.array([request.machines for request in every])
+    cores = np.array([request.cores for request in every])
+    assert all(len(each) == 631 for each in drawn)
+    assert machines.sum() / 20 == pytest.approx(62_500, rel=0.01)
+    assert np.mean((machines >= 48) & (machines <= 50)) == pytest.approx(0.507, abs=0.01)
+    assert np.mean((machines >= 51) & (machines <= 100)) == pytest.approx(0.204, abs=0.01)
+    assert machines[cores == 16].max() <= 400
+    assert machines[cores == 32].max() <= 312
+    assert machines[cores == 16].sum() / machines.sum() == pytest.approx(0.419, abs=0.02)
+    types = requests.types[0]
+    first = np.array([r.network_share == types["network_share"] and r.memory == 64 * 2**30 for r in every])
+    assert machines[first].sum() / machines.sum() == pytest.approx(0.498, abs=0.03)
+    lifetimes = np.array([request.lifetime for request in every])
+    assert lifetimes.mean() == pytest.approx(1.49 * DAY, rel=0.03)
+    assert lifetimes.std() == pytest.approx(8.17 * DAY, rel=0.03)
+    assert lifetimes.min() >= 3
+    assert lifetimes.max() == pytest.approx(89.9 * DAY)
+    between = np.concatenate([np.diff([request.arrival for request in each]) for each in drawn])
+    assert between.mean() == pytest.approx(14.1 * 60, rel=0.03)
+    assert between.std() == pytest.approx(1.27 * 3600, rel=0.1)
+    server = Cluster(1, 1, 48.0, 384.0, network_gbps=100.0)
+    assert all(-(-r.machines // server.machines_per_server(r)) >= 48 for r in every), "at least 48 servers each"
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    requests: Synthetic = config("motion")
+    assert requests.build(3) == requests.build(3) != requests.build(4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"machines": 400}, "requests.machines: must"),
+        ({"machines": 60}, "requests.machines: must suit the classes and types, got 60"),
+        (
+            {"types": [{"share": 1.0}]},
+            "requests.types[0]: must have share, cores, memory_gib, network_share, most, got",
+        ),
+        ({"sizes": []}, "requests.sizes: must have a class"),
+        ({"server_cores": 24}, "requests.types[0]: must fit on a server, got"),
+        ({"count": 0}, "requests.count: must be positive, got 0"),
+    ],
+)
+def test_statistics_that_contradict_each_other(changed: dict[str, Any], line: str) -> None:
+    with pytest.raises(Exception) as error:  # noqa: PT011  Hydra wraps it
+        config("motion", **changed)
+    cause: BaseException = error.value
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    assert str(cause).startswith(line)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], RequestFile]:
+    def written(text: str, **changed: Any) -> RequestFile:
+        path = tmp_path / "requests.csv"
+        path.write_text(text)
+        found: RequestFile = config("csv", file=str(path), **changed)
+        return found
+
+    return written
+
+
+def test_a_file(file: Callable[..., RequestFile]) -> None:
+    a, b = file(f"{HEADER}\njob,10,3600,48,32,64,20,0\n,20,,1,1.5,,,8\n").build(0)
+    assert (a.name, a.arrival, a.lifetime, a.machines, a.cores) == ("job", 10.0, 3600.0, 48, 32.0)
+    assert (a.memory, a.network, a.gpus) == (64 * 2.0**30, 2.5e9, 0.0)
+    assert (b.name, b.lifetime, b.machines, b.memory, b.gpus) == ("request 2", float("inf"), 1, 0.0, 8.0)
+    (only,) = file("arrival_s,end_s,cores,who\n5,7,1,me\n", ignore=["who"]).build(0)
+    assert (only.arrival, only.lifetime, only.machines) == (5.0, 2.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "must have a header, got nothing"),
+        ("arrival_s,lifetime_s\n1,2\n", "must have a column 'cores', got none"),
+        ("arrival_s,cores\n1,2\n", "must have a column 'lifetime_s' or 'end_s', got none"),
+        ("arrival_s,lifetime_s,end_s,cores\n", "must have a column 'lifetime_s' or 'end_s', got both"),
+        ("arrival_s,lifetime_s,cores,gpu\n", "a column must be of requests.columns or requests.ignore, got 'gpu'"),
+        ("arrival_s,arrival_s,cores\n", "columns must have names of their own, got 'arrival_s' twice"),
+        ("arrival_s,lifetime_s,cores\n1,2\n", "line 2: must have 3 columns as the header, got 2"),
+        ("arrival_s,lifetime_s,cores\n1,2,x\n", "line 2.cores: must be a finite number, got 'x'"),
+        ("arrival_s,lifetime_s,cores\n1,2,1e999\n", "line 2.cores: must be a finite number, got '1e999'"),
+        ("arrival_s,lifetime_s,cores\n,2,nan\n", "line 2.cores: must be a finite number, got 'nan'"),
+        ("arrival_s,lifetime_s,cores\n1,-2,1\n", "line 2: request 1.lifetime: must not be negative, got -2.0"),
+        ("arrival_s,end_s,cores\n3,2,1\n", "line 2: request 1.lifetime: must not be negative, got -1.0"),
+        ("arrival_s,lifetime_s,cores\n1,2,0\n", "line 2: request 1: must need something of a server"),
+        ("arrival_s,lifetime_s,cores,machines\n1,2,1,1.5\n", "line 2.machines: must be a whole number, got 1.5"),
+        ("arrival_s,lifetime_s,cores,machines\n1,2,1,0\n", "line 2: request 1.machines: must be at least 1, got 0"),
+        ('arrival_s,lifetime_s,cores\n"1,2,3\n', "must be a CSV file"),
+    ],
+)
+def test_a_wrong_file(file: Callable[..., RequestFile], text: str, line: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  below
+        file(text).build(0)
+    assert f"requests.csv: {line}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_that_is_no_quantity(file: Callable[..., RequestFile]) -> None:
+    with pytest.raises(Exception, match=r"requests\.units\.speed: must be one of name, arrival"):
+        file("", units={"speed": 2})
+
+
+def test_pods_of_a_real_cluster(shared_data: Path) -> None:
+    path = shared_data / "cluster_traces" / "alibaba_gpu_v2023_openb_pod_list_default.csv.gz"
+    requests = config("alibaba_gpu_v2023", file=str(path)).build(0)
+    assert len(requests) == 8152
+    assert sum(request.gpus for request in requests) > 6989
+    assert requests[0].cores == 12.0
+    assert requests[0].memory == 16384 * 2**20

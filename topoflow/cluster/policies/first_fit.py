@@ -1,0 +1,15 @@
+"""First fit: servers are looked at in their order, and the first with room gets the machine. Knows no groups.
+
+Source: Maniotis et al., "Toward higher-radix switches with co-packaged optics for improved network locality in data
+center and HPC networks", JOCN 2022, section 4.A.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow.cluster.base import Cluster, Index, Request
+
+
+def order(room: Index, request: Request, cluster: Cluster) -> Index:
+    return np.arange(cluster.servers)

@@ -1,0 +1,110 @@
+"""Requests from a CSV file: one row is one request."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from topoflow.cluster.base import Request
+from topoflow.files import read_bytes
+from topoflow.units import check_positive
+
+NEEDED = ("arrival", "cores")
+ENDS = ("lifetime", "end")  # one of them
+TIMES = ("arrival", *ENDS)
+QUANTITIES = ("name", *TIMES, "machines", "cores", "memory", "network", "network_share", "gpus")
+
+
+@dataclass(frozen=True)
+class RequestFile:
+    """A CSV file with a header, as of
+
+        name,arrival_s,lifetime_s,machines,cores,memory_gib,network_gbps,gpus
+        job 1,0,3600,48,32,64,20,0
+
+    ``columns`` says which column has which quantity, ``units`` how much 1 of the column is in SI units. Columns that
+    are absent have a default (one machine; nothing of a resource); arrival, cores, and lifetime or end are needed. A
+    row without an end never ends. Columns that no quantity has must be in ``ignore``.
+    """
+
+    file: str
+    columns: Mapping[str, str]
+    units: Mapping[str, float] = field(default_factory=dict)
+    ignore: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for where, given in (("columns", self.columns), ("units", self.units)):
+            for key in given:
+                if key not in QUANTITIES:
+                    raise ValueError(f"requests.{where}.{key}: must be one of {', '.join(QUANTITIES)}")
+        for key, unit in self.units.items():
+            check_positive(f"requests.units.{key}", unit)
+
+    def build(self, seed: int) -> tuple[Request, ...]:
+        """Raises ``ValueError`` in one line with the row where the file is wrong, ``OSError`` where there is none."""
+        try:
+            text = read_bytes(Path(self.file)).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.file}: must be UTF-8, got a byte {error.object[error.start]:#x}") from error
+        try:
+            rows = list(csv.reader(io.StringIO(text), strict=True))
+        except csv.Error as error:
+            raise ValueError(f"{self.file}: must be a CSV file ({error})") from error
+        if not rows or not any(rows[0]):
+            raise ValueError(f"{self.file}: must have a header, got nothing")
+        places = self._places(rows[0])
+        return tuple(self._request(number, row, places, len(rows[0])) for number, row in enumerate(rows[1:], 2) if row)
+
+    def _places(self, header: Sequence[str]) -> dict[str, int]:
+        """The position of each quantity in a row."""
+        known = {column: quantity for quantity, column in self.columns.items()}
+        for column in header:
+            if header.count(column) > 1:
+                raise ValueError(f"{self.file}: columns must have names of their own, got {column!r} twice")
+            if column not in known and column not in self.ignore:
+                raise ValueError(
+                    f"{self.file}: a column must be of requests.columns or requests.ignore, got {column!r}"
+                )
+        places = {known[column]: position for position, column in enumerate(header) if column in known}
+        for quantity in NEEDED:
+            if quantity not in places:
+                raise ValueError(f"{self.file}: must have a column {self.columns.get(quantity, quantity)!r}, got none")
+        if len(places.keys() & set(ENDS)) != 1:
+            names = " or ".join(repr(self.columns.get(quantity, quantity)) for quantity in ENDS)
+            raise ValueError(
+                f"{self.file}: must have a column {names}, got {'both' if set(ENDS) <= set(places) else 'none'}"
+            )
+        return places
+
+    def _request(self, number: int, row: Sequence[str], places: Mapping[str, int], width: int) -> Request:
+        where = f"{self.file}: line {number}"
+        if len(row) != width:
+            raise ValueError(f"{where}: must have {width} columns as the header, got {len(row)}")
+        given = {quantity: row[position].strip() for quantity, position in places.items()}
+        name = given.pop("name", "") or f"request {number - 1}"
+        amounts = {quantity: self._amount(where, quantity, text) for quantity, text in given.items()}
+        machines = amounts.pop("machines", 1.0)
+        if machines != int(machines):
+            raise ValueError(f"{where}.machines: must be a whole number, got {machines}")
+        if "end" in amounts:
+            amounts["lifetime"] = amounts.pop("end") - amounts["arrival"]
+        try:
+            return Request(name, machines=int(machines), **amounts)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+
+    def _amount(self, where: str, quantity: str, text: str) -> float:
+        """A finite number in SI units. Nothing: no end is known, or nothing is needed."""
+        if not text:
+            return math.inf if quantity in ENDS else 0.0
+        try:
+            value = float(text) * self.units.get(quantity, 1.0)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"{where}.{self.columns[quantity]}: must be a finite number, got {text!r}")
+        return value

@@ -1,0 +1,113 @@
+"""Requests that arrive and end, one after the other: who gets which servers, and who is denied.
+
+Shapes: S servers, R resources, E events.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.cluster.base import RESOURCES, Cluster, Index, Request, fits
+from topoflow.cluster.policies import Policy
+
+FRAGMENTATION = "fragmentation"  # why a request is denied: there is enough of everything, but not where it is needed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a request. ``servers`` and ``machines`` on each of them are empty where it was denied."""
+
+    request: Request
+    servers: tuple[int, ...] = ()
+    machines: tuple[int, ...] = ()
+    groups: int = 0
+    denied: str = ""  # why: the resource of which the whole cluster had too little, or ``FRAGMENTATION``
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``outcomes`` in the order of arrival; what was in use after each of E events."""
+
+    outcomes: tuple[Outcome, ...]
+    time: NDArray[np.float64]  # [E] s, ascending
+    cores_used: NDArray[np.float64]  # [E] share of all cores
+
+
+@dataclass
+class _Servers:
+    """What is free, and what ends when."""
+
+    cluster: Cluster
+    free: Index  # [R, S]
+    running: list[tuple[float, int, Index, Index]] = field(default_factory=list)  # heap: end, number, servers, what
+
+    def release_until(self, time: float, log: list[tuple[float, float]]) -> None:
+        """End what ends at ``time`` or before: a machine that ends makes room for one that arrives at that moment."""
+        while self.running and self.running[0][0] <= time:
+            end, _, servers, amount = heapq.heappop(self.running)
+            self.free[:, servers] += amount
+            log.append((end, self.cores_used))
+
+    def give(self, outcome: Outcome, end: float, number: int) -> None:
+        servers = np.array(outcome.servers)
+        amount = self.cluster.need(outcome.request)[:, None] * np.array(outcome.machines)
+        self.free[:, servers] -= amount
+        if np.isfinite(end):
+            heapq.heappush(self.running, (end, number, servers, amount))
+
+    @property
+    def cores_used(self) -> float:
+        return 1.0 - float(self.free[0].sum() / (self.cluster.capacity[0] * self.cluster.servers))
+
+
+def schedule(
+    cluster: Cluster,
+    requests: Sequence[Request],
+    policy: Policy,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Schedule:
+    """Place ``requests`` in the order of their arrival, those of one moment as they are listed.
+
+    ``advance`` is called with how many of them are placed, and how many there are.
+
+    Raises ``ValueError`` for a request that not even the empty cluster could hold, before any is placed.
+    """
+    for request in requests:
+        cluster.fewest_groups(request)
+    servers = _Servers(cluster, np.repeat(cluster.capacity[:, None], cluster.servers, axis=1))
+    outcomes: list[Outcome] = []
+    log = [(min((request.arrival for request in requests), default=0.0), 0.0)]
+    for number, request in enumerate(sorted(requests, key=lambda request: request.arrival)):
+        advance(number, len(requests))
+        servers.release_until(request.arrival, log)
+        outcomes.append(_place(cluster, servers.free, request, policy))
+        if not outcomes[-1].denied:
+            servers.give(outcomes[-1], request.arrival + request.lifetime, number)
+            log.append((request.arrival, servers.cores_used))
+    advance(len(requests), len(requests))
+    servers.release_until(np.inf, log)
+    time, used = np.array(log).T
+    return Schedule(tuple(outcomes), time, used)
+
+
+def _place(cluster: Cluster, free: Index, request: Request, policy: Policy) -> Outcome:
+    """Machines on the servers that the policy names first."""
+    need = cluster.need(request)
+    room = fits(free, need)
+    if room.sum() < request.machines:
+        short = free.sum(axis=1) < need * request.machines
+        cause = next((name for name, few in zip(RESOURCES, short, strict=True) if few), FRAGMENTATION)
+        return Outcome(request, denied=cause)
+    order = policy.order(room, request, cluster)
+    before = np.concatenate([[0], np.cumsum(room[order])[:-1]])
+    taken = np.clip(request.machines - before, 0, room[order])
+    chosen = np.sort(order[taken > 0])
+    machines = np.zeros(cluster.servers, np.int64)
+    machines[order] = taken
+    groups = np.unique(chosen // cluster.servers_per_group).size
+    return Outcome(request, tuple(chosen.tolist()), tuple(machines[chosen].tolist()), groups)

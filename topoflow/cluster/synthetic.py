@@ -1,0 +1,146 @@
+"""Requests drawn at random so that they have the statistics that were published of a trace that itself was not.
+
+Shapes: N requests, K kinds of requests, V values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.cluster.base import Cluster, Request
+from topoflow.cluster.spread import Spread, bisect, stratified
+from topoflow.units import check_positive, gib
+
+Floats = NDArray[np.float64]
+
+TYPE = ("share", "cores", "memory_gib", "network_share", "most")
+CLASS = ("least", "most", "share")
+STEEPEST = 1.0  # of the truncated geometric distribution: all but 1 in e of a class are at its first number
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Requests for one type of machine, for ``least`` to ``most`` of them."""
+
+    type: int
+    least: int
+    most: int
+    share: float  # of the requests
+    slope: float = 0.0  # of the logarithm of how likely each number is; 0: all are as likely
+
+    @property
+    def sizes(self) -> tuple[Floats, Floats]:
+        """The numbers of machines [V], and how likely each is."""
+        numbers = np.arange(self.least, self.most + 1, dtype=np.float64)
+        weights = np.exp(-self.slope * (numbers - self.least))
+        return numbers, weights / weights.sum()
+
+    @property
+    def mean(self) -> float:
+        numbers, likely = self.sizes
+        return float(numbers @ likely)
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """``count`` requests for at least ``least_servers`` servers each, with ``machines`` machines in the mean.
+
+    ``types``: {share, cores, memory_gib, network_share, most}, where ``share`` is of all machines and ``most`` the
+    largest request. ``sizes``: {least, most, share}, the classes of small requests, where ``share`` is of all requests;
+    the others are larger than all of these.
+
+    Types of which a server holds several fill ``least_servers`` only with more machines than the small classes have.
+    How many requests are for which type, and how large the larger ones are in the mean, follows from ``machines`` and
+    the shares. What no statistic says is decided so: small requests are for the types that can be small, by the share
+    of these; all numbers of a small class are as likely; larger numbers follow a truncated geometric distribution (of
+    those with a given mean, the one with the greatest entropy), equally steep for all types.
+    """
+
+    count: int
+    machines: float
+    types: Sequence[Mapping[str, float]]
+    sizes: Sequence[Mapping[str, float]]
+    least_servers: int
+    server_cores: float
+    server_memory_gib: float
+    interarrival: Spread
+    lifetime: Spread
+
+    def __post_init__(self) -> None:
+        check_positive("requests.count", self.count)
+        check_positive("requests.machines", self.machines)
+        check_positive("requests.least_servers", self.least_servers)
+        for field, rows, keys in (("types", self.types, TYPE), ("sizes", self.sizes, CLASS)):
+            for position, row in enumerate(rows):
+                if set(row) != set(keys):
+                    raise ValueError(f"requests.{field}[{position}]: must have {', '.join(keys)}, got {dict(row)}")
+        if not self.sizes or not self.types:
+            raise ValueError("requests.sizes: must have a class, and requests.types a type, got none")
+        self.kinds  # noqa: B018  raises here where the statistics contradict each other
+
+    def build(self, seed: int) -> tuple[Request, ...]:
+        generator = np.random.Generator(np.random.Philox(key=seed))
+        between = self.interarrival.draw(self.count - 1, generator)
+        arrivals = np.concatenate([[0.0], np.cumsum(between)])
+        lifetimes = self.lifetime.draw(self.count, generator)
+        ends = np.cumsum([kind.share for kind in self.kinds])
+        kinds = np.searchsorted(ends / ends[-1], stratified(self.count, generator))
+        at = generator.random(self.count)
+        return tuple(
+            self._request(number, arrivals[number], lifetimes[number], self.kinds[kind], at[number])
+            for number, kind in enumerate(kinds.tolist())
+        )
+
+    def _request(self, number: int, arrival: float, lifetime: float, kind: _Kind, at: float) -> Request:
+        numbers, likely = kind.sizes
+        place = min(int(np.searchsorted(np.cumsum(likely), at, side="right")), len(numbers) - 1)
+        return self._of_type(kind.type, f"request {number + 1}", float(arrival), float(lifetime), int(numbers[place]))
+
+    def _of_type(self, number: int, name: str, arrival: float, lifetime: float, machines: int) -> Request:
+        type_ = self.types[number]
+        memory, share = float(gib(type_["memory_gib"])), type_["network_share"]
+        return Request(name, arrival, lifetime, machines, type_["cores"], memory, network_share=share)
+
+    @cached_property
+    def kinds(self) -> tuple[_Kind, ...]:
+        """Of which kinds requests are, and how many. Raises ``ValueError`` where no shares have all statistics."""
+        least = [self._least(number) for number in range(len(self.types))]
+        first, last = int(self.sizes[0]["least"]), int(self.sizes[-1]["most"])
+        can_be_small = [number for number, each in enumerate(least) if each <= first]
+        of_small = sum(self.types[number]["share"] for number in can_be_small)
+        small = [
+            _Kind(number, int(size["least"]), int(size["most"]), size["share"] * self.types[number]["share"] / of_small)
+            for size in self.sizes
+            for number in can_be_small
+        ]
+        left = {number: self.machines * row["share"] for number, row in enumerate(self.types)}  # per request
+        for kind in small:
+            left[kind.type] -= kind.share * kind.mean
+        large = 1.0 - sum(size["share"] for size in self.sizes)
+        ranges = {n: (max(least[n], last + 1), int(self.types[n]["most"])) for n in left if left[n] > 0}
+        if not small or min(left.values()) < 0 or any(low > high for low, high in ranges.values()):
+            raise ValueError(f"requests.machines: must suit the classes and types, got {self.machines}")
+
+        def larger(slope: float) -> list[_Kind]:
+            kinds = [_Kind(number, low, high, 1.0, slope) for number, (low, high) in ranges.items()]
+            return [_Kind(k.type, k.least, k.most, left[k.type] / k.mean, slope) for k in kinds]
+
+        slope = bisect(lambda slope: sum(kind.share for kind in larger(slope)) - large, -STEEPEST, STEEPEST)
+        found = larger(slope)
+        if abs(sum(kind.share for kind in found) - large) > 1e-9:
+            law = f"must be such that {large:.3g} of the requests are larger than {last} machines"
+            raise ValueError(f"requests.machines: {law}, got {self.machines}")
+        return (*small, *found)
+
+    def _least(self, number: int) -> int:
+        """Machines of this type that need ``least_servers``."""
+        server = Cluster(1, 1, self.server_cores, self.server_memory_gib, network_gbps=1.0)
+        each = server.machines_per_server(self._of_type(number, f"requests.types[{number}]", 0.0, 0.0, 1))
+        if each == 0:
+            raise ValueError(f"requests.types[{number}]: must fit on a server, got {dict(self.types[number])}")
+        return (self.least_servers - 1) * each + 1

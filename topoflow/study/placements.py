@@ -1,0 +1,264 @@
+"""Where requests for machines land, and how local their network is there: MOTION's Figure 3, or of any requests."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from topoflow.cluster.base import Cluster, Request
+from topoflow.cluster.policies import policies, policy_named
+from topoflow.cluster.scheduler import Outcome, Schedule, schedule
+from topoflow.engine.observer import Observer, Part
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars, draw_steps
+from topoflow.report.draw.style import png
+from topoflow.study.configure.grid import Point, at, build
+from topoflow.study.configure.keys import check_among, check_keys, check_seed
+from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+
+CONFIG = "place"
+KEYS = ("requests", "cluster", "policy", "seed", "out")
+LABEL = ("requests", "cluster", "policy", "seed")
+DAY = 86400.0  # s
+BARS = 14  # at most, in a picture over time
+GROUPS = 5  # requests in more groups than this are one class of the pictures
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)  # machines: the first of each class but the last
+PLACED, DENIED = "placed", "denied: "
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a key or a value that ``configs/place.yaml`` does not have, before it is used."""
+    check_keys(config, KEYS)
+    check_among("policy", config["policy"], policies())
+    check_seed(config["seed"])
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The requests of one point on its cluster."""
+
+    label: Mapping[str, str | int]
+    cluster: Cluster
+    schedule: Schedule
+
+    @property
+    def rows(self) -> list[Row]:
+        """One for each request, in the order of arrival."""
+        return [{**self.label, **self._row(outcome)} for outcome in self.schedule.outcomes]
+
+    def _row(self, outcome: Outcome) -> Row:
+        request = outcome.request
+        return {
+            "request": request.name,
+            "arrival": request.arrival,
+            "lifetime": request.lifetime if np.isfinite(request.lifetime) else None,
+            "machines": request.machines,
+            "cores": request.machines * request.cores,
+            "fewest_groups": self.cluster.fewest_groups(request),
+            "groups": outcome.groups,
+            "servers": len(outcome.servers),
+            "denied": outcome.denied,
+        }
+
+    @property
+    def placements(self) -> list[Mapping[str, object]]:
+        """Which servers each request got, of those that got some."""
+        return [
+            {**self.label, "request": each.request.name, "servers": each.servers, "machines": each.machines}
+            for each in self.schedule.outcomes
+            if not each.denied
+        ]
+
+
+def place(points: Sequence[Point], observer: Observer) -> list[Placed]:
+    """Each point's requests on its cluster. Raises ``ValueError`` in one line that names the point."""
+    drawn: dict[str, tuple[Request, ...]] = {}
+    found = []
+    for before, point in enumerate(points):
+        with at(point):
+            key = json.dumps([point.config["requests"], point.config["seed"]], sort_keys=True)
+            if key not in drawn:
+                drawn[key] = _requests(point)
+            cluster: Cluster = build(point, "cluster")
+            part = Part(observer, before * len(drawn[key]), len(points) * len(drawn[key]))
+            done = schedule(cluster, drawn[key], policy_named(point.config["policy"]), part.advance)
+            found.append(Placed(_label(point), cluster, done))
+    return found
+
+
+def _requests(point: Point) -> tuple[Request, ...]:
+    with named(of_group("requests", point.config["requests"])):
+        found: tuple[Request, ...] = build(point, "requests").build(point.config["seed"])
+    if not found:
+        raise ValueError("requests: must be at least one, got none")
+    return found
+
+
+def _label(point: Point) -> Mapping[str, str | int]:
+    return {key: point.choices.get(key, point.config[key]) for key in LABEL}
+
+
+@dataclass(frozen=True)
+class Locality:
+    """The pictures and the table of several ``placed``; requests of several seeds count together."""
+
+    placed: Sequence[Placed]
+    title: str = "Where requests are placed"
+    source: str = "MOTION (Maniotis et al., JOCN 2022) 4.A, Figure 3"
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Shares of the requests, by requests, cluster and policy."""
+        return [self._shares(label, mine) for label, mine in _by(rows, "requests", "cluster", "policy").items()]
+
+    def _shares(self, label: tuple[Any, ...], rows: Sequence[Row]) -> Row:
+        found = dict(zip(("requests", "cluster", "policy"), label, strict=True))
+        placed = [row for row in rows if not row["denied"]]
+        causes = Counter(str(row["denied"]) for row in rows if row["denied"])
+        extra = [number(row, "groups") / number(row, "fewest_groups") for row in placed]
+        return {
+            **found,
+            "count": len(rows),
+            "could_be_one_group": _share(rows, lambda row: row["fewest_groups"] == 1),
+            "one_group": _share(rows, lambda row: row["groups"] == 1),
+            "groups_mean": fmean(number(row, "groups") for row in placed) if placed else None,
+            "groups_over_fewest": fmean(extra) if extra else None,
+            "denied_share": _share(rows, lambda row: bool(row["denied"])),
+            **{f"denied_{cause}": count / len(rows) for cause, count in sorted(causes.items())},
+        }
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "count": Heading("requests in all"),
+            "could_be_one_group": Heading("one group holds it", "%"),
+            "one_group": Heading("got one group", "%"),
+            "groups_mean": Heading("groups, mean"),
+            "groups_over_fewest": Heading("over the fewest that hold it, mean", "x"),
+            "denied_share": Heading("denied", "%"),
+            **{
+                f"denied_{cause}": Heading(f"for lack of {cause}", "%")
+                for cause in ("cores", "memory", "network", "gpus")
+            },
+            "denied_fragmentation": Heading("for fragmentation", "%"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        after = f"After {self.source}."
+        return [
+            Picture("sizes.png", f"How many machines requests are for. {after}", png(self._sizes(rows))),
+            Picture(
+                "groups.png",
+                f"In how many groups requests are, and would be if they were alone. {after}",
+                png(self._groups(rows)),
+            ),
+            Picture(
+                "denials.png",
+                f"What became of requests, by the time of their arrival. {after}",
+                png(self._denials(rows)),
+            ),
+            Picture("cores.png", f"Share of all cores that is in use. {after}", png(self._cores())),
+        ]
+
+    def _sizes(self, rows: Sequence[Row]) -> Any:
+        parts = {}
+        for (requests,), mine in _by(rows, "requests").items():
+            once = _first(mine, "cluster", "policy")
+            parts[str(requests)] = {"requests": _percent(once, lambda row: _size(int(number(row, "machines"))))}
+        return draw_bars("Sizes of requests", parts, Axis("requests [%]"), "machines")
+
+    def _groups(self, rows: Sequence[Row]) -> Any:
+        classes = [str(count) for count in range(1, GROUPS + 1)] + [f"over {GROUPS}", "denied"]
+        parts: dict[str, dict[str, Mapping[str, float]]] = {}
+        for (requests, cluster), mine in _by(rows, "requests", "cluster").items():
+            series = f"{requests}, {cluster}" if len(distinct(rows, "requests")) > 1 else str(cluster)
+            once = _first(mine, "policy")
+            parts.setdefault("as few as hold it", {})[series] = _percent(
+                once, lambda row: _group(row, "fewest_groups"), classes
+            )
+            for (policy,), of in _by(mine, "policy").items():
+                parts.setdefault(str(policy), {})[series] = _percent(of, lambda row: _group(row, "groups"), classes)
+        return draw_bars("Groups of a request", parts, Axis("requests [%]"), "groups")
+
+    def _denials(self, rows: Sequence[Row]) -> Any:
+        causes = [PLACED, *(f"{DENIED}{cause}" for cause in sorted({str(row["denied"]) for row in rows} - {""}))]
+        first = min(number(row, "arrival") for row in rows)
+        days = 1 + int(max(number(row, "arrival") - first for row in rows) // DAY)
+        width = -(-days // BARS)  # days
+        bars = range(0, days, width)
+        parts = {}
+        for label, mine in _by(rows, "requests", "cluster", "policy").items():
+            count = Counter((_became(row), int((number(row, "arrival") - first) // (width * DAY))) for row in mine)
+            parts[_title(label, rows)] = {
+                cause: {str(1 + day): float(count[cause, bar]) for bar, day in enumerate(bars)} for cause in causes
+            }
+        what = "day of arrival" if width == 1 else f"day of arrival, the first of {width}"
+        return draw_bars("What became of requests", parts, Axis("requests"), what)
+
+    def _cores(self) -> Any:
+        parts: dict[str, dict[str, tuple[Any, Any]]] = {}
+        for each in self.placed:
+            label, last = each.label, each.schedule.outcomes[-1].request.arrival
+            seen = each.schedule.time <= last
+            series = f"{label['cluster']}, seed {label['seed']}" if self._seeds > 1 else str(label["cluster"])
+            line = (each.schedule.time[seen] / DAY, 100 * each.schedule.cores_used[seen])
+            parts.setdefault(f"{label['requests']}, {label['policy']}", {})[series] = line
+        return draw_steps("Cores in use until the last request", parts, Axis("time [days]"), Axis("of all cores [%]"))
+
+    @property
+    def _seeds(self) -> int:
+        return len({each.label["seed"] for each in self.placed})
+
+
+def _by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return found
+
+
+def _first(rows: Sequence[Row], *keys: str) -> list[Row]:
+    """The rows with the values that the first has: requests are the same whatever their cluster and policy."""
+    return where(rows, **{key: rows[0][key] for key in keys})
+
+
+def _share(rows: Sequence[Row], holds: Callable[[Row], bool]) -> float:
+    return sum(map(holds, rows)) / len(rows)
+
+
+def _percent(rows: Sequence[Row], class_of: Callable[[Row], str], classes: Sequence[str] = ()) -> dict[str, float]:
+    """Percent of the rows by class; without ``classes``: those that there are, in ascending order of their numbers."""
+    count = Counter(map(class_of, rows))
+    order = classes or sorted(count, key=lambda name: int(name.partition("-")[0]))
+    return {name: 100 * count[name] / len(rows) for name in order}
+
+
+def _size(machines: int) -> str:
+    """The class of a number of machines: "51-100"."""
+    bound = int(np.searchsorted(SIZES, machines))
+    if bound == len(SIZES):
+        return f"{SIZES[-1] + 1}-"
+    low = SIZES[bound - 1] + 1 if bound else 1
+    return f"{low}-{SIZES[bound]}" if low < SIZES[bound] else str(low)
+
+
+def _group(row: Row, key: str) -> str:
+    if key == "groups" and row["denied"]:
+        return "denied"
+    count = int(number(row, key))
+    return str(count) if count <= GROUPS else f"over {GROUPS}"
+
+
+def _became(row: Row) -> str:
+    return f"{DENIED}{row['denied']}" if row["denied"] else PLACED
+
+
+def _title(label: tuple[Any, ...], rows: Sequence[Row]) -> str:
+    """Without the requests, where all are the same."""
+    return ", ".join(map(str, label if len(distinct(rows, "requests")) > 1 else label[1:]))
