@@ -3,4 +3,5 @@
 #include "circuits/piece.h"
 #include "fluid/gradient_run.h"
 #include "fluid/run.h"
+#include "packet/run.h"
 #include "screen/run.h"

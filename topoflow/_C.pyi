@@ -40,3 +40,23 @@ def advance(
 ) -> tuple[int, int, int]: ...
 def choose_circuits(arrays: Mapping[str, Any], degree: int, discount: float) -> None: ...
 def levels(arrays: Mapping[str, Any]) -> None: ...
+
+BLOCKED: int
+TOO_LONG: int
+NEVER: int
+LATENCY_BINS: int
+
+class PacketModel:
+    def __init__(
+        self,
+        *,
+        size: int,
+        flit: int,
+        switch_latency: int,
+        nic_latency: int,
+        credit_latency: int,
+        cut_through: bool,
+        output_queues: bool,
+    ) -> None: ...
+
+def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> None: ...

@@ -13,6 +13,7 @@ void bind_fluid(py::module_& module, py::dict& fields);
 void bind_bound(py::module_& module, py::dict& fields);
 void bind_screen(py::module_& module, py::dict& fields);
 void bind_circuits(py::module_& module, py::dict& fields);
+void bind_packet(py::module_& module, py::dict& fields);
 
 }  // namespace topoflow
 
@@ -32,5 +33,6 @@ PYBIND11_MODULE(_C, module) {
   topoflow::bind_bound(module, fields);
   topoflow::bind_screen(module, fields);
   topoflow::bind_circuits(module, fields);
+  topoflow::bind_packet(module, fields);
   module.attr("FIELDS") = fields;
 }

@@ -9,19 +9,9 @@
 #pragma once
 
 #include "fields.h"
+#include "status.h"
 
 namespace topoflow {
-
-enum Status : int32_t {
-  kPending = 0,
-  kDone = 1,
-  kStarved = 2,
-  kDeadlock = 3,
-  kCancelled = 4,
-  kNotConverged = 5,
-  kPaused = 6,
-  kRunning = 7
-};
 
 struct Graphs {
   int64_t tasks, dependencies;

@@ -12,7 +12,7 @@
 
 namespace topoflow::BACKEND {
 
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 
 using Stream = cudaStream_t;
 inline Stream to_stream(int64_t stream) { return reinterpret_cast<Stream>(stream); }

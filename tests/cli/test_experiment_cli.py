@@ -36,12 +36,12 @@ def test_what_one_point_cannot_be_is_known_before_any_is_stored(
 
 def test_a_figure_says_from_which_point_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, f"out={tmp_path}"]) == 0
-    assert "Going on" not in capsys.readouterr().out
+    assert "Continuing" not in capsys.readouterr().out
     checkpoint = tmp_path / "checkpoint.jsonl"
     *earlier, last = checkpoint.read_text().splitlines(keepends=True)
     checkpoint.write_text("".join([*earlier, last[:20]]))  # stopped while it was writing
     assert main([*SMALL, f"out={tmp_path}"]) == 0
-    assert f"Going on from {len(earlier)} of {len(earlier) + 1} points in {checkpoint}." in capsys.readouterr().out
+    assert f"Continuing from {len(earlier)} of {len(earlier) + 1} points in {checkpoint}." in capsys.readouterr().out
     assert checkpoint.read_text() == "".join([*earlier, last])
 
 
@@ -57,7 +57,7 @@ def test_an_error_leaves_the_points_that_are_done_and_no_figure(
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.jsonl"]
     points = len((tmp_path / "checkpoint.jsonl").read_text().splitlines())
     assert main([*SMALL, f"out={tmp_path}"]) == 0
-    assert f"Going on from {points} of {points} points" in capsys.readouterr().out
+    assert f"Continuing from {points} of {points} points" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", options("experiment"))

@@ -90,7 +90,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     assert capsys.readouterr().err == told
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
-    assert f"Going on from round 1, 32 proposals, in {kept}." in capsys.readouterr().out
+    assert f"Continuing from round 1, 32 proposals, in {kept}." in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
-from topoflow.report.draw.style import png
+from topoflow.report.draw.style import COLOURS, png
 
 SECONDS = Axis("time", "s")
 PARTS = {
@@ -114,9 +116,31 @@ def test_a_figure_without_a_series_is_an_error() -> None:
         draw_lines("Time", {"DLRM": {}}, Axis("x"), Axis("y"))
 
 
-def test_every_marker_of_a_line_is_large_enough_to_be_seen() -> None:
-    lines = {f"series {number}": ([1.0, 2.0], [1.0 + number, 2.0 + number]) for number in range(8)}
-    figure = draw_lines("", {"": lines}, Axis("x"), Axis("y"))
-    sizes = [line.get_markersize() for line in figure.axes[0].lines]
-    assert len(sizes) == 8
-    assert min(sizes) >= 6, "points; of which a white edge takes more than one"
+@pytest.mark.parametrize("others", [1, 2, 3])
+def test_markers_can_be_seen_under_those_of_other_series(others: int) -> None:
+    values = ([1.0, 2.0, 3.0], [2.0, 1.0, 3.0])
+    names = [f"series {number}" for number in range(others + 1)]
+
+    def image(shown: list[str]) -> NDArray[np.uint8]:
+        figure = draw_lines("", {"": dict.fromkeys(names, values)}, Axis("x"), Axis("y"))
+        figure.legends.clear()
+        figure.set_dpi(300)
+        for line in figure.axes[0].lines:
+            line.set(linestyle="", visible=line.get_label() in shown)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[..., :3]
+
+    blue = np.array([int(COLOURS[0][at : at + 2], 16) for at in (1, 3, 5)])
+    alone, together = (int((image(shown) == blue).all(axis=-1).sum()) for shown in (names[:1], names))
+    assert together > alone / 50 > 0
+
+
+@pytest.mark.parametrize("low", [1.0, 1.9, 2.3, 4.2, 5.1, 6.5, 9.9])
+@pytest.mark.parametrize("times", [1, 1.1, 1.5, 2.2, 4, 9, 30, 250, 400, 1e5])
+def test_four_ticks_or_more_of_a_logarithmic_axis_have_names(low: float, times: float) -> None:
+    parts = {"": {"a": ([1.0, 2.0], [1e-3 * low, 1e-3 * low * times])}}
+    axes = draw_lines("Time", parts, Axis("x"), Axis("time", "s", log=True)).axes[0]
+    bottom, top = axes.get_ylim()
+    names = [axes.yaxis.get_major_formatter()(at, 0) for at in axes.get_yticks() if bottom <= at <= top]
+    assert 4 <= len(set(names)) == len(names) <= 12

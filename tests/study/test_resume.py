@@ -62,10 +62,10 @@ def test_a_figure_whose_trace_has_changed_is_computed_anew(run: Any, tmp_path: P
 
     short, _ = simulated(0.01)
     again, said = simulated(0.01)
-    assert (again, "Going on from 1 of 1 points" in said) == (short, True)
+    assert (again, "Continuing from 1 of 1 points" in said) == (short, True)
     long, said = simulated(1.0)
     assert long > 1 > short
-    assert "Going on" not in said
+    assert "Continuing" not in said
 
 
 @pytest.mark.parametrize("what", ["workload", "design"])
@@ -79,7 +79,7 @@ def test_a_search_whose_file_has_changed_is_not_resumed(what: str, run: Any, tmp
     }
     command = ("search", *job[what], "search.proposals=16", "search.rounds=1", f"out={out}")
     assert run(*command)[0] == 0
-    assert "Going on from the end" in run(*command)[1]
+    assert "Continuing from the end" in run(*command)[1]
     write_trace(trace, 1.0)
     write_links(links, 1e6)
     code, said = run(*command)

@@ -24,18 +24,19 @@ CHECKPOINT = "checkpoint.jsonl"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compose, measure what is not stored yet, write, print."""
+    """Compose the points, measure those that are not stored, write the figure, print its summary."""
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with sole_writer(out, "experiment"), Terminal() as terminal:
         stored = Points(out / CHECKPOINT)
         points = list(setups(experiment, chosen, given))
+        experiment.check([each.label for each in points])
         how = run_of([each.point for each in points], Silent())
         terminal.stage("composing")
         todo = identified(experiment, points, terminal)
         if done := sum(point in stored for point, _ in todo):
-            print(f"Going on from {done} of {len(todo)} points in {stored.path}.", flush=True)
+            print(f"Continuing from {done} of {len(todo)} points in {stored.path}.", flush=True)
         terminal.stage("simulating")
         rows = measure(experiment, todo, stored, how, terminal)
         experiment = experiment.titled(rows)
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def summary_table(figure: Figure, summary: Sequence[Row]) -> Table:
-    """The figure in a few numbers."""
+    """The summary of the figure, with titles and units."""
     head, rows = headed(figure, summary)
     found = Table(title=figure.title, box=SIMPLE_HEAD)
     for title, key in zip(head, columns(summary), strict=True):

@@ -101,7 +101,7 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
         nargs="*",
         default=[],  # else argparse calls them required where there is no figure
         metavar="KEY=VALUE",
-        help="out=DIR, and keys of configs/compare.yaml, search.KEY",
+        help="out=DIR, keys of configs/compare.yaml, search.KEY, and experiment.KEY: fields of the figure",
     )
 
 

@@ -124,6 +124,44 @@ class World:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """How many values lie in each of B ranges that do not overlap, ascending; the empty ones are left out."""
+
+    low: Floats  # [B]
+    high: Floats  # [B]
+    count: Offsets  # [B]
+    total: float  # the sum of all values
+    largest: float  # 0 if there are none
+
+    @property
+    def mean(self) -> float:
+        """Of all values; 0 if there are none."""
+        return self.total / max(int(self.count.sum()), 1)
+
+    def quantile(self, share: float) -> float:
+        """The value that at most this ``share`` of all lie below, to the width of its range; 0 if there are none."""
+        if not len(self.count):
+            return 0.0
+        rank = np.cumsum(self.count)
+        here = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
+        return min(float(self.low[here] + self.high[here]) / 2, self.largest)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
+
+    A port is idle while it is neither active nor stalled.
+    """
+
+    active: Floats  # [L] s that it sent
+    stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
+    packets: Offsets  # [L] sent
+    fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
+    latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
+
+
+@dataclass(frozen=True)
 class Timeline:
     """When every task of one world ran, and what every link carried.
 
@@ -138,6 +176,7 @@ class Timeline:
     task_start: Floats  # [K] s, the same for the traffic's tasks: the first of its parts ...
     task_finish: Floats  # [K] s, ... and the last
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
+    ports: Ports | None = None  # None: the fidelity has no packets
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Parquet tables of links, tasks and failures. They need pyarrow, which is 170 MB: an extra of the package."""
+"""Parquet tables of links, tasks, ports and failures. They need pyarrow, which is 170 MB: an extra of the package."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
+from topoflow.engine.base import Ports
 from topoflow.report.base import Report
 from topoflow.report.tables import failures
 
@@ -40,6 +41,20 @@ TASKS = pa.schema(
         ("finish", pa.float64()),  # s
     ]
 )
+PORTS = pa.schema(
+    [
+        ("world", pa.string()),
+        ("link", pa.int32()),  # that the port sends on
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("active", pa.float64()),  # s that it sent
+        ("stalled", pa.float64()),  # s that packets waited for nothing but room in the next buffer
+        ("idle", pa.float64()),  # s, the rest of the iteration
+        ("bytes", pa.float64()),  # B
+        ("packets", pa.int64()),
+        ("fullest", pa.float64()),  # B, the most that was ever taken of the buffer at the end of the link
+    ]
+)
 FAILURES = pa.schema(
     [
         ("world", pa.string()),
@@ -54,9 +69,11 @@ FAILURES = pa.schema(
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """Write ``links.parquet`` and ``tasks.parquet``, and ``failures.parquet`` where failures were simulated."""
+    """Write ``links.parquet``, ``tasks.parquet``, and what there is of ``ports.parquet`` and ``failures.parquet``."""
     write_links(report, folder / "links.parquet")
     write_tasks(report, folder / "tasks.parquet")
+    if any(outcome.timeline.ports is not None for outcome in report.outcomes):
+        write_ports(report, folder / "ports.parquet")
     if report.failures:
         write_failures(report, folder / "failures.parquet")
 
@@ -73,6 +90,14 @@ def write_tasks(report: Report, path: Path) -> None:
     with parquet.ParquetWriter(path, TASKS) as writer:
         for outcome in report.outcomes:
             writer.write_table(_tasks(outcome))
+
+
+def write_ports(report: Report, path: Path) -> None:
+    """One record per link and world that was simulated packet by packet."""
+    with parquet.ParquetWriter(path, PORTS) as writer:
+        for outcome in report.outcomes:
+            if outcome.timeline.ports is not None:
+                writer.write_table(_ports(outcome, outcome.timeline.ports))
 
 
 def write_failures(report: Report, path: Path) -> None:
@@ -94,6 +119,25 @@ def _links(outcome: Result) -> pa.Table:
             "utilization": outcome.utilization,
         },
         schema=LINKS,
+    )
+
+
+def _ports(outcome: Result, ports: Ports) -> pa.Table:
+    fabric = outcome.fabric
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * fabric.links,
+            "link": range(fabric.links),
+            "src": [fabric.nodes[node] for node in fabric.source],
+            "dst": [fabric.nodes[node] for node in fabric.target],
+            "active": ports.active,
+            "stalled": ports.stalled,
+            "idle": np.maximum(outcome.timeline.makespan - ports.active - ports.stalled, 0.0),  # to rounding
+            "bytes": outcome.timeline.link_bytes,
+            "packets": ports.packets,
+            "fullest": ports.fullest,
+        },
+        schema=PORTS,
     )
 
 

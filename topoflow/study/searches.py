@@ -166,7 +166,7 @@ def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
     if path is not None and path.exists():
         there = load(path, key_of(each.problem, each.settings))
         where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
-        say(f"Going on from {where}, {there.history.made:,} proposals, in {path}.")
+        say(f"Continuing from {where}, {there.history.made:,} proposals, in {path}.")
     try:
         return search(each.problem, each.settings, run, checkpoint=path)
     except KeyboardInterrupt as stop:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hydra import compose, initialize_config_module
+from hydra._internal.config_repository import CachingConfigRepository
 from omegaconf import OmegaConf
 
 from topoflow.study.configure.composer import Composer
@@ -45,3 +48,23 @@ def test_what_hydra_refuses_is_refused(wrong: list[str]) -> None:
         with pytest.raises(Exception) as theirs:  # noqa: PT011
             compose("compare", overrides=wrong)
         assert (ours.type, str(ours.value)) == (theirs.type, str(theirs.value))
+
+
+def test_points_that_choose_the_same_files_have_these_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = 0
+    original = CachingConfigRepository.__init__
+
+    def counted(self: CachingConfigRepository, *arguments: Any, **given: Any) -> None:
+        nonlocal lookups
+        lookups += 1
+        original(self, *arguments, **given)
+
+    monkeypatch.setattr(CachingConfigRepository, "__init__", counted)
+    register_resolvers()
+    with initialize_config_module("topoflow.configs", version_base="1.3"):
+        composer = Composer("compare")
+        composer.compose(["fabric=ring", "gpu=a100", "seed=0"])
+        once = lookups
+        for seed in range(1, 20):
+            composer.compose(["fabric=ring", "gpu=a100", f"seed={seed}"])
+    assert lookups == once > 0, "Hydra copies all that it knows of its files for each"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.study.configure.options import options
-from topoflow.study.figures.base import SIMILAR_COST
-from topoflow.study.figures.load import load
+from topoflow.study.figures.base import SIMILAR_COST, ratios, where
+from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
 SMALL = {  # a figure in a second or two
@@ -110,15 +111,16 @@ def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: A
     sizes = ("servers=16", "workload.tables=16", "workload.batch_per_gpu=128,2048")
     taxes = {(row["series"], row["workload.batch_per_gpu"]): row for row in figure("topoopt_fig13", *sizes)["rows"]}
     links = figure("topoopt_fig15", *sizes)["rows"]
-    assert {row["series"] for row in links} == {"d = 4", "d = 8"}
+    same_network = {f"{degree} (bidirectional rings)": degree for degree in ("d = 4", "d = 8")}  # in both figures
+    assert {row["series"] for row in links} == set(same_network.values())
     for (series, batch), row in taxes.items():
-        same = [one for one in links if (one["series"], one["workload.batch_per_gpu"]) == (series, batch)]
         # rings relay nothing here; the buffer of an all-reduce counts once for each server, not 2 * 15/16 of it
         sent = row["bandwidth_tax_mp"] * row["mp_bytes"] + row["buffer_bytes"]
         assert row["buffer_bytes"] == pytest.approx(row["all_reduce_bytes"] / (2 * 15 / 16))
         assert row["bandwidth_tax_buffers"] == pytest.approx(sent / (row["mp_bytes"] + row["buffer_bytes"]), rel=1e-9)
-        if series not in ("d = 4", "d = 8"):
+        if series not in same_network:
             continue
+        same = where(links, series=same_network[series], **{"workload.batch_per_gpu": batch})
         for kind, tax in (("bytes", "bandwidth_tax"), ("mp_bytes", "bandwidth_tax_mp")):
             asked = row["mp_bytes"] + (row["all_reduce_bytes"] if kind == "bytes" else 0)
             carried = sum(one[kind] * one["circuits"] for one in same)
@@ -127,13 +129,14 @@ def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: A
 
 def test_all_pairs_have_a_length_and_a_larger_degree_brings_them_closer(figure: Any) -> None:
     result = figure("topoopt_fig14", "servers=16", "workload.tables=16")
-    for series in ("d = 4", "d = 4, one way", "d = 8", "d = 8, one way"):
-        rows = [row for row in result["rows"] if row["series"] == series]
+    assert len(load("topoopt_fig14").series) == 4
+    for series in load("topoopt_fig14").series:
+        rows = where(result["rows"], series=series)
         assert sum(row["pairs"] for row in rows) == 16 * 15
         assert min(row["links"] for row in rows) == 1
     mean = {row["series"]: row["mean"] for row in result["summary"]}
-    assert mean["d = 8"] < mean["d = 4"]
-    assert mean["d = 8, one way"] < mean["d = 4, one way"]
+    for rings in ("bidirectional rings", "directed rings"):
+        assert mean[f"d = 8 ({rings})"] < mean[f"d = 4 ({rings})"]
 
 
 def test_by_its_prices_a_fat_tree_costs_what_topoopt_costs_and_an_ideal_switch_more(figure: Any) -> None:
@@ -191,9 +194,35 @@ def test_the_fastest_strategy_counts_and_seeds_are_averaged() -> None:
         }
         for (series, seed, strategy), time in times.items()
     ]
-    (summary,) = fig11.summary(rows)
-    assert summary["series"] == "Expander"
-    assert summary["ratio_mean"] == ((10 + 6) / 2) / ((1 + 3) / 2)
+    topoopt, expander = fig11.summary(rows)
+    assert (topoopt["series"], topoopt["time_first"], topoopt["ratio_mean"]) == ("TopoOpt", (1 + 3) / 2, 1)
+    assert (expander["series"], expander["time_first"]) == ("Expander", (10 + 6) / 2)
+    assert expander["ratio_mean"] == ((10 + 6) / 2) / ((1 + 3) / 2)
+
+
+def test_a_line_is_compared_where_both_have_a_value() -> None:
+    assert ratios({40: 6.0, 10: 8.0, 25: 9.0}, {25: 3.0, 10: 2.0, 100: 1.0}) == {
+        "ratio_mean": (8 / 2 + 9 / 3) / 2,
+        "ratio_first": 8 / 2,
+        "ratio_last": 9 / 3,
+    }
+    assert ratios({10: 1.0}, {25: 1.0}) == {}
+
+
+@pytest.mark.parametrize("name", options("experiment"))
+def test_every_series_of_a_figure_can_be_chosen_by_its_name(name: str, tmp_path: Path) -> None:
+    experiment = load(name)
+    for series in experiment.series:
+        assert split([f"out={tmp_path}", f"series={series}"], experiment) == (tmp_path, [series], [])
+    assert split([f"out={tmp_path}", f"series={series},{series}"], experiment)[1] == [series]
+    both = list(experiment.series)[-2:]
+    assert split([f"out={tmp_path}", f"series={','.join(both)}"], experiment)[1] == both
+
+
+def test_a_series_with_a_comma_in_its_name_is_refused() -> None:
+    experiment = load("topoopt_fig14")
+    with pytest.raises(ValueError, match=r"experiment\.series: must have names without a comma, .*, got 'a, b'"):
+        replace(experiment, series={"a, b": {"degree": 2}})
 
 
 def test_a_series_without_the_key_of_x_takes_as_long_at_every_x(figure: Any) -> None:
@@ -239,7 +268,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
-        (["topoopt_fig11", "fidelity=packet", "out=X"], "fidelity: must be one of bound, fluid, got 'packet'"),
+        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, got 'none'"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (
             ["topoopt_fig11", "experiment.similar_cost=ours", "out=X"],
@@ -253,6 +282,14 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (
             ["topoopt_fig11", "search.proposal=1", "out=X"],
             "search.proposal: no such key; did you mean search.proposals?",
+        ),
+        (
+            ["topoopt_fig14", "experiment.title='On {machines}'", "out=X"],
+            "experiment.title: must have keys of the points in braces, got {machines}",
+        ),
+        (
+            ["topoopt_fig17", "series=TopoOpt", "out=X"],
+            "series: must include one with values of fabric.pause, the x axis, got TopoOpt",
         ),
         (["topoopt_fig12", "degree=0", "servers=8", "seed=0", "out=X"], "degree: must be a whole number of at least 1"),
         (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Ruler
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from topoflow.report.draw.style import plain, scale
@@ -17,7 +17,8 @@ from topoflow.units import human
 MAX_TICKS = 10  # up to this number of distinct values, each value is a tick
 LETTER = 0.022  # of an axis: what a letter takes; the names of ticks must not run into each other
 PLAIN = 1e4  # larger numbers are shortened
-DECADES = 2.5  # a logarithmic axis that is shorter has ticks at 2 and 5 too
+DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))  # of the ticks of a logarithmic axis: sparse to dense
+MIN_TICKS = 4  # of a logarithmic axis; fewer do not show its scale
 NARROW = 1.01  # a logarithmic axis whose ends are closer than this is widened by as much at both
 LETTERS = 7  # names of groups that are longer are written aslant
 
@@ -81,10 +82,18 @@ def _wide(limits: tuple[float, float]) -> tuple[float, float]:
 
 
 def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float]) -> None:
-    short = np.log10(limits[1] / limits[0]) < DECADES
-    ruler.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,), numticks=12))
+    """The sparsest ticks that show the scale, at equal steps where the axis is too short for any of ``DIGITS``."""
+    digits = next((each for each in DIGITS if _ticks(each, limits) >= MIN_TICKS), None)
+    steps = MaxNLocator(6, min_n_ticks=MIN_TICKS)
+    ruler.set_major_locator(steps if digits is None else LogLocator(subs=digits, numticks=12))
     ruler.set_major_formatter(lambda value, _: axis.tick(value))
     ruler.set_minor_formatter(NullFormatter())
+
+
+def _ticks(digits: Sequence[int], limits: tuple[float, float]) -> int:
+    """How many numbers with one of these first digits, and zeros, are within the limits."""
+    low, high = (int(np.floor(np.log10(limit))) for limit in limits)
+    return sum(limits[0] <= digit * 10.0**power <= limits[1] for power in range(low, high + 1) for digit in digits)
 
 
 def tick_at(ruler: Ruler, axis: Axis, values: Iterable[Floats]) -> None:

@@ -76,7 +76,7 @@ def draw_link_load(report: Report) -> Figure:
     for axes in (load, use):
         axes.set_xlim(left=0)
         axes.set_ylim(0, 103)
-        axes.set_ylabel("links with at most so much [%]")
+        axes.set_ylabel("cumulative share of links [%]")
         plain(axes, "both")
     _finish(figure, "How evenly links are loaded", len(shown), len(report.outcomes))
     return figure
@@ -93,7 +93,7 @@ def draw_failures(report: Report) -> Figure:
                 _curve(axes, position, one.each, name)
         axes.set_ylim(0, 103)
         axes.set_xlabel("time of one training step, of that when nothing has failed")
-        axes.set_ylabel(f"failures of a {what} with at most so much [%]")
+        axes.set_ylabel(f"cumulative share of {what} failures [%]")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
         plain(axes, "both")
     _finish(figure, "How much a single failure slows the job down", len(shown), len(report.failures))

@@ -27,7 +27,7 @@ from topoflow.report.draw.cdf import steps
 from topoflow.report.draw.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
 
 MAX_PANELS_PER_ROW = 3  # panels
-THIN = {"v": 1.1, "P": 1.25, "X": 1.25, "*": 1.9}  # markers that fill less of their size
+THIN = {"v": 1.1, "P": 1.1, "X": 1.1, "*": 1.3}  # markers that fill less of their size
 MAX_VALUES = 24  # bars of a panel; with more of them, no bar has its value above it
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
@@ -78,7 +78,7 @@ def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Fi
     ``what`` names the things that are counted: "links", "pairs of servers".
     """
     figure, axes_list, looks = _canvas(title, parts)
-    share = Axis(f"{what} with at most so much [%]")
+    share = Axis(f"cumulative share of {what} [%]")
     for axes, (part, samples) in zip(axes_list, parts.items(), strict=True):
         read = {name: _values(f"{title}: {part}: {name}", values, x) for name, values in samples.items()}
         factor = x.factor(read.values())
@@ -199,7 +199,7 @@ def _look(look: int) -> dict[str, Any]:
 
 
 def _marked(look: int) -> dict[str, Any]:
-    """With markers that become smaller: what lies under others leaves its edge to be seen."""
+    """With hollow markers of different sizes, so that all can be seen where values coincide."""
     marker = MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
-    size = (10 - 0.6 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
-    return _look(look) | {"marker": marker, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
+    size = (12 - 0.8 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
+    return _look(look) | {"marker": marker, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5}

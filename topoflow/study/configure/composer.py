@@ -41,7 +41,7 @@ class Composer:
         files: list[str] = []
         values: list[Override] = []
         for text, override in zip(overrides, OverridesParser.create(loader).parse_overrides([*overrides]), strict=True):
-            _check_option(override)
+            _check_option(override, loader.repository.get_group_options(override.key_or_group))
             if override.is_hydra_override() or (
                 override.key_or_group != FIDELITY
                 and loader.repository.group_exists(override.key_or_group)
@@ -69,10 +69,12 @@ class Composer:
         return self.of_files[files]
 
 
-def _check_option(override: Override) -> None:
-    """Raise ``ValueError`` where a config group is to be neither one of its files nor a mapping of its keys."""
+def _check_option(override: Override, known: Sequence[str]) -> None:
+    """Raise ``ValueError`` where a config group of files ``known`` is to be none of these and no mapping of its keys.
+
+    An empty ``known``: the key is not a group.
+    """
     group, value = override.key_or_group, override.value()
-    known = GlobalHydra.instance().config_loader().get_group_options(group)
     if known and not override.is_delete() and not isinstance(value, str | dict):
         raise ValueError(f"{group}: must be one of {', '.join(known)}, got {override.get_value_element_as_str()}")
 

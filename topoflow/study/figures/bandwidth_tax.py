@@ -23,7 +23,7 @@ from topoflow.study.figures.base import (
 )
 from topoflow.study.figures.setup import Setup, buffer_bytes, model_parallel, wire_bytes
 
-TAXES = {  # column -> what all-reduces ask for
+TAXES = {  # column -> how the bytes of all-reduces are counted
     "bandwidth_tax": "all-reduces by what their rings send",
     "bandwidth_tax_buffers": "all-reduces by their buffers, as TopoOpt counts",
 }
@@ -31,12 +31,12 @@ TAXES = {  # column -> what all-reduces ask for
 
 @dataclass(frozen=True)
 class BandwidthTax(Experiment):
-    """Bytes that servers send, those that they relay included, over bytes asked for (5.4); a group of bars for each
-    value of ``x``, in it a bar for each of ``series``. Nothing is simulated: routes say it.
+    """Bytes that servers send, with those that they relay, over the bytes of the job (TopoOpt 5.4): a group of bars for
+    each value of ``x``, in it a bar for each of ``series``. Nothing is simulated: the routes determine these bytes.
 
-    What an all-reduce asks for is counted twice: as the bytes that its ring sends, 2 (k - 1) / k of the buffer for each
-    of k servers, and as the buffer, once for each, as TopoOpt does (Figure 12: "all-to-all traffic is 80% of AllReduce
-    traffic").
+    The bytes of an all-reduce among k servers are counted in two ways, as its ring sends them, 2 (k - 1) / k of the
+    buffer for each server, and as its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all
+    traffic is 80% of AllReduce traffic").
     """
 
     x: str
@@ -73,7 +73,7 @@ class BandwidthTax(Experiment):
         return {
             self.x: Heading(self.x_label),
             **{tax: Heading(f"bandwidth tax, {counted}", "x") for tax, counted in TAXES.items()},
-            "bandwidth_tax_mp": Heading("of model parallelism alone", "x"),
+            "bandwidth_tax_mp": Heading("of model-parallel traffic alone", "x"),
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
@@ -85,5 +85,5 @@ class BandwidthTax(Experiment):
             for tax, counted in TAXES.items()
         }
         figure = draw_bars(self.title, parts, Axis("bandwidth tax"), self.x_label)
-        caption = f"Bytes sent, counted again at every relay, over bytes asked for. After {self.source}."
+        caption = f"Bytes sent, counted again at every relay, over the bytes of the job. After {self.source}."
         return [Picture("bandwidth_tax.png", caption, png(figure))]

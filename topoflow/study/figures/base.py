@@ -1,15 +1,17 @@
 """Experiment: a published figure as a grid of simulations, and how their numbers become that figure.
 
-A *point* is one simulation or count: one combination of the grid, in one series of the figure. What it yields are
-*rows*, flat records of plain numbers, in SI units. Rows are stored as soon as there are any (``points.py``), and a
-figure is drawn from all of them.
+A *point* is one simulation or count: one combination of the grid, in one series of the figure. Its results are *rows*,
+flat records of plain numbers in SI units. The rows of a point are stored when it is done (``points.py``); the figure is
+drawn from those of all points.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoflow.study.figures.similar_cost import RULES
@@ -21,14 +23,15 @@ Value = str | int | float | None
 Row = Mapping[str, Value]
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
+IN_TITLE = re.compile(r"\{([\w.]+)\}")  # a key whose values stand in a title
 T = TypeVar("T", bound="Experiment")
 
-SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose price it has about
+SIMILAR_COST = "similar_cost_to"  # key of a series: another series, whose network costs about as much
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What a column of a summary is, for a person. ``unit``: "B", "s", "x" (times as much) or "%" (of a share)."""
+    """The title of a column of a summary. ``unit``: "B", "s", "USD", "x" (a ratio) or "%" (a share)."""
 
     text: str
     unit: str = ""
@@ -63,22 +66,31 @@ class Experiment(ABC):
     title: str
     source: str  # section and figure of the paper
     grid: Grid
-    series: Mapping[str, Grid]  # name -> what of the grid it fixes
-    similar_cost: str = field(default="authors", kw_only=True)  # how fast what has the price of another is: ``RULES``
+    series: Mapping[str, Grid]  # name -> the keys and values that make it
+    similar_cost: str  # a key of ``RULES``: how fast a network of similar cost is
 
     def titled(self: T, rows: Sequence[Row]) -> T:
-        """The same, its title with the number of servers that were simulated."""
-        servers = ", ".join(str(count) for count in distinct(rows, "servers"))
-        return replace(self, title=self.title.replace("{servers}", servers))
+        """The same with ``{KEY}`` in its title replaced by the values of that key in the rows: ``128``, ``4, 8``."""
+
+        def values(key: re.Match[str]) -> str:
+            return ", ".join(str(value) for value in distinct(rows, key[1]))
+
+        return replace(self, title=IN_TITLE.sub(values, self.title))
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """What ``measure`` depends on in addition to the setup."""
+        """The values that ``measure`` depends on in addition to the setup, by name."""
         return {}
+
+    def check(self, labels: Sequence[Row]) -> None:
+        """Raise ``ValueError`` where the points with these ``labels`` (``Setup.label``) make no figure."""
+        for key in IN_TITLE.findall(self.title):
+            if all(key not in label for label in labels):
+                raise ValueError(f"experiment.title: must have keys of the points in braces, got {{{key}}}")
 
     @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """What one point yields, without what ``setup.label`` says already."""
+        """The rows of one point, without the values of ``setup.label``."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -87,7 +99,7 @@ class Experiment(ABC):
     @property
     @abstractmethod
     def headings(self) -> Mapping[str, Heading]:
-        """Of the summary's columns, those whose key alone does not say what they are."""
+        """Titles and units of the summary's columns; a column that is not here has its key as title."""
 
     @abstractmethod
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
@@ -95,7 +107,10 @@ class Experiment(ABC):
 
 
 def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
-    """Raise ``ValueError`` unless every key that the figure needs has values in the grid, or is ``series``."""
+    """Raise ``ValueError`` unless the series are valid and each of ``keys`` is ``series`` or a key of the grid."""
+    for name in experiment.series:
+        if "," in name:
+            raise ValueError(f"experiment.series: must have names without a comma, as series=A,B, got {name!r}")
     for name, fixed in experiment.series.items():
         if fixed.get(SIMILAR_COST, name) not in experiment.series:
             rival = fixed[SIMILAR_COST]
@@ -109,7 +124,7 @@ def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
 
 
 def number(row: Row, key: str) -> float:
-    """A value that is a number; nan where there is none. Raises ``ValueError`` for text."""
+    """The value of a key, which must be a number; NaN where the row lacks it. Raises ``ValueError`` for text."""
     value = row.get(key)
     if isinstance(value, str):
         raise ValueError(f"row.{key}: must be a number, got {value!r}")
@@ -117,10 +132,27 @@ def number(row: Row, key: str) -> float:
 
 
 def distinct(rows: Iterable[Row], key: str) -> list[Any]:
-    """The values of a key, in the order in which they are first seen; None where a row has none."""
+    """The values of a key, in the order of their first occurrence; None where a row lacks it."""
     return list(dict.fromkeys(row.get(key) for row in rows))
 
 
 def where(rows: Iterable[Row], **values: Value) -> list[Row]:
-    """The rows with these values."""
+    """The rows that have these values."""
     return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
+
+
+def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
+    """A line over the baseline's: the mean over all x that both have, and at the least and the greatest of these.
+
+    ``line``, ``base``: x -> y. Nothing where no x is in both.
+    """
+    found = {x: line[x] / base[x] for x in sorted(line) if x in base}
+    if not found:
+        return {}
+    each = list(found.values())
+    return {"ratio_mean": fmean(each), "ratio_first": each[0], "ratio_last": each[-1]}
+
+
+def words(key: str) -> str:
+    """A key as words: ``workload.batch_per_gpu`` is the batch per GPU."""
+    return key.rpartition(".")[2].replace("_gbps", " [Gb/s]").replace("_", " ").replace("gpu", "GPU")

@@ -1,7 +1,8 @@
 """Iteration times of jobs that share a cluster: TopoOpt's Figure 16.
 
-J jobs, by shares of their kinds, get ``servers_per_job`` servers each. A network that can be sharded gives every job a
-part of its own; on the others they share links, iteration after iteration (``study.cluster``).
+Each job gets ``servers_per_job`` servers; ``shares`` say how many jobs are of each kind. On a network of ``sharded``
+every job has a part of the network to itself; on the others jobs share links while all of them iterate
+(``study.cluster``).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ PARTS = {"mean": "average", "p99": "99th percentile"}
 class Cluster(Experiment):
     """Average and 99th percentile over the number of ``jobs``, a line for each of ``series``.
 
-    Every job counts as much, however many iterations it does (``study.cluster.mean_and_tail``).
+    All jobs have the same weight, however many iterations they do (``study.cluster.mean_and_tail``).
     """
 
     baseline: str
@@ -56,8 +57,8 @@ class Cluster(Experiment):
     jobs: Sequence[int]
     servers_per_job: int
     allocation: str  # of servers to jobs: random or consecutive
-    rounds: float  # iterations of the slowest job
-    starts: float  # s, within which jobs begin
+    rounds: float  # simulated time, in iterations of the slowest job when it is alone
+    starts: float  # s; jobs start at random times up to this
 
     def __post_init__(self) -> None:
         check_roles("experiment.grid", self, "servers")
@@ -74,7 +75,7 @@ class Cluster(Experiment):
         return {"kinds": built, **{name: getattr(self, name) for name in names}}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each number of jobs and kind, and one for all kinds together."""
+        """A row for each number of jobs and each kind of job, and one for all kinds together."""
         rule: StrategyRule = build(setup.point, "strategy")
         kinds = {kind: self._job(rule, model).traffic for kind, model in self.kinds.items()}
         return [row for jobs in self.jobs for row in self._rows(setup, kinds, jobs)]
@@ -96,7 +97,7 @@ class Cluster(Experiment):
         return rows
 
     def _times(self, setup: Setup, traffics: Sequence[Traffic]) -> list[Floats]:
-        """s of the iterations of each job."""
+        """The iteration times of each job (s)."""
         lowering, fidelity = lowering_of(setup.point), setup.problem.fidelity
         if setup.label["series"] in self.sharded:
             shards = [Placer(setup.design.build(each.servers, each.demand()), lowering) for each in traffics]
@@ -115,29 +116,29 @@ class Cluster(Experiment):
         of_kind = where(rows, kind=kind)
         return {
             series: {
-                number({"jobs": jobs}, "jobs"): fmean(
-                    number(row, what) for row in where(of_kind, series=series, jobs=jobs)
-                )
+                float(jobs): fmean(number(row, what) for row in where(of_kind, series=series, jobs=jobs))
                 for jobs in distinct(where(of_kind, series=series), "jobs")
             }
             for series in distinct(of_kind, "series")
         }
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """How many times as long each series takes as the baseline, by number of jobs."""
+        """The times of each series at each number of jobs, and these over those of the baseline."""
         lines = {what: self.lines(rows, what) for what in PARTS}
-        base = {what: lines[what].get(self.baseline, {}) for what in PARTS}
         found: list[Row] = []
-        for series in lines["mean"]:
-            for jobs in base["mean"] if series != self.baseline else ():
-                ratios = {f"ratio_{what}": lines[what][series][jobs] / base[what][jobs] for what in PARTS}
-                found.append({"series": series, "jobs": int(jobs), **ratios})
+        for series, line in lines["mean"].items():
+            for jobs in line:
+                times = {what: lines[what][series][jobs] for what in PARTS}
+                base = {what: lines[what].get(self.baseline, {}).get(jobs) for what in PARTS}
+                over = {f"ratio_{what}": times[what] / each for what, each in base.items() if each is not None}
+                found.append({"series": series, "jobs": int(jobs), **times, **over})
         return found
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        over = f"time of an iteration over that of {self.baseline}"
-        return {f"ratio_{what}": Heading(f"{over}, {title}", "x") for what, title in PARTS.items()}
+        times = {what: Heading(f"time of an iteration, {title}", "s") for what, title in PARTS.items()}
+        over = {f"ratio_{what}": Heading(f"{title} over that of {self.baseline}", "x") for what, title in PARTS.items()}
+        return {**times, **over}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
@@ -16,10 +15,13 @@ from topoflow.study.figures.base import (
     Heading,
     Picture,
     Row,
+    Value,
     check_roles,
     distinct,
     number,
+    ratios,
     where,
+    words,
 )
 from topoflow.study.figures.setup import Setup
 
@@ -46,36 +48,42 @@ class Cost(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The cost of each series over that of the baseline: the mean over the numbers of servers, and both ends."""
+        """The cost of each series with the fewest and the most servers, and that over the cost of the baseline."""
         found: list[Row] = []
-        for panel in distinct(rows, self.panel):
-            of_panel = where(rows, **{self.panel: panel})
-            base = {row["servers"]: number(row, "cost_usd") for row in where(of_panel, series=self.baseline)}
-            for series in distinct(of_panel, "series"):
-                line = where(of_panel, series=series)
-                ratios = [number(row, "cost_usd") / base[row["servers"]] for row in line if row["servers"] in base]
-                if series != self.baseline and ratios:
-                    ends = {"ratio_first": ratios[0], "ratio_last": ratios[-1]}
-                    found.append({self.panel: panel, "series": series, "ratio_mean": fmean(ratios), **ends})
+        for panel, lines in self._lines(rows).items():
+            base = lines.get(self.baseline, {})
+            for series, line in lines.items():
+                ends = {"cost_first": line[min(line)], "cost_last": line[max(line)]}
+                found.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
         return found
+
+    def _lines(self, rows: Sequence[Row]) -> dict[Value, dict[str, dict[float, float]]]:
+        """Panel -> series -> number of servers -> USD."""
+        return {
+            panel: {
+                series: {number(row, "servers"): number(row, "cost_usd") for row in where(of_panel, series=series)}
+                for series in distinct(of_panel, "series")
+            }
+            for panel in distinct(rows, self.panel)
+            if (of_panel := where(rows, **{self.panel: panel}))
+        }
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        mean = Heading(f"cost over that of {self.baseline}, mean over servers", "x")
-        ends = {"ratio_first": Heading("with the fewest", "x"), "ratio_last": Heading("with the most", "x")}
-        return {"ratio_mean": mean, **ends}
+        return {
+            "cost_first": Heading("cost with the fewest servers", "USD"),
+            "cost_last": Heading("with the most", "USD"),
+            "ratio_mean": Heading(f"over that of {self.baseline}, mean", "x"),
+            "ratio_first": Heading("with the fewest", "x"),
+            "ratio_last": Heading("with the most", "x"),
+        }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {
-            f"{self.panel} = {panel}": {
-                series: (
-                    np.array([number(row, "servers") for row in line]),
-                    np.array([number(row, "cost_usd") for row in line]),
-                )
-                for series in distinct(rows, "series")
-                if (line := where(rows, series=series, **{self.panel: panel}))
+            f"{words(self.panel)} = {panel}": {
+                series: (np.array(list(line)), np.array(list(line.values()))) for series, line in lines.items()
             }
-            for panel in distinct(rows, self.panel)
+            for panel, lines in self._lines(rows).items()
         }
         figure = draw_lines(self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True))
         return [Picture("cost.png", f"What the parts of each network cost. After {self.source}.", png(figure))]

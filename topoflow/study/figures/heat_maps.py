@@ -32,7 +32,7 @@ class HeatMaps(Experiment):
         check_roles("experiment", self)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One row per pair of servers that send something: all bytes, and those of model parallelism."""
+        """A row for each pair of servers of which one sends to the other: all bytes, and the model-parallel ones."""
         case = setup.case
         every, mp = flow_matrix(case.world.graph, case.fabric), case.job.demand.matrix()
         return [
@@ -61,7 +61,7 @@ class HeatMaps(Experiment):
         return {
             "largest": Heading("most from one server to another", "B"),
             "largest_all_reduce": Heading("most of all-reduces", "B"),
-            "largest_mp": Heading("most of model parallelism", "B"),
+            "largest_mp": Heading("most of model-parallel traffic", "B"),
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:

@@ -1,4 +1,4 @@
-"""Iteration time over whatever is swept, a line per network: TopoOpt's Figures 11, 12, 17, 27 and 28."""
+"""Iteration time over a key of the grid, a line for each network: TopoOpt's Figures 11, 12, 17, 27 and 28."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from topoflow.study.figures.base import (
     check_roles,
     distinct,
     number,
+    ratios,
     where,
 )
 from topoflow.study.figures.setup import Setup, wire_bytes
@@ -31,15 +32,16 @@ from topoflow.study.figures.setup import Setup, wire_bytes
 class IterationTime(Experiment):
     """A panel for each value of ``panel``, a line for each of ``series``, over the values of ``x``.
 
-    What else the grid sweeps is not drawn: of the points that differ in it the fastest counts, except for ``seed``,
-    over which times are averaged ("each data point averages 5-10 simulation runs", TopoOpt 5.1). With ``search``, each
-    point looks for its best strategy, beginning with the grid's.
+    Times are averaged over ``seed`` ("each data point averages 5-10 simulation runs", TopoOpt 5.1). Of points that
+    differ in other keys, such as ``strategy``, the fastest is drawn. With ``search``, each point is simulated with the
+    best strategy that a search finds, which begins with the point's own.
     """
 
     panel: str
     x: str
     x_label: str
     baseline: str  # the series that the others are compared with in the summary
+    x_unit: str = ""  # SI, of the values of x; then ``x_label`` has none
     x_log: bool = False
     y_log: bool = False
     names: Mapping[str, str] = field(default_factory=dict)  # of panels, for a reader
@@ -52,12 +54,20 @@ class IterationTime(Experiment):
             known = ", ".join(self.series)
             raise ValueError(f"experiment.baseline: must be one of the series {known}, got {self.baseline!r}")
 
+    def check(self, labels: Sequence[Row]) -> None:
+        super().check(labels)
+        for panel in distinct(labels, self.panel):
+            of_panel = where(labels, **{self.panel: panel})
+            if all(label.get(self.x) is None for label in of_panel):
+                names = ", ".join(distinct(of_panel, "series"))
+                raise ValueError(f"series: must include one with values of {self.x}, the x axis, got {names}")
+
     @property
     def parameters(self) -> Mapping[str, object]:
         return {} if self.search is None else {"search": self.search}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One simulated iteration. What goes over the network is the job's, whatever the network is."""
+        """One simulated iteration."""
         result = setup.result if self.search is None else setup.searched(self.search)
         demand = result.case.job.demand
         return [
@@ -79,7 +89,7 @@ class IterationTime(Experiment):
         found: dict[Any, dict[Any, dict[float, float]]] = {}
         for panel in distinct(rows, self.panel):
             of_panel = where(rows, **{self.panel: panel})
-            xs = [number({self.x: x}, self.x) for x in distinct(of_panel, self.x) if x is not None]
+            xs = [float(x) for x in distinct(of_panel, self.x) if x is not None]
             found[panel] = {}
             for series in distinct(of_panel, "series"):
                 line = where(of_panel, series=series)
@@ -89,36 +99,31 @@ class IterationTime(Experiment):
 
     @staticmethod
     def _time(rows: Sequence[Row]) -> float:
-        """s: the fastest of what is not drawn, averaged over seeds."""
+        """s: the fastest of each seed, averaged over seeds."""
         return fmean(
             min(number(row, "iteration_time") for row in rows if row.get("seed") == seed)
             for seed in distinct(rows, "seed")
         )
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """How many times as long each series takes as the baseline at the same x: the mean over x, and both ends."""
+        """The time of each series at the lowest and the highest x, and times over those of the baseline."""
         found: list[Row] = []
         for panel, lines in self.lines(rows).items():
             base = lines.get(self.baseline, {})
             for series, line in lines.items():
-                ratios = {x: line[x] / base[x] for x in line if x in base}
-                if series != self.baseline and ratios:
-                    found.append(
-                        {
-                            self.panel: panel,
-                            "series": series,
-                            "ratio_mean": fmean(ratios.values()),
-                            "ratio_first": ratios[min(ratios)],
-                            "ratio_last": ratios[max(ratios)],
-                        }
-                    )
+                ends = {"time_first": line[min(line)], "time_last": line[max(line)]}
+                found.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
         return found
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        mean = f"time of an iteration over that of {self.baseline}, mean over {self.x_label}"
-        ends = {"ratio_first": Heading("at the lowest", "x"), "ratio_last": Heading("at the highest", "x")}
-        return {"ratio_mean": Heading(mean, "x"), **ends}
+        return {
+            "time_first": Heading(f"time of an iteration at the lowest {self.x_label}", "s"),
+            "time_last": Heading("at the highest", "s"),
+            "ratio_mean": Heading(f"over that of {self.baseline}, mean", "x"),
+            "ratio_first": Heading("at the lowest", "x"),
+            "ratio_last": Heading("at the highest", "x"),
+        }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {
@@ -130,7 +135,7 @@ class IterationTime(Experiment):
         figure = draw_lines(
             self.title,
             parts,
-            Axis(self.x_label, log=self.x_log),
+            Axis(self.x_label, self.x_unit, log=self.x_log),
             Axis("time of one iteration", "s", log=self.y_log),
         )
         caption = f"Time of one training iteration; lower is better. After {self.source}."

@@ -21,6 +21,7 @@ from topoflow.study.figures.base import (
     distinct,
     number,
     where,
+    words,
 )
 from topoflow.study.figures.setup import Setup, model_parallel
 
@@ -30,7 +31,8 @@ KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
 @dataclass(frozen=True)
 class LinkTraffic(Experiment):
     """The distribution of bytes over physical links, a panel for each value of ``panel``, a curve for each of
-    ``series`` and each kind of traffic: all-to-all alone, and all-reduce with it. Routes say it."""
+    ``series`` and each kind of traffic: all-to-all alone, and all of it. Nothing is simulated: the routes determine
+    these bytes."""
 
     panel: str
 
@@ -38,7 +40,7 @@ class LinkTraffic(Experiment):
         check_roles("experiment.panel", self, self.panel)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One row per link. Parallel circuits are one link of several, which share its bytes."""
+        """A row for each link; parallel circuits are one link and carry equal parts of its bytes."""
         graph, fabric = setup.case.world.graph, setup.case.fabric
         circuits = np.maximum(1, np.round(fabric.bandwidth / fabric.interface_bandwidth))
         every = link_bytes(graph, graph.path >= 0) / circuits
@@ -49,7 +51,7 @@ class LinkTraffic(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The least and the most that a link carries; ``less``: their difference, as a share of the most."""
+        """The least and the most bytes of a link, and ``less``, their difference over the most."""
         found: list[Row] = []
         for panel in distinct(rows, self.panel):
             for series in distinct(rows, "series"):
@@ -64,11 +66,11 @@ class LinkTraffic(Experiment):
     @property
     def headings(self) -> Mapping[str, Heading]:
         ends = {"least": Heading("least on a link", "B"), "most": Heading("most on a link", "B")}
-        return {**ends, "less": Heading("least below most, of the most", "%")}
+        return {**ends, "less": Heading("their difference over the most", "%")}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {
-            f"{self.panel.rpartition('.')[2].replace('_', ' ')} = {panel}": {
+            f"{words(self.panel)} = {panel}": {
                 f"{series}, {name}": np.repeat(
                     [number(row, kind) for row in same], [int(number(row, "circuits")) for row in same]
                 )
@@ -83,7 +85,7 @@ class LinkTraffic(Experiment):
 
 
 def link_bytes(graph: Graph, tasks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Bytes [links] that the chosen ``tasks`` [T], all of which are sent over a path, put on each link."""
+    """Bytes of each link [links] that the chosen ``tasks`` [T] send; each of these tasks must have a path."""
     of_path = np.bincount(graph.path[tasks], weights=graph.bytes[tasks], minlength=len(graph.path_offsets) - 1)
     weight = 1.0 if graph.path_weight is None else graph.path_weight
     of_hop = np.repeat(of_path, np.diff(graph.path_offsets)) * weight

@@ -1,4 +1,4 @@
-"""Figures of arguments: which experiment, with which fields, which of its series, and what is set for all of them."""
+"""The arguments of ``topoflow experiment``: the experiment and its fields, its series, and the keys of its points."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 
     ``search.KEY=VALUE`` lets every point search its strategy.
 
-    Raises ``ValueError`` for an experiment that there is not, and for a field that is wrong.
+    Raises ``ValueError`` for an unknown experiment and for a wrong field.
     """
     if name not in options(GROUP):
         raise ValueError(f"experiment: must be one of {', '.join(options(GROUP))}, got {name!r}")
@@ -58,12 +58,12 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 
 
 def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:
-    """Where to write, which series, and what is left for the grid. Raises ``ValueError`` where one is wrong."""
+    """The folder to write to, the chosen series, and the arguments of the grid. Raises ``ValueError``."""
     own = {key: value for key, _, value in (argument.partition("=") for argument in arguments)}
     _check_keys(own, experiment)
     if not own.get("out"):
         raise ValueError("out: must be given, the folder for points and figure, e.g. out=runs/figure")
-    chosen = own["series"].split(",") if "series" in own else list(experiment.series)
+    chosen = list(dict.fromkeys(own["series"].split(","))) if "series" in own else list(experiment.series)
     for series in chosen:
         if series not in experiment.series:
             raise ValueError(f"series: must be of {', '.join(experiment.series)}, got {series!r}")

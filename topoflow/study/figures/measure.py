@@ -1,4 +1,4 @@
-"""The points of a figure: composed of its grid and its series, and measured, each as soon as it is not stored."""
+"""The points of a figure: composed from its grid and its series, and measured unless they are stored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def overrides(grid: Grid) -> list[str]:
 
 
 def value_of(point: Point, key: str) -> Value:
-    """What a key of the grid is at this point: the name that was chosen, or the number that was set."""
+    """The value of a key of the grid at this point: the name of the chosen file of a group, or a number or text."""
     if key in point.choices:
         return point.choices[key]
     value: Any = point.config
@@ -54,10 +54,10 @@ def value_of(point: Point, key: str) -> Value:
 
 
 def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer) -> list[tuple[str, Setup]]:
-    """Each point with its identity; what cannot be of any of them is known before the first is simulated."""
+    """Each point with its id. Raises ``ValueError`` for a point that cannot be, before any is simulated."""
     found, parameters = [], experiment.parameters
     for done, setup in enumerate(todo, start=1):
-        found.append((replace(setup).id(parameters), setup))  # of a copy: what it builds is dropped
+        found.append((replace(setup).id(parameters), setup))  # a copy, so that what it builds does not stay in memory
         observer.advance(done, len(todo))
     return found
 
@@ -65,7 +65,7 @@ def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer
 def measure(
     experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: Points, run: Run, observer: Observer
 ) -> list[Row]:
-    """The rows of all points; those that are stored are not measured again."""
+    """The rows of all points. Points that are stored are not measured again."""
     rows: list[Row] = []
     for done, (point, setup) in enumerate(todo):
         observer.advance(done, len(todo))

@@ -34,7 +34,7 @@ class PathLength(Experiment):
         check_roles("experiment", self)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One row per length that occurs."""
+        """A row for each length that a pair of servers has."""
         counts = Counter(path_lengths(setup.case.fabric).tolist())
         return [{"links": links, "pairs": counts[links]} for links in sorted(counts)]
 

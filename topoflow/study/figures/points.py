@@ -1,4 +1,4 @@
-"""Points that are done: one line of JSON each, appended as soon as there are rows, so that nothing is computed twice.
+"""Points that are done: a line of JSON for each, appended when it is done, so that nothing is computed twice.
 
     {"id": "5be1...", "point": {"series": "TopoOpt", ...}, "rows": [{"iteration_time": 0.2, ...}], "checksum": "c0..."}
 

@@ -1,4 +1,4 @@
-"""Setup: one point of a figure, a job on a network, built and simulated as far as the figure asks for it.
+"""Setup: one point of a figure, a job on a network; a figure builds and simulates of it what it needs.
 
 Shapes: T tasks of a world.
 """
@@ -27,17 +27,17 @@ from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
 from topoflow.study.figures.similar_cost import RULES, unwired
 
-RUN = ("device", "threads")  # keys on which no answer depends
+RUN = ("device", "threads")  # keys that no result depends on
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """One point. What was built stays with it in memory; ``replace(setup)`` is the same point, not built yet."""
+    """One point. What is built stays in memory with it; ``replace(setup)`` is the same point, not built yet."""
 
-    label: Row  # what tells this point from the others: the series, and the values of the grid
+    label: Row  # the series, and the values of the grid's keys
     point: Point
-    rival: Point | None  # of the series whose price the network has about; None: it costs what it costs
-    similar_cost: str  # by which rule
+    rival: Point | None  # the point of another series, if the network is to cost about as much as that one's
+    similar_cost: str  # the rule for it, a key of ``RULES``
     run: Run = Run()
 
     def id(self, parameters: Mapping[str, object]) -> str:
@@ -57,7 +57,7 @@ class Setup:
 
     @cached_property
     def problem(self) -> Problem:
-        """The job and the kind of network, as asked for. Raises ``ValueError`` in one line that names the key."""
+        """The job and the kind of network of this point. Raises ``ValueError`` in one line that names the key."""
         if self.point.config["servers"] == 1:
             raise ValueError("servers: must be at least 2, as figures show what servers send each other, got 1")
         return problem_of(self.point)
@@ -77,7 +77,7 @@ class Setup:
 
     @property
     def cost(self) -> float:
-        """USD of the network: of its own bill of materials, or of the rival whose price it has about."""
+        """USD of the network's bill of materials; of a network that is to cost as much as a rival, by its rule."""
         return self._priced[1]
 
     @cached_property
@@ -89,7 +89,7 @@ class Setup:
 
     @cached_property
     def unwired(self) -> Fabric:
-        """The network before there is a job: what can be bought, not what a job does with it."""
+        """The network as it is bought, before its circuits are set up for a job."""
         return unwired(self.design, self.servers)
 
     @cached_property
@@ -101,26 +101,26 @@ class Setup:
 
     @cached_property
     def result(self) -> Result:
-        """When every task runs."""
+        """The simulated iteration."""
         (timeline,) = simulate([self.case.world], self.problem.fidelity, self.run)
         return Result(self.case, timeline)
 
     def searched(self, settings: Settings) -> Result:
-        """The same with the best strategy that is found; circuits that change while a job runs are not searched."""
+        """The same with the best strategy found. A network whose circuits change during a job is not searched."""
         if not self.unwired.is_static:
             return self.result
         return search(replace(self.problem, design=self.design), settings, self.run).best
 
 
 def model_parallel(case: Case) -> NDArray[np.bool_]:
-    """Whether a task of the world is model-parallel traffic or computation, and not part of an all-reduce [T]."""
+    """Whether a task of the world is no part of an all-reduce, but model-parallel traffic or computation [T]."""
     reduces = np.array(case.job.traffic.kinds()) == "all_reduce"
     owned: NDArray[np.bool_] = ~reduces[case.world.graph.owner]
     return owned
 
 
 def buffer_bytes(demand: Demand) -> float:
-    """Bytes of the buffers that all-reduces have at all servers together."""
+    """Bytes of the buffers of all all-reduces, counted at each server of theirs."""
     return sum(len(group) * buffer for group, buffer in demand.all_reduce.items())
 
 

@@ -1,4 +1,4 @@
-"""A figure as a folder: ``result.json``, ``rows.csv``, pictures, and ``report.html`` with all of them."""
+"""A figure as a folder: ``result.json``, ``rows.csv``, pictures, and ``report.html``, which shows the pictures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from topoflow import __version__
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import figure, fill
 from topoflow.report.page.template import table as numbers
-from topoflow.study.figures.base import Figure, Heading, Picture, Row
+from topoflow.study.figures.base import Figure, Heading, Picture, Row, words
 from topoflow.units import human
 
 
 def write(
     drawn: Figure, rows: Sequence[Row], command: str, out: Path, others: Mapping[str, bytes] | None = None
 ) -> None:
-    """Write everything into the folder ``out``: all of it or none; ``rows`` are those of all points, whole.
+    """Write all files into the folder ``out``, or none; ``rows`` are those of all points.
 
     ``others`` are more files, by name.
     """
@@ -45,12 +45,12 @@ def write(
 
 
 def columns(rows: Sequence[Row]) -> list[str]:
-    """The keys of all rows, in the order in which they are first seen."""
+    """The keys of all rows, in the order of their first occurrence."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def table(rows: Sequence[Row]) -> str:
-    """CSV as RFC 4180 has it, with line feeds; a row without a value has an empty field."""
+    """CSV of RFC 4180, but with line feeds only; a row that lacks a key has an empty field."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns(rows), restval="", lineterminator="\n")
     writer.writeheader()
@@ -59,7 +59,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def page(drawn: Figure, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
-    """One file that opens without a network."""
+    """HTML with all pictures inside, which needs no other file and no network."""
     return fill(
         "figure.html",
         title=escape(drawn.title),
@@ -71,23 +71,20 @@ def page(drawn: Figure, pictures: Sequence[Picture], summary: Sequence[Row], com
 
 
 def headed(drawn: Figure, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """The summary for a person: what its columns are, and their values with units."""
-    headings = {key: drawn.headings.get(key, Heading(_words(key))) for key in columns(summary)}
+    """Titles of the summary's columns, and its rows as text with units."""
+    headings = {key: drawn.headings.get(key, Heading(words(key))) for key in columns(summary)}
     rows = [[shown(row.get(key), heading.unit) for key, heading in headings.items()] for row in summary]
     return [heading.text for heading in headings.values()], rows
 
 
 def shown(value: object, unit: str = "") -> str:
-    """A value for a person."""
+    """A value as text, in its unit."""
     if not isinstance(value, float):
         return "" if value is None else str(value)
     if unit in ("B", "s"):
         return human(value, unit)
+    if unit == "USD":
+        return f"{value:,.0f} USD"
     if unit == "x":
         return f"{value:.2f}x"
     return f"{100 * value:.3g} %" if unit == "%" else f"{value:.4g}"
-
-
-def _words(key: str) -> str:
-    """A key of a comparison in words: ``workload.batch_per_gpu`` is the batch per GPU."""
-    return key.rpartition(".")[2].replace("_gbps", " [Gb/s]").replace("_", " ").replace("gpu", "GPU")

@@ -1,0 +1,104 @@
+// Worlds of packets in flat arrays, one after the other; numbers of ports, channels, queues, hops and tasks count from
+// the first of their world.
+//
+// Shapes: W worlds, S tasks, D dependencies, H hops, N ports, C channels, Q queues, R entries of the ports' rows, of
+// all worlds together, B bins. Times are in ps.
+//
+// Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
+#pragma once
+
+#include "fields.h"
+#include "status.h"
+
+namespace topoflow {
+
+constexpr int64_t kNever = int64_t{1} << 62;  // later than every time
+constexpr int32_t kLatencyBins = 1024;        // of the histogram of latencies (state.h)
+
+struct PacketBatch {
+  int32_t worlds, bins;
+  const int64_t *task_offsets, *hop_offsets, *port_offsets, *channel_offsets, *queue_offsets;
+  const int64_t *bytes, *delay, *release, *pace;
+  const int32_t *first_hop, *pending;
+  const int64_t* follower_offsets;
+  const int32_t* followers;
+  const int32_t *hop_port, *hop_channel, *hop_queue, *hop_turn;
+  const double* byte_time;
+  const int64_t* latency;
+  const int64_t* port_queues;
+  const int32_t* queues;
+  const int32_t *channel_port, *buffer, *slots;
+  const int32_t* queue_channel;
+  const int64_t *window, *until, *slot_total;
+  const int32_t* order;
+  const int32_t* cancel;
+  int64_t *start, *finish;
+  int64_t *active, *stalled, *port_bytes, *packets;
+  int32_t *fullest, *waits_for;
+  int64_t *latencies, *latency_sum, *latency_most;
+  int32_t* status;
+
+  int32_t size, flit;  // B
+  int64_t switch_latency, nic_latency, credit_latency;
+  bool cut_through, output_queues;
+  int32_t threads;  // of the CPU, 0: all
+  int64_t budget;   // B of memory for all teams together
+  int device;       // where the arrays lie
+  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
+};
+
+constexpr std::tuple kPacketFields{
+    array("task_offsets", &PacketBatch::task_offsets, "W+1", "first task of each world"),
+    array("hop_offsets", &PacketBatch::hop_offsets, "W+1", "first hop of each world"),
+    array("port_offsets", &PacketBatch::port_offsets, "W+1", "first port of each world"),
+    array("channel_offsets", &PacketBatch::channel_offsets, "W+1", "first channel of each world"),
+    array("queue_offsets", &PacketBatch::queue_offsets, "W+1", "first queue of each world"),
+    array("bytes", &PacketBatch::bytes, "S", "B that cross the network, 0: a wait only"),
+    array("delay", &PacketBatch::delay, "S", "ps"),
+    array("release", &PacketBatch::release, "S", "ps"),
+    array("pace", &PacketBatch::pace, "S", "ps at least between the beginnings of two packets"),
+    array("first_hop", &PacketBatch::first_hop, "S", "hop at which the path begins, -1: none"),
+    array("pending", &PacketBatch::pending, "S", "tasks that a task waits for"),
+    array("follower_offsets", &PacketBatch::follower_offsets, "S+1", "where the row of each task begins"),
+    array("followers", &PacketBatch::followers, "D", "tasks that wait for a task"),
+    array("hop_port", &PacketBatch::hop_port, "H", "port that sends"),
+    array("hop_channel", &PacketBatch::hop_channel, "H", "where the packet lies afterwards, -1: it has arrived"),
+    array("hop_queue", &PacketBatch::hop_queue, "H", "queue of that channel, -1: it has arrived"),
+    array("hop_turn", &PacketBatch::hop_turn, "H",
+          "place of that queue among those of the next port, -1: it has arrived"),
+    array("byte_time", &PacketBatch::byte_time, "N", "ps for each byte"),
+    array("latency", &PacketBatch::latency, "N", "ps"),
+    array("port_queues", &PacketBatch::port_queues, "N+1", "where the row of each port begins in `queues`"),
+    array("queues", &PacketBatch::queues, "R", "queues that a port sends from"),
+    array("channel_port", &PacketBatch::channel_port, "C", "port that sends into the channel"),
+    array("buffer", &PacketBatch::buffer, "C", "flits"),
+    array("slots", &PacketBatch::slots, "C", "packets that fit at most"),
+    array("queue_channel", &PacketBatch::queue_channel, "Q", "channel that the queue is a part of"),
+    array("window", &PacketBatch::window, "W", "ps until others see what a port does"),
+    array("until", &PacketBatch::until, "W", "ps, nothing later need be simulated"),
+    array("slot_total", &PacketBatch::slot_total, "W", "slots of all channels"),
+    array("order", &PacketBatch::order, "W", "worlds, the most expensive first"),
+    on_host("cancel", &PacketBatch::cancel, "1", "not 0: stop"),
+    array("start", &PacketBatch::start, "S", "out, ps"),
+    array("finish", &PacketBatch::finish, "S", "out, ps"),
+    array("active", &PacketBatch::active, "N", "out, ps that the port sent"),
+    array("stalled", &PacketBatch::stalled, "N", "out, ps that packets waited for nothing but room in the next buffer"),
+    array("port_bytes", &PacketBatch::port_bytes, "N", "out, B"),
+    array("packets", &PacketBatch::packets, "N", "out"),
+    array("fullest", &PacketBatch::fullest, "C", "out, flits that were taken at most"),
+    array("waits_for", &PacketBatch::waits_for, "C", "out, for a blocked world: the channel that its packets wait for"),
+    array("latencies", &PacketBatch::latencies, "W,B", "out, packets whose latency lies in each bin"),
+    array("latency_sum", &PacketBatch::latency_sum, "W", "out, ps"),
+    array("latency_most", &PacketBatch::latency_most, "W", "out, ps"),
+    array("status", &PacketBatch::status, "W", "out, Status"),
+    count('W', &PacketBatch::worlds),
+    count('B', &PacketBatch::bins)};
+
+namespace cpu {
+void packets(const PacketBatch& batch);
+}
+namespace cuda {
+void packets(const PacketBatch& batch);
+}
+
+}  // namespace topoflow

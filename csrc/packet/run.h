@@ -1,0 +1,59 @@
+// Worlds of packets, one for each team. Source: world.h has the physics.
+#pragma once
+
+#include <thrust/functional.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/transform_reduce.h>
+
+#include "parallel/launch.h"
+#include "world.h"
+
+namespace topoflow::BACKEND {
+namespace packet {
+
+struct StateBytes {
+  PacketBatch batch;
+  HD int64_t operator()(int32_t world) const { return (State(Memory(nullptr), batch, world).bytes + 63) / 64 * 64; }
+};
+
+struct Run {
+  static constexpr int kThreads = 32;  // of a team on a GPU
+  static constexpr bool kFast = false;
+  static constexpr int32_t kWindows = 256;  // between two looks at `cancel`
+
+  PacketBatch batch;
+  std::byte* memory;
+  int64_t bytes;  // of one team
+
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+    const int32_t world = batch.order[i];
+    World one(batch, world, memory + place * bytes);
+    team.set(&batch.status[world], kPending);
+    team.for_each(1, [&](int32_t) { one.begin(); });
+    while (team.get(&batch.status[world]) == kPending) {
+      if (team.poll(batch.cancel)) {
+        team.set(&batch.status[world], kCancelled);
+      } else {
+        team.for_each(1, [&](int32_t) { batch.status[world] = one.advance(kWindows); });
+      }
+    }
+    team.for_each(1, [&](int32_t) { one.end(); });
+  }
+};
+
+}  // namespace packet
+
+void packets(const PacketBatch& batch) {
+  using packet::Run, packet::StateBytes;
+  const DeviceGuard guard(batch.device);
+  const Stream stream = to_stream(batch.stream);
+  const ThreadsFor threads(batch.worlds);
+  const thrust::counting_iterator<int32_t> zero(0);
+  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
+                                                 int64_t{0}, thrust::maximum<int64_t>());
+  const Launch how = launch<Run>(batch.worlds, bytes, batch.budget, batch.threads);
+  const Array<std::byte> memory(how.teams * bytes);
+  for_each_team(batch.worlds, how, Run{batch, memory.data(), bytes}, stream);
+}
+
+}  // namespace topoflow::BACKEND

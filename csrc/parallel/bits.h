@@ -1,0 +1,13 @@
+// Sets of small numbers as bits of words.
+#pragma once
+
+#include <cuda/std/bit>
+
+#include "backend.h"
+
+namespace topoflow::BACKEND {
+
+DEVICE int32_t lowest_bit(uint64_t word) { return ::cuda::std::countr_zero(word); }        // word is not 0
+DEVICE int32_t highest_bit(uint64_t word) { return 63 - ::cuda::std::countl_zero(word); }  // word is not 0
+
+}  // namespace topoflow::BACKEND

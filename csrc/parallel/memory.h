@@ -1,0 +1,27 @@
+// Memory of a team, handed out array by array.
+#pragma once
+
+#include "backend.h"
+
+namespace topoflow::BACKEND {
+
+// Hands out arrays from one block of memory, or only counts their bytes where there is none.
+class Memory {
+ public:
+  HD explicit Memory(std::byte* memory) : memory_(memory) {}
+
+  template <class T>
+  HD T* take(int64_t n) {
+    T* const array = memory_ ? reinterpret_cast<T*>(memory_ + taken_) : nullptr;
+    taken_ += (n * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    return array;
+  }
+
+  HD int64_t taken() const { return taken_; }
+
+ private:
+  std::byte* memory_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace topoflow::BACKEND

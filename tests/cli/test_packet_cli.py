@@ -1,0 +1,73 @@
+"""``fidelity=packet`` in every command, and what it says of ports."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topoflow.cli import main
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["rows"]
+    return found
+
+
+def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet tables need pyarrow")
+    assert main(["compare", "fidelity=fluid,packet", "fabric=leaf_spine", f"out={tmp_path}", *SMALL]) == 0
+    fluid, packet = rows(tmp_path)
+    assert packet["iteration_time"] == pytest.approx(fluid["iteration_time"], rel=0.02)
+    ports = parquet.read_table(tmp_path / "ports.parquet").to_pylist()
+    links = parquet.read_table(tmp_path / "links.parquet").to_pylist()
+    assert [port["bytes"] for port in ports] == [link["bytes"] for link in links if link["world"] == packet["world"]]
+    for port in ports:
+        assert port["world"] == packet["world"]
+        assert port["active"] + port["stalled"] + port["idle"] == pytest.approx(packet["iteration_time"])
+        assert (port["packets"] > 0) == (port["bytes"] > 0)
+
+
+def test_a_search_ends_with_it(tmp_path: Path) -> None:
+    few = ("search.proposals=16", "search.rounds=1", "search.chains=4")
+    assert main(["search", "fidelity=packet", f"out={tmp_path}", *SMALL, *few]) == 0
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["fidelity"] == "packet"
+    assert plan["iteration_time"] >= plan["bound"]
+
+
+def test_a_figure_has_it(tmp_path: Path) -> None:
+    small = ("servers=4", "workload.tables=4", "workload.batch_per_gpu=64", "degree=2", "seed=0", "series=TopoOpt")
+    assert main(["experiment", "topoopt_fig12", "fidelity=packet", f"out={tmp_path}", *small]) == 0
+    assert all(row["iteration_time"] > 0 for row in rows(tmp_path))
+
+
+def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
+    world = {
+        "links": [{"src": "a", "dst": "b", "bandwidth": 100}],
+        "tasks": [{"id": size, "type": "transfer", "path": [0], "bytes": size} for size in (100, 300)],
+    }
+    (tmp_path / "world.json").write_text(json.dumps(world))
+    asked = ("fidelity=packet", "packet.size=100", "packet.flit=10", f"out={tmp_path / 'out'}")
+    assert main(["simulate", f"world={tmp_path / 'world.json'}", *asked]) == 0
+    with (tmp_path / "out" / "flows.csv").open(newline="") as file:  # one packet of 100 B a second, in turns
+        assert [float(row["finish"]) for row in csv.DictReader(file)] == [1.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "law"),
+    [
+        (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
+        (["fabric=fat_tree", "routing=spray"], "routing: every message must take one path with"),
+        (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
+    ],
+)
+def test_what_cannot_be_simulated_is_one_line(asked: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fidelity=packet", *asked, *SMALL]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert law in line

@@ -1,0 +1,7 @@
+#include "counts.h"
+
+namespace emulation {
+
+Counts counts;
+
+}  // namespace emulation

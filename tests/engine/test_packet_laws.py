@@ -1,0 +1,218 @@
+"""Laws of packets: closed forms of one message, shares, head-of-line blocking, credits, and other fidelities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.engine.base import Run, Timeline, World
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.packet import Packet, layout_of
+
+C = 12.5e9  # B/s: 80 ps for a byte
+PACKET = 4096 * 80e-12  # s that a full packet takes
+FLIT = 32 * 80e-12
+MB = 1e6
+EXACT = {"rel": 1e-12}
+MakeWorld = Callable[..., World]
+
+
+def run(world: World, model: Packet = Packet()) -> Timeline:
+    return model.simulate([world], Run(threads=1))[0]
+
+
+def messages(paths: list[list[int]], size: float) -> list[dict[str, Any]]:
+    return [{"path": path, "bytes": size} for path in paths]
+
+
+@pytest.mark.parametrize("hops", [1, 2, 5])
+@pytest.mark.parametrize("packets", [1, 7])
+@pytest.mark.parametrize("through", [True, False])
+def test_a_message_takes_its_closed_form(make_world: MakeWorld, hops: int, packets: int, through: bool) -> None:
+    """Cut-through: a switch adds a flit; store-and-forward: a packet. Packets follow each other without a gap."""
+    world = make_world(messages([list(range(hops))], packets * 4096), [C] * hops, [5e-7] * hops)
+    model = Packet(switching="cut_through" if through else "store_and_forward", switch_latency=1e-7, nic_latency=1.5e-7)
+    latency = hops * 5e-7 + (hops - 1) * 1e-7 + 2 * 1.5e-7
+    sent = packets * PACKET + (hops - 1) * (FLIT if through else PACKET)
+    assert run(world, model).makespan == pytest.approx(latency + sent, **EXACT)
+
+
+@pytest.mark.parametrize(("speeds", "slowest"), [([C, C / 4], C / 4), ([C / 4, C], C / 4), ([C, C / 4, C], C / 4)])
+def test_a_switch_between_two_speeds_sends_without_a_gap(
+    make_world: MakeWorld, speeds: list[float], slowest: float
+) -> None:
+    """A fast link begins when it cannot run dry; a message of n packets takes n of the slowest link's times."""
+    world = make_world(messages([list(range(len(speeds)))], 100 * 4096), speeds)
+    heads = sum(32 / speed for speed in speeds) + 4096 / slowest
+    found = run(world).makespan
+    assert 100 * 4096 / slowest <= found <= 100 * 4096 / slowest + heads
+
+
+def test_a_packet_is_whole_flits_and_a_message_whole_bytes(make_world: MakeWorld) -> None:
+    found = run(make_world(messages([[0]], 4096 + 32.5), [C]))
+    assert found.makespan == pytest.approx((4096 + 64) * 80e-12, **EXACT)  # 33 B are two flits
+    assert found.link_bytes.tolist() == [4129]
+
+
+@pytest.mark.parametrize("inputs", [2, 5, 70])
+def test_round_robin_gives_equal_inputs_equal_shares(make_world: MakeWorld, inputs: int) -> None:
+    """Of n messages over n inputs none ends more than n packets before the last; 70 are more than a word has bits."""
+    world = make_world(messages([[i, inputs] for i in range(inputs)], 40 * 4096), [C] * (inputs + 1))
+    found = run(world)
+    assert found.makespan == pytest.approx(40 * inputs * PACKET + FLIT, **EXACT)
+    assert np.ptp(found.finish) <= inputs * PACKET
+
+
+def test_shares_are_of_inputs_not_of_messages(make_world: MakeWorld) -> None:
+    """Two messages of one input and one of another: a quarter, a quarter, a half."""
+    world = make_world(messages([[0, 2], [0, 2], [1, 2]], 100 * 4096), [C] * 3)
+    first, second, alone = run(world).finish
+    assert alone == pytest.approx(200 * PACKET, rel=0.03)
+    assert [first, second] == pytest.approx([300 * PACKET] * 2, rel=0.03)
+
+
+def test_a_nic_gives_its_messages_turns(make_world: MakeWorld) -> None:
+    first, second = run(make_world(messages([[0], [0]], 10 * 4096), [C])).finish
+    assert (first, second) == pytest.approx((19 * PACKET, 20 * PACKET), **EXACT)
+
+
+def test_a_limit_paces_a_message(make_world: MakeWorld) -> None:
+    """To a quarter of the link: a packet every 4 packet times, or one later where the other message has its turn."""
+    limited = {"path": [0], "bytes": 10 * 4096, "limit": C / 4}
+    (alone,) = run(make_world([limited], [C])).finish
+    assert alone == pytest.approx((10 * 4 + 1) * PACKET, **EXACT)
+    paced, free = run(make_world([limited, {"path": [0], "bytes": 10 * 4096}], [C])).finish
+    assert alone <= paced <= alone + 10 * PACKET
+    assert free <= 14 * PACKET
+
+
+@pytest.mark.parametrize("queues", ["virtual_output", "input"])
+def test_heads_of_line_block_only_where_an_input_has_one_queue(make_world: MakeWorld, queues: str) -> None:
+    """Input 0 sends in turns to output 4, of which it gets a quarter, and to output 5, which nobody else uses.
+
+    With a queue for each output, output 5 is as fast as the NIC. With one queue, each of its packets waits for one to
+    output 4, which waits for those of three other inputs. All buffers hold all packets.
+    """
+    tasks = messages([[i, 4] for i in range(4)] + [[0, 5]], 16 * 4096)
+    found = run(make_world(tasks, [C] * 6), Packet(queues=queues)).finish[4]
+    if queues == "input":
+        assert found >= 3.5 * 16 * PACKET
+    else:
+        assert found == pytest.approx(2 * 16 * PACKET + FLIT, **EXACT)
+
+
+@pytest.mark.parametrize("buffer", [1, 2, 3, 5, 9, 30])
+def test_a_credit_loop_sends_at_most_a_buffer_each_round_trip(make_world: MakeWorld, buffer: int) -> None:
+    """min(C, B / R): R is a packet's time, a flit's, the latency there and back, and that of credits."""
+    latency, credit = 1e-6, 3e-7
+    world = make_world(messages([[0, 1]], 2000 * 4096), [C, C], [latency, 0.0])
+    found = run(world, Packet(buffer=buffer * 4096, credit_latency=credit)).makespan
+    round_trip = PACKET + FLIT + 2 * latency + credit
+    assert 2000 * 4096 / found == pytest.approx(min(C, buffer * 4096 / round_trip), rel=0.01)
+
+
+def circle(make_world: MakeWorld, servers: int, hops: int) -> World:
+    """Everybody sends far around a ring that goes one way."""
+    paths = [[(first + hop) % servers for hop in range(hops)] for first in range(servers)]
+    return make_world(messages(paths, 100 * 4096), [C] * servers, [1e-7] * servers)
+
+
+def test_a_circle_of_full_buffers_is_named(make_world: MakeWorld) -> None:
+    world = circle(make_world, 5, 4)
+    model = Packet(buffer=4096, virtual_channels=1)
+    law = r"^world: buffers must not wait for each other in a circle, got that of links ([0-4](, )?){5}$"
+    with pytest.raises(ValueError, match=law):
+        run(world, model)
+
+
+def test_two_virtual_channels_free_a_ring(make_world: MakeWorld) -> None:
+    world = circle(make_world, 5, 4)
+    model = Packet(buffer=4096)
+    assert layout_of(world.graph, model).channels_needed == 2
+    assert run(world, model).makespan >= 400 * PACKET
+    assert run(world, Packet(buffer=4096, virtual_channels=2)).makespan == run(world, model).makespan
+
+
+def large() -> Iterator[tuple[str, list[list[int]], int]]:
+    """Paths of messages of 64 MB, and how many links there are."""
+    yield "one bottleneck", [[0, 4], [1, 4], [2, 4], [3, 4]], 5
+    yield "incast", [[i, 8, 9] for i in range(8)], 10
+    yield "ring", [[i] for i in range(8)], 8
+    yield "permutation", [[i, 8 + (i + 3) % 8] for i in range(8)], 16
+
+
+@pytest.mark.parametrize(("paths", "links"), [case[1:] for case in large()], ids=[case[0] for case in large()])
+def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list[int]], links: int) -> None:
+    world = make_world(messages(paths, 64 * MB), [C] * links, [1e-6] * links)
+    (fluid,) = Fluid().simulate([world])
+    np.testing.assert_allclose(run(world).finish, fluid.finish, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "law"),
+    [
+        ("size", 0, "must be a whole number within 1..16777216, got 0"),
+        ("size", 100, "must be a multiple of the 32 B of a flit, got 100"),
+        ("flit", 1.5, "must be a whole number within 1..16777216, got 1.5"),
+        ("buffer", 4095, "must be a whole number within 4096..34359738368 or auto, got 4095"),
+        ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
+        ("queues", "output", "must be one of virtual_output, input, got 'output'"),
+        ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
+        ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),
+        ("nic_latency", float("nan"), "must be within 0 and 9007.2 s, got nan"),
+    ],
+)
+def test_a_wrong_setting_is_named(key: str, value: Any, law: str) -> None:
+    with pytest.raises(ValueError, match=f"^packet.{key}: {law}$"):
+        Packet(**{key: value})
+
+
+def test_a_message_over_several_paths_is_refused(make_world: MakeWorld) -> None:
+    world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
+    assert (
+        Packet().refuses(world) == "routing: every message must take one path with fidelity=packet, got ecmp in world"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        ({"capacity": 1e-6}, "capacity: must be at most 9007199254740992 ps for a packet, got"),
+        ({"latency": 1e5}, "latency: must be at most 9007199254740992 ps, got"),
+        ({"bytes": 1e17}, "bytes: must be at most 9007199254740992 B, got"),
+    ],
+)
+def test_what_cannot_be_said_in_picoseconds_is_named(make_world: MakeWorld, change: dict[str, float], law: str) -> None:
+    size, capacity, latency = (
+        change.get(key, usual) for key, usual in (("bytes", 1.0), ("capacity", C), ("latency", 0.0))
+    )
+    world = make_world([{"path": [0], "bytes": size}], [capacity], [latency])
+    with pytest.raises(ValueError, match=rf"^world\.{law}"):
+        run(world)
+
+
+def test_what_comes_after_until_is_left_out(make_world: MakeWorld) -> None:
+    world = make_world([*messages([[0]], 4096), {"delay": 5.0, "after": [0]}], [C])
+    found = run(replace(world, until=1.0))
+    assert found.finish.tolist() == [pytest.approx(PACKET), np.inf]
+
+
+def test_tasks_that_wait_in_a_circle_are_named(make_world: MakeWorld) -> None:
+    world = make_world([{"delay": 1.0, "after": [1]}, {"delay": 1.0, "after": [0]}], [])
+    with pytest.raises(ValueError, match=r"^world: every task must become ready, got an endless wait for task 0$"):
+        run(world)
+
+
+def test_the_latency_of_packets_is_that_of_an_idle_network(make_world: MakeWorld) -> None:
+    world = make_world(messages([[0, 1]], 100 * 4096), [C, C], [5e-7, 5e-7])
+    ports: Any = run(world).ports
+    idle = PACKET + FLIT + 1e-6
+    assert ports.latency.count.sum() == 100
+    assert ports.latency.mean == pytest.approx(idle, **EXACT)
+    assert ports.latency.largest == pytest.approx(idle, **EXACT)
+    for share in (0.5, 0.99):
+        assert ports.latency.quantile(share) == pytest.approx(idle, rel=1 / 16)

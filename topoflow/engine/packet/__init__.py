@@ -1,0 +1,234 @@
+"""The ``packet`` fidelity: lossless switches packet by packet, for a batch of worlds at once.
+
+Messages are cut into packets, which NICs and switches send on one after the other; a switch has input buffers, virtual
+output queues and round robin, and sends only what the next buffer has room for (credits). ``reference`` states the
+model in plain Python, ``csrc/packet`` is what runs, and ``docs/packet.md`` says what is modelled and what is not.
+
+    Packet    the fidelity: worlds of any graphs; a Timeline of each, with what its ports saw
+
+A message crosses the links of its path in the world. The latency of a link in a world is that of a hop; what switches
+and NICs add to it are settings of the fidelity.
+
+Shapes: W worlds, T tasks, L links, N ports, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import ClassVar
+
+import numpy as np
+
+from topoflow import _C
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
+from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.launch import count_threads, launch
+from topoflow.engine.observer import Part
+from topoflow.engine.packet.batch import ANSWERS, Batch, pack
+from topoflow.engine.packet.layout import NONE, Layout, lay_out
+from topoflow.engine.packet.settings import SECOND, Numbers, Settings, in_picoseconds, numbers
+from topoflow.engine.timelines import timeline
+
+SLOT = 32  # B of a packet in a buffer
+MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
+
+
+@dataclass(frozen=True)
+class Packet(Settings):
+    """Lossless switches with credits, packet by packet."""
+
+    name: ClassVar[str] = "packet"
+    is_lower_bound: ClassVar[bool] = False
+
+    def refuses(self, world: World) -> str | None:
+        """Worlds whose circuits change, and flows that take several paths at once."""
+        if world.fabric is not None and world.changes_circuits:
+            return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
+        weight = world.graph.path_weight
+        if weight is not None and len(weight) and weight.min() < 1:
+            law = f"every message must take one path with fidelity={self.name}"
+            return f"routing: {law}, got {world.routing} in {world.name}"
+        return None
+
+    def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
+        """When every task of every world ran, in the order of ``worlds``.
+
+        Raises ``ValueError`` as ``Fluid.simulate`` does, and naming the links where full buffers wait for each other
+        in a circle.
+        """
+        timelines: list[Timeline] = []
+        layouts: dict[int, Layout] = {}
+        for world in worlds:
+            self._check(world)
+            if id(world.graph) not in layouts:
+                layouts[id(world.graph)] = layout_of(world.graph, self)
+        prepared = [
+            (world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self)) for world in worlds
+        ]
+        for piece in _pieces(prepared, run.device.memory):
+            batch = pack(*zip(*piece, strict=True))
+            self._run(batch, replace(run, observer=Part(run.observer, len(timelines), len(worlds))))
+            _raise_unfinished(batch)
+            timelines += [_timeline(batch, index, amounts, self) for index, (_, _, amounts) in enumerate(piece)]
+        return timelines
+
+    def _check(self, world: World) -> None:
+        check_graph(world.name, world.graph)
+        check_links(world)
+        if world.graph.tasks > MAX_TASKS:
+            raise ValueError(f"{world.name}.tasks: must be at most {MAX_TASKS}, got {world.graph.tasks}")
+        starved = _starved(world)
+        if starved != NONE:
+            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")
+
+    def _run(self, batch: Batch, run: Run) -> None:
+        device, arrays = run.device, batch.arrays
+        if device.torch is not None:
+            arrays = device.put(arrays) | {"cancel": device.flag()}
+
+        def poll() -> None:
+            if not device.on_cuda:  # a GPU is not interrupted for that
+                run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
+
+        model = _C.PacketModel(
+            size=self.size,
+            flit=self.flit,
+            switch_latency=in_picoseconds(self.switch_latency),
+            nic_latency=in_picoseconds(self.nic_latency),
+            credit_latency=in_picoseconds(self.credit_latency),
+            cut_through=self.cut_through,
+            output_queues=self.output_queues,
+        )
+        kernel = partial(_C.packets, arrays, model, device.memory, device.stream, count_threads(run.threads))
+        launch(kernel, arrays["cancel"], device, poll=poll, running=lambda: [world.name for world in batch.worlds])
+        if device.torch is not None:
+            for name in (*ANSWERS, "latencies"):
+                batch.arrays[name][:] = device.numpy(arrays[name])
+        run.observer.advance(len(batch.worlds), len(batch.worlds))
+
+
+def layout_of(graph: Graph, settings: Settings) -> Layout:
+    """Ports, channels and queues of a graph's paths with these settings."""
+    channels = None if isinstance(settings.virtual_channels, str) else settings.virtual_channels
+    return lay_out(graph, channels, output_queues=settings.output_queues)
+
+
+Prepared = tuple[World, Layout, Numbers]
+
+
+def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prepared]]:
+    """Cut a batch, in order, into pieces whose arrays take at most ``memory`` B; a larger world goes alone."""
+    first, taken = 0, 0
+    for index, (world, layout, amounts) in enumerate(prepared):
+        needed = 64 * world.graph.tasks + 16 * len(layout.hop_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
+        _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
+        if index > first and taken + needed > memory:
+            yield prepared[first:index]
+            first, taken = index, 0
+        taken += needed
+    if first < len(prepared):
+        yield prepared[first:]
+
+
+def _refuse_large(world: World, bytes: int) -> None:
+    if bytes > 16 * HOST_MEMORY:
+        law = f"a world's buffers must take at most {16 * HOST_MEMORY / 2**30:.0f} GiB"
+        raise ValueError(f"packet.buffer: {law}, got {bytes / 2**30:.1f} GiB for {world.name}")
+
+
+def _starved(world: World) -> int:
+    """A task whose path has a link without bandwidth, NONE if there is none."""
+    graph = world.graph
+    dark = np.flatnonzero(world.capacity[graph.path_links] == 0)
+    paths = np.unique(np.searchsorted(graph.path_offsets, dark, side="right") - 1)
+    tasks = np.flatnonzero((graph.bytes > 0) & np.isin(graph.path, paths))
+    return int(tasks[0]) if len(tasks) else NONE
+
+
+def _raise_unfinished(batch: Batch) -> None:
+    status = batch.arrays["status"]
+    failures = []
+    for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
+        world, name = batch.worlds[index], batch.worlds[index].name
+        if status[index] == _C.BLOCKED:
+            links = ", ".join(map(str, circle(batch, index)))
+            failures.append(f"{name}: buffers must not wait for each other in a circle, got that of links {links}")
+        elif status[index] == _C.DEADLOCK:
+            stuck = int(np.argmax(batch.of("finish", index) == _C.NEVER))
+            failures.append(f"{name}: every task must become ready, got an endless wait for {world.graph.where(stuck)}")
+        else:
+            failures.append(f"{name}: must end within {_C.NEVER / 2 / SECOND / 86400:.0f} days, got a longer time")
+    if failures:
+        raise ValueError("; ".join(failures))
+
+
+def circle(batch: Batch, index: int) -> list[int]:
+    """Links whose buffers are full and wait for each other, each for the next and the last for the first."""
+    waits, layout = batch.of("waits_for", index), batch.layouts[index]
+    channel = int(np.flatnonzero(waits != NONE)[0])
+    seen: dict[int, int] = {}
+    for step in count():
+        if channel in seen or channel == NONE:
+            break
+        seen[channel] = step
+        channel = int(waits[channel])
+    found = [each for each, step in seen.items() if step >= seen.get(channel, 0)]
+    links: list[int] = layout.port_link[layout.channel_port[found]].tolist()
+    return links
+
+
+def _timeline(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Timeline:
+    world, layout = batch.worlds[index], batch.layouts[index]
+    start, finish = (_seconds(batch.of(name, index)) for name in ("start", "finish"))
+    carried = _on_links(world.graph, layout.port_link, batch.of("port_bytes", index))
+    found = timeline(world, start, finish, carried)
+    return replace(found, ports=_ports(batch, index, amounts, settings))
+
+
+def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Ports:
+    world, layout = batch.worlds[index], batch.layouts[index]
+
+    def each(name: str) -> Floats:
+        return _on_links(world.graph, layout.port_link, batch.of(name, index))
+
+    fullest = np.zeros(world.graph.links)
+    taken = batch.of("fullest", index).astype(np.float64) * settings.flit
+    np.add.at(fullest, layout.port_link[layout.channel_port], taken)
+    counts = batch.latencies(index)
+    (bins,) = np.nonzero(counts)
+    return Ports(
+        active=each("active") / SECOND,
+        stalled=each("stalled") / SECOND,
+        packets=each("packets").astype(np.int64),
+        fullest=fullest,
+        latency=Histogram(
+            _bin_begin(bins) / SECOND,
+            _bin_begin(bins + 1) / SECOND,
+            counts[bins],
+            float(batch.of("latency_sum", index)[0]) / SECOND,
+            float(batch.of("latency_most", index)[0]) / SECOND,
+        ),
+    )
+
+
+def _bin_begin(bins: Offsets) -> Floats:
+    """ps, the least latency of each bin (``csrc/packet/state.h``)."""
+    shift = np.maximum(bins // 16 - 1, 0)
+    begin: Floats = np.ldexp((bins - 16 * shift).astype(np.float64), shift)
+    return begin
+
+
+def _seconds(times: Offsets) -> Floats:
+    return np.where(times >= _C.NEVER, np.inf, times / SECOND)
+
+
+def _on_links(graph: Graph, links: Ints, values: Offsets) -> Floats:
+    """[L] of what ports have [N]; 0 where no port is."""
+    found = np.zeros(graph.links)
+    found[links] = values
+    return found

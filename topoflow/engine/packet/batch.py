@@ -1,0 +1,136 @@
+"""Worlds of packets laid end to end in flat arrays, as ``csrc/packet`` reads them.
+
+Shapes: W worlds; T tasks, D dependencies, H hops, N ports, C channels, Q queues of all worlds together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow import _C
+from topoflow.arrays import offsets
+from topoflow.engine.base import Graph, World
+from topoflow.engine.packet.layout import NONE, Layout
+from topoflow.engine.packet.settings import SECOND, Numbers
+
+Array = NDArray[Any]
+
+# What the kernel writes: its type, and of which of the batch's offsets it has one entry each.
+ANSWERS = {
+    "start": ("int64", "task"),
+    "finish": ("int64", "task"),
+    "active": ("int64", "port"),
+    "stalled": ("int64", "port"),
+    "port_bytes": ("int64", "port"),
+    "packets": ("int64", "port"),
+    "fullest": ("int32", "channel"),
+    "waits_for": ("int32", "channel"),
+    "latency_sum": ("int64", "world"),
+    "latency_most": ("int64", "world"),
+    "status": ("int32", "world"),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one launch runs: ``arrays`` by the names that ``csrc/packet/batch.h`` gives them."""
+
+    worlds: tuple[World, ...]
+    layouts: tuple[Layout, ...]  # [W]
+    arrays: dict[str, Array]
+
+    def of(self, name: str, world: int) -> Array:
+        """The part of one world of an answer."""
+        _, what = ANSWERS[name]
+        if what == "world":
+            return self.arrays[name][world : world + 1]
+        begin = self.arrays[f"{what}_offsets"]
+        return self.arrays[name][begin[world] : begin[world + 1]]
+
+    def latencies(self, world: int) -> Array:
+        """Packets in each bin of their latencies."""
+        counts: Array = self.arrays["latencies"].reshape(-1, _C.LATENCY_BINS)[world]
+        return counts
+
+
+def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[Numbers]) -> Batch:
+    """A batch of these worlds."""
+    graphs = [world.graph for world in worlds]
+    followers = [_followers(graph) for graph in graphs]
+    turns = [_turns(layout) for layout in layouts]
+    counts = {
+        "task": [graph.tasks for graph in graphs],
+        "hop": [len(layout.hop_port) for layout in layouts],
+        "port": [layout.ports for layout in layouts],
+        "channel": [layout.channels for layout in layouts],
+        "queue": [len(layout.queue_channel) for layout in layouts],
+    }
+    arrays = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
+    for name in ("bytes", "delay", "release", "pace", "byte_time", "latency"):
+        arrays[name] = _joined(
+            [getattr(each, name) for each in amounts], np.float64 if name == "byte_time" else np.int64
+        )
+    for name in ("hop_port", "hop_channel", "hop_queue", "queues", "channel_port", "queue_channel"):
+        arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
+    hops = [
+        np.where(each.bytes > 0, layout.path_hops[world.graph.path], NONE) if world.graph.tasks else each.bytes
+        for world, layout, each in zip(worlds, layouts, amounts, strict=True)
+    ]
+    slots = [each.slots for each in amounts]
+    arrays |= {
+        "first_hop": _joined(hops, np.int32),
+        "pending": _joined([np.diff(graph.after_offsets) for graph in graphs], np.int32),
+        "follower_offsets": _chained([begin for begin, _ in followers]),
+        "followers": _joined([tasks for _, tasks in followers], np.int32),
+        "hop_turn": _joined(turns, np.int32),
+        "port_queues": _chained([layout.port_queues for layout in layouts]),
+        "buffer": _joined([each.buffer for each in amounts], np.int32),
+        "slots": _joined(slots, np.int32),
+        "slot_total": np.array([each.sum() for each in slots], np.int64),
+        "window": np.array([each.window for each in amounts], np.int64),
+        "until": np.array([_until(world) for world in worlds], np.int64),
+        "order": np.argsort([-int(each.bytes.sum()) for each in amounts], kind="stable").astype(np.int32),
+        "cancel": np.zeros(1, np.int32),
+        "latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
+    }
+    counts["world"] = [1] * len(worlds)
+    arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
+    return Batch(tuple(worlds), tuple(layouts), arrays)
+
+
+def _until(world: World) -> int:
+    return int(min(world.until * SECOND, float(_C.NEVER)))
+
+
+def _followers(graph: Graph) -> tuple[Array, Array]:
+    """[T+1] and [D] the dependencies the other way round."""
+    waiter = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
+    order = np.argsort(graph.after, kind="stable")
+    return offsets(np.bincount(graph.after, minlength=graph.tasks)), waiter[order]
+
+
+def _turns(layout: Layout) -> Array:
+    """[H] the place of the queue after each hop among the queues of the port that sends next."""
+    turns = np.full(len(layout.hop_port), NONE, np.int64)
+    (here,) = np.nonzero(layout.hop_queue != NONE)
+    port = np.repeat(np.arange(layout.ports), np.diff(layout.port_queues))
+    many = len(layout.queue_channel) + 1
+    row = np.searchsorted(
+        port * many + layout.queues, layout.hop_port[here + 1].astype(np.int64) * many + layout.hop_queue[here]
+    )
+    turns[here] = row - layout.port_queues[layout.hop_port[here + 1]]
+    return turns
+
+
+def _joined(parts: Sequence[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype, casting="unsafe")
+
+
+def _chained(parts: Sequence[Array]) -> Array:
+    """Offsets of all rows, of offsets of the rows of each world."""
+    return offsets(np.concatenate([np.zeros(0, np.int64), *(np.diff(part) for part in parts)]))

@@ -1,0 +1,267 @@
+"""The packet model in plain Python, event by event: the oracle of the tests, written for the reader.
+
+    a port sends        when it is free, a packet in one of its queues is ready, and the buffer behind the link has
+                        room for all of it; of several such queues the next one in turn (round robin)
+    a packet            occupies the link for its flits, and the room in the buffer that it left until its last flit
+                        has gone; the room's credit then takes the latency of the link to come back
+    the packet's head   is ready at the next port after one flit (cut-through; all of it with store-and-forward), the
+                        latency of the link and that of the switch, and no earlier than the packet can be sent from
+                        there without a gap
+    a NIC               gives the messages of a link turns, one packet each, in the order in which they came
+    a message           has arrived when all its packets have, completely
+
+Nothing here is quick. ``topoflow.engine.packet`` does the same by windows of time (``csrc/packet``); tests compare
+them exactly. All times are whole picoseconds.
+
+Source: Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapters 13 (cut-through,
+credits), 16 and 17 (input-queued switches, virtual output queues), 18 (round robin).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from topoflow.engine.base import World
+from topoflow.engine.packet.layout import NONE, Layout
+from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+
+STATE, SEND = 0, 1  # of two events at one time, what changes the state comes before what ports decide
+
+
+@dataclass
+class Packet:
+    """One packet, which has crossed its path up to ``hop`` (a hop of the layout)."""
+
+    task: int
+    flits: int
+    bytes: int
+    hop: int
+    born: int  # ps, when it began to leave the NIC
+
+
+@dataclass
+class Message:
+    """What a task has left to send, and what has not arrived."""
+
+    task: int
+    unsent: int  # B
+    underway: int  # B, sent or not
+
+
+@dataclass
+class Port:
+    """A link and its scheduler. ``turn``: 0 for the NIC, 1 + position of a queue for the others."""
+
+    free: int = 0  # ps
+    turn: int = 0
+    messages: deque[Message] = field(default_factory=deque)  # of the NIC
+    active: int = 0  # ps
+    stalled: int = 0  # ps
+    stalled_since: int | None = None
+    bytes: int = 0
+    packets: int = 0
+
+
+@dataclass
+class Answer:
+    """When tasks ran (ps; None: never) and what ports and buffers saw."""
+
+    start: list[int | None]
+    finish: list[int | None]
+    ports: list[Port]
+    fullest: list[int]  # [C] flits, the most that were taken of each buffer
+    latencies: list[int]  # ps, of every packet, in any order
+    buffered: int  # packets that lie in buffers at the end: a deadlock unless 0
+
+
+class Simulation:
+    """One world; ``run`` once."""
+
+    def __init__(self, world: World, layout: Layout, numbers: Numbers, settings: Settings) -> None:
+        graph = world.graph
+        self.layout, self.numbers, self.settings = layout, numbers, settings
+        self.first_hop = [int(layout.path_hops[path]) if path >= 0 else NONE for path in graph.path.tolist()]
+        self.after = [graph.after[a:b].tolist() for a, b in itertools.pairwise(graph.after_offsets.tolist())]
+        self.followers: list[list[int]] = [[] for _ in self.after]
+        for task, awaited in enumerate(self.after):
+            for earlier in awaited:
+                self.followers[earlier].append(task)
+        self.pending = [len(awaited) for awaited in self.after]
+        self.start: list[int | None] = [None] * graph.tasks
+        self.finish: list[int | None] = [None] * graph.tasks
+        self.ports = [Port() for _ in range(layout.ports)]
+        self.queues: list[deque[Packet]] = [deque() for _ in layout.queue_channel]
+        self.sent_from = [layout.queues[a:b].tolist() for a, b in itertools.pairwise(layout.port_queues.tolist())]
+        self.room = numbers.buffer.tolist()
+        self.fullest = [0] * layout.channels
+        self.underway: dict[int, Message] = {}  # by task
+        self.latencies: list[int] = []
+        self.events: list[tuple[int, int, int, int, Callable[[int], None]]] = []
+        self.count = itertools.count()
+
+    def run(self) -> Answer:
+        for task, pending in enumerate(self.pending):
+            if pending == 0:
+                self.begin(task, 0)
+        while self.events:
+            time, _, _, _, happen = heapq.heappop(self.events)
+            happen(time)
+        buffered = sum(map(len, self.queues))
+        return Answer(self.start, self.finish, self.ports, self.fullest, self.latencies, buffered)
+
+    def at(self, time: int, what: Callable[[int], None], number: int, rank: int = STATE) -> None:
+        """Events of one time and rank happen in the order of their numbers: of tasks or of ports."""
+        heapq.heappush(self.events, (time, rank, number, next(self.count), what))
+
+    # Tasks
+
+    def begin(self, task: int, time: int) -> None:
+        ready = max(time, int(self.numbers.release[task]))
+        self.start[task] = ready
+        waited = ready + int(self.numbers.delay[task])
+        if self.numbers.bytes[task]:
+            self.at(waited + in_picoseconds(self.settings.nic_latency), lambda now: self.inject(task, now), task)
+        else:
+            self.at(waited, lambda now: self.end(task, now), task)
+
+    def end(self, task: int, time: int) -> None:
+        self.finish[task] = time
+        for follower in self.followers[task]:
+            self.pending[follower] -= 1
+            if self.pending[follower] == 0:
+                self.begin(follower, time)
+
+    # NICs
+
+    def inject(self, task: int, time: int) -> None:
+        size = int(self.numbers.bytes[task])
+        self.offer(Message(task, size, size), time)
+
+    def offer(self, message: Message, time: int) -> None:
+        port = int(self.layout.hop_port[self.first_hop[message.task]])
+        self.ports[port].messages.append(message)
+        self.try_later(port, time)
+
+    def next_packet(self, port: int, now: int) -> Packet | None:
+        """The packet that the NIC would send next."""
+        if not self.ports[port].messages:
+            return None
+        message = self.ports[port].messages[0]
+        size = min(message.unsent, self.settings.size)
+        return Packet(message.task, -(-size // self.settings.flit), size, self.first_hop[message.task], now)
+
+    def leave_nic(self, port: int, packet: Packet, now: int) -> None:
+        message = self.ports[port].messages.popleft()
+        self.underway[message.task] = message
+        message.unsent -= packet.bytes
+        pace = int(self.numbers.pace[message.task])
+        if message.unsent and pace:
+            self.at(now + pace, lambda time: self.offer(message, time), message.task)
+        elif message.unsent:
+            self.ports[port].messages.append(message)
+
+    # Ports
+
+    def try_later(self, port: int, time: int) -> None:
+        self.at(time, lambda now: self.try_to_send(port, now), port, SEND)
+
+    def try_to_send(self, port: int, now: int) -> None:
+        state = self.ports[port]
+        if now < state.free:
+            return  # it tries again when it is free
+        waiting = self.waiting(port, now)
+        ready = {turn: packet for turn, packet in waiting.items() if self.has_room(packet)}
+        if not ready:
+            if waiting and state.stalled_since is None:
+                state.stalled_since = now
+            return
+        turns = 1 + len(self.sent_from[port])
+        turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
+        if state.stalled_since is not None:
+            state.stalled += now - state.stalled_since
+            state.stalled_since = None
+        state.turn = (turn + 1) % turns
+        self.send(port, turn, ready[turn], now)
+
+    def waiting(self, port: int, now: int) -> dict[int, Packet]:
+        """The packet at the head of each queue that wants to leave by this port, by the queue's turn."""
+        found: dict[int, Packet] = {}
+        own = self.next_packet(port, now)
+        if own is not None:
+            found[0] = own
+        for position, queue in enumerate(self.sent_from[port]):
+            if self.queues[queue] and self.layout.hop_port[self.queues[queue][0].hop] == port:
+                found[position + 1] = self.queues[queue][0]
+        return found
+
+    def has_room(self, packet: Packet) -> bool:
+        channel = int(self.layout.hop_channel[packet.hop])
+        return channel == NONE or self.room[channel] >= packet.flits
+
+    def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
+        state, hop = self.ports[port], packet.hop
+        taken = self.numbers.time(port, packet.flits * self.settings.flit)
+        state.free = now + taken
+        state.active += taken
+        state.bytes += packet.bytes
+        state.packets += 1
+        self.try_later(port, state.free)
+        if turn == 0:
+            self.leave_nic(port, packet, now)
+        else:
+            self.leave_queue(self.sent_from[port][turn - 1], packet, state.free, now)
+        arrival = int(self.numbers.latency[port])
+        if self.layout.hop_channel[hop] == NONE:
+            self.at(state.free + arrival, lambda time: self.deliver(packet, time), packet.task)
+            return
+        self.take(int(self.layout.hop_channel[hop]), packet.flits)
+        packet.hop += 1
+        arrival += now + self.head_time(packet, port, taken) + in_picoseconds(self.settings.switch_latency)
+        self.at(arrival, lambda time: self.arrive(packet, int(self.layout.hop_queue[hop]), time), port)
+
+    def head_time(self, packet: Packet, port: int, taken: int) -> int:
+        """ps from when ``port`` begins to send a packet until the next port could, were there no latencies."""
+        if not self.settings.cut_through:
+            return taken
+        following = int(self.layout.hop_port[packet.hop])
+        without_gap = taken - self.numbers.time(following, packet.flits * self.settings.flit)
+        return max(self.numbers.time(port, self.settings.flit), without_gap)
+
+    def leave_queue(self, queue: int, packet: Packet, gone: int, now: int) -> None:
+        assert self.queues[queue].popleft() is packet
+        channel = int(self.layout.queue_channel[queue])
+        port, flits = int(self.layout.channel_port[channel]), packet.flits
+        back = gone + int(self.numbers.latency[port]) + in_picoseconds(self.settings.credit_latency)
+        self.at(back, lambda time: self.give_back(channel, flits, time), port)
+        if self.queues[queue]:
+            self.try_later(int(self.layout.hop_port[self.queues[queue][0].hop]), now)
+
+    def arrive(self, packet: Packet, queue: int, time: int) -> None:
+        self.queues[queue].append(packet)
+        if self.queues[queue][0] is packet:
+            self.try_later(int(self.layout.hop_port[packet.hop]), time)
+
+    def deliver(self, packet: Packet, time: int) -> None:
+        self.latencies.append(time - packet.born)
+        message = self.underway[packet.task]
+        message.underway -= packet.bytes
+        if message.underway == 0:
+            self.at(
+                time + in_picoseconds(self.settings.nic_latency), lambda now: self.end(packet.task, now), packet.task
+            )
+
+    # Buffers
+
+    def take(self, channel: int, flits: int) -> None:
+        self.room[channel] -= flits
+        assert self.room[channel] >= 0, "a packet without room in the next buffer must wait"
+        self.fullest[channel] = max(self.fullest[channel], int(self.numbers.buffer[channel]) - self.room[channel])
+
+    def give_back(self, channel: int, flits: int, time: int) -> None:
+        self.room[channel] += flits
+        assert self.room[channel] <= self.numbers.buffer[channel], "a credit comes back once"
+        self.try_later(int(self.layout.channel_port[channel]), time)

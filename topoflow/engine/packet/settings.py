@@ -1,0 +1,197 @@
+"""The settings of the packet model, and a world in its numbers: whole picoseconds, bytes and flits.
+
+Shapes: T tasks, N ports, C channels (``topoflow.engine.packet.layout``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.engine.base import AUTO, World
+from topoflow.engine.packet.layout import NONE, Layout
+
+SECOND = 1e12  # ps
+LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
+LARGEST_BUFFER = 2**30  # flits
+SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
+SWITCHING = ("cut_through", "store_and_forward")
+QUEUES = ("virtual_output", "input")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How switches and NICs treat packets. Bytes and seconds.
+
+    ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
+    if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``).
+    """
+
+    size: int = 4096
+    flit: int = 32
+    buffer: int | str = AUTO
+    switching: str = "cut_through"
+    queues: str = "virtual_output"
+    virtual_channels: int | str = AUTO
+    switch_latency: float = 0.0
+    nic_latency: float = 0.0
+    credit_latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("size", "flit"):
+            _check_whole(field, getattr(self, field), 1, 2**24)
+        if self.size % self.flit:
+            raise ValueError(f"packet.size: must be a multiple of the {self.flit} B of a flit, got {self.size}")
+        if self.buffer != AUTO:
+            _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
+        if self.virtual_channels != AUTO:
+            _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
+        for field, known in (("switching", SWITCHING), ("queues", QUEUES)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
+        for field in ("switch_latency", "nic_latency", "credit_latency"):
+            value = getattr(self, field)
+            if not _is_number(value) or not 0 <= value * SECOND <= LONGEST:
+                raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
+
+    @property
+    def cut_through(self) -> bool:
+        return self.switching == SWITCHING[0]
+
+    @property
+    def output_queues(self) -> bool:
+        return self.queues == QUEUES[0]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A world as the packet model has it. ps, B and flits."""
+
+    bytes: Offsets  # [T] B that cross the network; 0: the task is a wait only
+    delay: Offsets  # [T] ps from when it is ready until it has finished or, if it has bytes, enters the NIC
+    release: Offsets  # [T] ps
+    pace: Offsets  # [T] ps at least between the beginnings of two packets of a message, which a limit spreads
+    byte_time: Floats  # [N] ps for each byte
+    latency: Offsets  # [N] ps
+    buffer: Ints  # [C] flits
+    slots: Offsets  # [C] packets that fit into the buffer at most
+    window: int  # ps: what a port does is seen by others so much later at the earliest
+
+    def time(self, port: int, bytes: int) -> int:
+        """ps that a port needs to send these bytes."""
+        return math.ceil(bytes * float(self.byte_time[port]))
+
+
+def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
+    """``world`` in the packet model's units. Raises ``ValueError`` where it cannot be said in them."""
+    graph, links = world.graph, layout.port_link
+    crosses = (graph.bytes > 0) & (np.diff(layout.path_hops)[graph.path] > 0) if len(graph.path_offsets) > 1 else None
+    bytes_ = np.where(crosses, np.ceil(graph.bytes), 0.0) if crosses is not None else np.zeros(graph.tasks)
+    _check_most(world, "bytes", bytes_, 2.0**53, "B")
+    byte_time = SECOND / world.capacity[links]
+    _check_most(world, "capacity", settings.size * byte_time, LONGEST, "ps for a packet")
+    latency = picoseconds(world, "latency", world.latency[links])
+    limit = np.full(graph.tasks, np.inf)
+    if graph.path_limit is not None:
+        limit[bytes_ > 0] = graph.path_limit[graph.path[bytes_ > 0]]
+    pace = np.where(bytes_ > 0, np.ceil(settings.size * SECOND / limit), 0.0)
+    _check_most(world, "path_limit", pace, LONGEST, "ps for a packet")
+    first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
+    buffer = _buffers(world, layout, settings, byte_time, latency)
+    least, crossing = _smallest(bytes_.astype(np.int64), world, layout, settings)
+    return Numbers(
+        bytes_.astype(np.int64),
+        picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
+        + first.astype(np.int64),
+        picoseconds(world, "release", graph.release),
+        pace.astype(np.int64),
+        byte_time,
+        latency,
+        buffer,
+        np.minimum(buffer // np.maximum(least, 1), crossing),
+        _window(layout, settings, byte_time, latency),
+    )
+
+
+def picoseconds(world: World, field: str, seconds: Floats) -> Offsets:
+    """Seconds to the nearest ps."""
+    times = np.rint(seconds * SECOND)
+    _check_most(world, field, times, LONGEST, "ps")
+    return times.astype(np.int64)
+
+
+def in_picoseconds(seconds: float) -> int:
+    """Seconds to the nearest ps."""
+    return round(seconds * SECOND)
+
+
+def _latency_alone(world: World, settings: Settings) -> Floats:
+    """[T] s that a message without bytes takes on its path; 0 off the network."""
+    graph = world.graph
+    if len(graph.path_offsets) == 1:
+        return np.zeros(graph.tasks)
+    hops = np.diff(graph.path_offsets)
+    path = np.repeat(np.arange(len(hops)), hops)
+    waited = np.bincount(path, world.latency[graph.path_links], len(hops)).astype(np.float64)
+    waited += np.where(hops > 0, np.maximum(hops - 1, 0) * settings.switch_latency + 2 * settings.nic_latency, 0.0)
+    alone: Floats = np.where(graph.path >= 0, waited[graph.path], 0.0)
+    return alone
+
+
+def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+    if settings.buffer != AUTO:
+        return np.full(layout.channels, int(settings.buffer) // settings.flit, np.int32)
+    extra = in_picoseconds(settings.switch_latency) + in_picoseconds(settings.credit_latency)
+    round_trip = (2 * latency + extra) / byte_time + 2 * settings.size  # B that are sent meanwhile
+    flits = np.maximum(SWITCH_BUFFER, np.maximum(2 * round_trip, 4 * settings.size)) // settings.flit
+    _check_most(world, "latency", flits, LARGEST_BUFFER, "flits of a link's buffer")
+    return flits[layout.channel_port].astype(np.int32)
+
+
+def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, Offsets]:
+    """[C] flits of the smallest packet, and [C] how many packets cross each channel."""
+    full, flit = settings.size, settings.flit
+    (sent,) = np.nonzero(bytes)
+    path, rest = world.graph.path[sent], bytes[sent] % full
+    smallest = np.full(len(layout.path_hops) - 1, full // flit, np.int64)
+    np.minimum.at(smallest, path, np.where(rest > 0, -(-rest // flit), full // flit))
+    packets = np.bincount(path, -(-bytes[sent] // full), len(smallest)).astype(np.int64)
+    hops = np.diff(layout.path_hops)
+    inside = layout.hop_channel != NONE
+    channel = layout.hop_channel[inside]
+    least = np.full(layout.channels, full // flit, np.int64)
+    np.minimum.at(least, channel, np.repeat(smallest, hops)[inside])
+    crossing = np.bincount(channel, np.repeat(packets, hops)[inside], layout.channels).astype(np.int64)
+    return least, crossing
+
+
+def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
+    """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
+    flit = np.ceil(settings.flit * byte_time).astype(np.int64)
+    inside = np.flatnonzero(layout.hop_channel != NONE)
+    switch, credit = (in_picoseconds(each) for each in (settings.switch_latency, settings.credit_latency))
+    last = layout.hop_port[layout.hop_channel == NONE]
+    sent, following = layout.hop_port[inside], layout.hop_port[inside + 1]
+    times = [
+        flit[sent] + latency[sent] + switch,
+        flit[following] + latency[sent] + credit,
+        flit[last] + latency[last] + in_picoseconds(settings.nic_latency),
+    ]
+    return min((int(each.min()) for each in times if len(each)), default=1)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_whole(field: str, value: object, least: int, most: int, other: str = "") -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"packet.{field}: must be a whole number within {least}..{most}{other}, got {value!r}")
+
+
+def _check_most(world: World, field: str, values: Floats, most: float, unit: str) -> None:
+    if len(values) and not values.max() <= most:
+        raise ValueError(f"{world.name}.{field}: must be at most {most:.0f} {unit}, got {values.max():.0f}")
