@@ -88,6 +88,14 @@ class Device:
         unused = torch.cuda.memory_reserved(self.torch) - torch.cuda.memory_allocated(self.torch)
         return int(free + unused) // SHARE
 
+    def lacks_memory(self, error: Exception) -> bool:
+        """Whether ``error`` says that the memory of this device is not enough."""
+        if self.torch is None:
+            return False
+        import torch
+
+        return isinstance(error, torch.OutOfMemoryError)
+
     def zeros(self, *shape: int, dtype: str = "float64") -> Any:
         """A new array."""
         if self.torch is None:

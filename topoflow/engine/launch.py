@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from topoflow import _C
 from topoflow.engine.device import Device
@@ -21,6 +21,17 @@ def count_threads(threads: int | None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
         raise ValueError(f"threads: must be None or within 1..{MAX_THREADS}, got {threads!r}")
     return threads
+
+
+class Named(Protocol):
+    """A world."""
+
+    @property
+    def name(self) -> str: ...
+
+
+W = TypeVar("W", bound=Named)
+T = TypeVar("T")
 
 
 class KernelFault(ValueError):
@@ -59,6 +70,27 @@ def launch(
         future.result()
     except _C.Fault as error:
         raise KernelFault(f"{device.torch}: must run {_listed(running())} without a fault, got {error}") from None
+
+
+def in_halves(worlds: Sequence[W], device: Device, simulate: Callable[[Sequence[W], int], list[T]]) -> list[T]:
+    """``simulate(worlds, 0)``; where the device's memory is not enough, of each half, with its first world's number.
+
+    Raises ``ValueError`` that names a world which does not fit by itself.
+    """
+
+    def run(part: Sequence[W], first: int) -> list[T]:
+        try:
+            return simulate(part, first)
+        except RuntimeError as error:
+            if not device.lacks_memory(error):
+                raise
+            reason = str(error).partition("\n")[0]
+        if len(part) == 1:
+            raise ValueError(f"{part[0].name}: must fit in the memory of {device.torch}, got {reason}")
+        half = len(part) // 2
+        return run(part[:half], first) + run(part[half:], first + half)
+
+    return run(worlds, 0)
 
 
 def _listed(names: Sequence[str]) -> str:

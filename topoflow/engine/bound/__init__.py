@@ -39,7 +39,7 @@ from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Array, links_of
-from topoflow.engine.launch import count_threads, launch
+from topoflow.engine.launch import count_threads, in_halves, launch
 from topoflow.engine.timelines import timeline
 
 
@@ -73,8 +73,12 @@ class Bound:
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             size = max(1, run.device.memory // (16 * max(alike[0].graph.tasks, 1)))
+
+            def simulated(part: Sequence[World], first: int, graph: CondensedGraph = graph) -> list[Timeline]:
+                return _alone(part, graph, run)
+
             for first in range(0, len(alike), size):
-                found = _alone(alike[first : first + size], graph, run)
+                found = in_halves(alike[first : first + size], run.device, simulated)
                 timelines |= dict(zip(group[first : first + size], found, strict=True))
                 run.observer.advance(len(timelines), len(worlds))
         return [timelines[index] for index in range(len(worlds))]

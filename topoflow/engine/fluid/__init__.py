@@ -24,7 +24,7 @@ from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
 from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
-from topoflow.engine.launch import count_threads, launch
+from topoflow.engine.launch import count_threads, in_halves, launch
 from topoflow.engine.observer import Part
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
@@ -84,8 +84,12 @@ class Fluid:
             run.observer.advance(len(found), len(worlds))
         for piece in pieces([worlds[number] for number in static], run.device.memory):
             earlier = len(found)
-            observer = Part(run.observer, earlier, len(worlds))
-            timelines = _simulate(piece, replace(run, observer=observer), merge)
+
+            def simulated(part: Sequence[World], first: int, earlier: int = earlier) -> list[Timeline]:
+                observer = Part(run.observer, earlier + first, len(worlds))
+                return _simulate(part, replace(run, observer=observer), merge)
+
+            timelines = in_halves(piece, run.device, simulated)
             first = earlier - len(changing)
             found |= dict(zip(static[first : first + len(piece)], timelines, strict=True))
         return [found[number] for number in range(len(worlds))]
