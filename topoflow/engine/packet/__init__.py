@@ -77,6 +77,18 @@ class Packet(Settings):
             timelines += [_timeline(batch, index, amounts, self) for index, (_, _, amounts) in enumerate(piece)]
         return timelines
 
+    def kernel(self) -> _C.PacketModel:
+        """The settings as the kernel takes them."""
+        return _C.PacketModel(
+            size=self.size,
+            flit=self.flit,
+            switch_latency=in_picoseconds(self.switch_latency),
+            nic_latency=in_picoseconds(self.nic_latency),
+            credit_latency=in_picoseconds(self.credit_latency),
+            cut_through=self.cut_through,
+            output_queues=self.output_queues,
+        )
+
     def _check(self, world: World) -> None:
         check_graph(world.name, world.graph)
         check_links(world)
@@ -95,16 +107,7 @@ class Packet(Settings):
             if not device.on_cuda:  # a GPU is not interrupted for that
                 run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
 
-        model = _C.PacketModel(
-            size=self.size,
-            flit=self.flit,
-            switch_latency=in_picoseconds(self.switch_latency),
-            nic_latency=in_picoseconds(self.nic_latency),
-            credit_latency=in_picoseconds(self.credit_latency),
-            cut_through=self.cut_through,
-            output_queues=self.output_queues,
-        )
-        kernel = partial(_C.packets, arrays, model, device.memory, device.stream, count_threads(run.threads))
+        kernel = partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count_threads(run.threads))
         launch(kernel, arrays["cancel"], device, poll=poll, running=lambda: [world.name for world in batch.worlds])
         if device.torch is not None:
             for name in (*ANSWERS, "latencies"):
