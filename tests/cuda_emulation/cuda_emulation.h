@@ -10,6 +10,7 @@
 #include <cstring>
 
 #define TOPOFLOW_CUDA_EMULATION
+#define __CUDA_ARCH_LIST__ 900
 #define __global__
 #define __device__
 #define __host__
@@ -157,6 +158,7 @@ T __ldg(const T* from) {
   return *from;
 }
 inline unsigned __isGlobal(const void*) { return 1; }
+inline unsigned __isShared(const void*) { return 1; }
 #define __builtin_assume(condition) static_cast<void>(0)
 
 // The runtime.

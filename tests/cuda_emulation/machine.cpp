@@ -194,7 +194,7 @@ bool Block::arrive(Thread& thread, std::vector<Thread*>& ready) {
     waiting_ = 0;
     together_.resize(count_);
     for (unsigned i = 0; i < count_; ++i) together_[i] = &threads_[count_ - 1 - i];
-    counts.barrier();
+    counts.barrier(index_);
     ++epoch_;
     return release(ready);
   }
@@ -212,7 +212,7 @@ bool Block::arrive(Thread& thread, std::vector<Thread*>& ready) {
   for (unsigned lane = lanes; lane-- > 0;)
     if (mask >> lane & 1) together_.push_back(&threads_[first + lane]);
   warp.waiting &= ~mask;
-  counts.warp(mine.what == Primitive::kSyncWarp);
+  counts.warp(index_, mine.what == Primitive::kSyncWarp, count_ <= kLanes);
   // Shuffles exchange values and order no memory; all lanes at once at __syncwarp do.
   if (mine.what == Primitive::kSyncWarp && mask == all) ++warp.epoch;
   return release(ready);

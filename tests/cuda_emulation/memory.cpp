@@ -211,6 +211,8 @@ void touch(const void* pointer, size_t bytes, Access access, const void* site) {
     if (access != Access::kRead) illegal("write to the arguments of the kernel", site);
     return;
   }
+  if (Counts::accesses())
+    counts.access(block.index(), me->index, address, bytes, access, area->kind == Kind::kShared, site);
   const Who now{launch_number(), block.index(), me->index, block.epoch(), block.warp_epoch(me->index), site};
   for (uintptr_t at = address / kWord * kWord; at < address + bytes; at += kWord) {
     Word& word = area->words[(at - area->begin) / kWord];

@@ -39,7 +39,9 @@ graph = Graph(
 worlds = [World("some", graph, 1 + random.random(links), np.zeros(links)) for _ in range(3)]
 fidelity = Bound() if sys.argv[1] == "bound" else Fluid()
 try:
-    fidelity.simulate(worlds, Run(Device.named("cuda")))
+    found = fidelity.simulate(worlds, Run(Device.named("cuda")))
+    for timeline, expected in zip(found, fidelity.simulate(worlds), strict=True):
+        np.testing.assert_allclose(timeline.finish, expected.finish, rtol=1e-9)
 except Exception as error:
     print(error)
 """
@@ -139,6 +141,14 @@ def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
 @pytest.mark.parametrize("kernel", ["bound", "fluid"])
 def test_device_code_as_it_is_has_no_finding(kernel: str, built: Path) -> None:
     done = run(built, kernel)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_rates_are_the_same_where_patience_ends(built: Path, tmp_path: Path) -> None:
+    """No world is known whose links are adjusted so often that they are refilled instead: here after one of them."""
+    impatient = Mutant("fluid", "fluid/adjust.h", r"const int64_t patience = [^;]+;", "const int64_t patience = 1;", "")
+    done = run(mutated(built, impatient, tmp_path), "fluid")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

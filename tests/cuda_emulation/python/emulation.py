@@ -11,6 +11,7 @@ import fcntl
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -39,12 +40,13 @@ def build(to: Path | None = None, *definitions: str) -> Path:
     to.mkdir(parents=True, exist_ok=True)
     with (to / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        cmake = program("cmake")
         run(
-            *("cmake", "-S", str(ROOT / "csrc"), "-B", str(to), "-DTOPOFLOW_CUDA=OFF", "-DTOPOFLOW_CUDA_EMULATION=ON"),
+            *(cmake, "-S", str(ROOT / "csrc"), "-B", str(to), "-DTOPOFLOW_CUDA=OFF", "-DTOPOFLOW_CUDA_EMULATION=ON"),
             *(f"-DPython_EXECUTABLE={sys.executable}", f"-DCCCL_INCLUDE_DIR={cccl()}", "-DCMAKE_BUILD_TYPE=Release"),
             *("-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *definitions),
         )
-        run("cmake", "--build", str(to), "--parallel", str(os.cpu_count() or 1))
+        run(cmake, "--build", str(to), "--parallel", str(os.cpu_count() or 1))
     return to / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
@@ -52,6 +54,11 @@ def run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-8000:]}{done.stderr[-8000:]}")
+
+
+def program(name: str) -> str:
+    """That of this interpreter's environment, which need not be on the path."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") or name
 
 
 def cccl() -> Path:
