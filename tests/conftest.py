@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import emulation
 import pytest
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
@@ -31,6 +32,24 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("anew"), derandomize=True)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    emulation.add_option(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    return emulation.again(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    emulation.select(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    yield from emulation.judge()
 
 
 @pytest.fixture(scope="session", autouse=True)

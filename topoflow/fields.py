@@ -136,6 +136,11 @@ class Fields:
             self.fail(field, f"must be a list of whole numbers within {lowest}..{highest}")
         return tuple(values)
 
+    def numbers(self, field: str) -> tuple[float, ...]:
+        """A list of numbers."""
+        values = self.items(field)
+        return tuple(Fields(self.place, {field: value}).number(field) for value in values)
+
     def texts(self, field: str) -> tuple[str, ...]:
         """A list of strings."""
         values = self.items(field)

@@ -20,6 +20,7 @@ LARGEST_FILE = 2 * 2**30  # B; a few steps of one rank are 10-500 MB of JSON
 # 1000 times, and takes as much again when it is parsed: 27 B of memory for every byte of "[[],[],[],..]".
 LARGEST_RATIO = 200
 SMALL_FILE = 16 * 2**20  # B, whatever the ratio
+PART = ".part"  # of the names of files that are not whole yet
 
 
 def read_bytes(path: Path) -> bytes:
@@ -52,7 +53,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     _check_regular(path)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
         try:
             with part.open("xb") as file:
                 file.write(data)
@@ -76,10 +77,10 @@ def to_disk(file: BinaryIO) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An ``OSError`` without a file, as that of a full or broken disk, as one about ``path``."""
+    """An ``OSError`` without a file, as that of a full or broken disk, or about a part of it, as one about ``path``."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None or str(error.filename).endswith(PART):
             error.filename = str(path)
         raise

@@ -11,7 +11,7 @@ struct PacketModel {
   bool cut_through, output_queues;
 };
 
-void packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads) {
+int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads) {
   Arrays arrays(named);
   PacketBatch batch{};
   arrays.take(batch, kPacketFields);
@@ -35,7 +35,7 @@ void packets(const py::dict& named, const PacketModel& model, int64_t budget, in
 #ifdef TOPOFLOW_CUDA
   if (!on_cpu) return cuda::packets(batch);
 #endif
-  cpu::packets(batch);
+  return cpu::packets(batch);
 }
 
 }  // namespace
@@ -53,7 +53,9 @@ void bind_packet(py::module_& module, py::dict& fields) {
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
-             py::arg("threads"), "Run every world of a batch packet by packet; writes the arrays that are `out`.");
+             py::arg("threads"),
+             "Run every world of a batch packet by packet; writes the arrays that are `out`. Returns the bytes of "
+             "state that one team needs.");
   fields["packets"] = documented(kPacketFields);
 }
 

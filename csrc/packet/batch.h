@@ -94,11 +94,12 @@ constexpr std::tuple kPacketFields{
     count('W', &PacketBatch::worlds),
     count('B', &PacketBatch::bins)};
 
+// Returns the bytes of state that one team needs.
 namespace cpu {
-void packets(const PacketBatch& batch);
+int64_t packets(const PacketBatch& batch);
 }
 namespace cuda {
-void packets(const PacketBatch& batch);
+int64_t packets(const PacketBatch& batch);
 }
 
 }  // namespace topoflow

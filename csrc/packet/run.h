@@ -43,7 +43,7 @@ struct Run {
 
 }  // namespace packet
 
-void packets(const PacketBatch& batch) {
+int64_t packets(const PacketBatch& batch) {
   using packet::Run, packet::StateBytes;
   const DeviceGuard guard(batch.device);
   const Stream stream = to_stream(batch.stream);
@@ -54,6 +54,7 @@ void packets(const PacketBatch& batch) {
   const Launch how = launch<Run>(batch.worlds, bytes, batch.budget, batch.threads);
   const Array<std::byte> memory(how.teams * bytes);
   for_each_team(batch.worlds, how, Run{batch, memory.data(), bytes}, stream);
+  return bytes;
 }
 
 }  // namespace topoflow::BACKEND

@@ -7,7 +7,11 @@
 #include <initializer_list>
 #include <limits>
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(TOPOFLOW_CUDA_EMULATION)
+#define TOPOFLOW_ON_GPU  // device code, as opposed to that of the CPU backend
+#endif
+
+#ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
 #define DEVICE __device__ inline

@@ -3,23 +3,28 @@
 
 #include "device.h"
 #include "team.h"
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 #include "parallel/kernel.h"  // found by path: an emulation brings its own
 #endif
 
 namespace topoflow::BACKEND {
 
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
+
+// What a team shares before its fast memory.
+struct alignas(16) TeamMemory {
+  double scratch[kMostWarps * BlockTeam::kWords];
+  int32_t taken;
+};
 
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads) run_teams(int32_t jobs, int32_t* next, bool fast, Job job) {
-  __shared__ double scratch[kMostWarps * BlockTeam::kWords];
-  __shared__ int32_t taken;
-  const BlockTeam team(scratch, fast ? shared_memory() : nullptr);
+  TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
+  const BlockTeam team(own.scratch, fast ? shared_memory() + sizeof(TeamMemory) : nullptr);
   while (true) {
-    if (threadIdx.x == 0) taken = atomicAdd(next, 1);
+    if (threadIdx.x == 0) own.taken = atomicAdd(next, 1);
     __syncthreads();
-    const int32_t mine = team.get(&taken);
+    const int32_t mine = team.get(&own.taken);
     if (mine >= jobs) return;
     job(team, static_cast<int32_t>(blockIdx.x), mine);
     __syncthreads();
@@ -39,17 +44,16 @@ template <class Job>
 Launch most_teams(int64_t bytes, int32_t) {
   static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
   int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
-  cudaFuncAttributes kernel{};
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
   check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
   check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  check(cudaFuncGetAttributes(&kernel, run_teams<Job>));
-  const int most = shared / kFastTeams - reserved - static_cast<int>(kernel.sharedSizeBytes);
-  const int64_t fast = Job::kFast && bytes <= most ? bytes : 0;
+  constexpr int own = sizeof(TeamMemory);
+  const int most = shared / kFastTeams - reserved;
+  const int64_t fast = Job::kFast && own + bytes <= most ? bytes : 0;
   // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
   check(cudaFuncSetAttribute(run_teams<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, fast));
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, run_teams<Job>, Job::kThreads, own + fast));
   return {processors * (blocks > 0 ? blocks : 1), fast};
 }
 
@@ -58,7 +62,8 @@ template <class Job>
 void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
   const Array<int32_t> next(1);
   check(cudaMemsetAsync(next.data(), 0, sizeof(int32_t), stream));
-  start(run_teams<Job>, how.teams, Job::kThreads, how.fast, stream, jobs, next.data(), how.fast > 0, job);
+  start(run_teams<Job>, how.teams, Job::kThreads, sizeof(TeamMemory) + how.fast, stream, jobs, next.data(),
+        how.fast > 0, job);
   check(cudaStreamSynchronize(stream));
 }
 

@@ -3,7 +3,7 @@
 
 #include "backend.h"
 
-#if defined(__SSE2__) && !defined(__CUDACC__)
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
 #include <emmintrin.h>
 #endif
 
@@ -30,7 +30,7 @@ DEVICE double lowest(int32_t n, const F& f) {
 }
 
 DEVICE double lowest_of(int32_t n, const double* values) {
-#if defined(__SSE2__) && !defined(__CUDACC__)  // compilers do not see that no value is NaN
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)  // compilers do not see that no value is NaN
   __m128d low[4] = {_mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity), _mm_set1_pd(kInfinity)};
   int32_t i = 0;
   for (; i + 8 <= n; i += 8)
@@ -45,7 +45,7 @@ DEVICE double lowest_of(int32_t n, const double* values) {
 
 // The lowest of n values above `floor`, which is none of infinity or less than 0.
 DEVICE double lowest_above(int32_t n, const double* values, double floor) {
-#if defined(__SSE2__) && !defined(__CUDACC__)
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
   const __m128d infinity = _mm_set1_pd(kInfinity), low = _mm_set1_pd(floor);
   // Not a number where it is not above, and then minpd takes the other.
   const auto above = [=](__m128d x) { return _mm_or_pd(x, _mm_cmple_pd(x, low)); };

@@ -8,7 +8,7 @@
 #include <concepts>
 
 #include "thread_team.h"
-#ifdef __CUDACC__
+#ifdef TOPOFLOW_ON_GPU
 #include "block_team.h"
 #endif
 

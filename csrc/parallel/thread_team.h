@@ -65,7 +65,7 @@ class ThreadTeam {
   template <class List, class F>
   DEVICE void filter(int32_t n, const int32_t* items, const List& list, F wanted) const {
     int32_t* end = list.items;
-#ifndef __CUDACC__
+#ifndef TOPOFLOW_ON_GPU
 #pragma GCC unroll 4
 #endif
     for (int32_t i = 0; i < n; ++i) {
@@ -103,7 +103,7 @@ class ThreadTeam {
   }
 
   DEVICE void atomic_add_both(int64_t* to, int64_t first, int64_t second) const {
-#if defined(__SSE2__) && !defined(__CUDACC__)
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
     __m128i* const both = reinterpret_cast<__m128i*>(to);
     _mm_storeu_si128(both, _mm_add_epi64(_mm_loadu_si128(both), _mm_set_epi64x(second, first)));
 #else

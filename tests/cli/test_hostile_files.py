@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +91,61 @@ def test_an_argument_of_any_text_is_one_line(capsys: pytest.CaptureFixture[str])
         assert said.count("\n") == 1
         assert said.rstrip("\n").isprintable()
         assert len(said) <= LONGEST_LINE + 1
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("servers=1000000000000", "servers: must fit in the "),
+        ("workload.tables=1000000000000", "dlrm.tables: must fit in the "),
+        ("workload.dense_layers=1000000000000", "dlrm.dense_layers: must fit in the "),
+        ("bandwidth_gbps=range(1,100000000)", "sweep: must be of at most 131072 points, got 1e+08"),
+        ("seed=range(0,inf)", "sweep: must be of at most 131072 points, got inf"),
+    ],
+)
+def test_what_fits_in_no_memory_is_refused_before_it_is_made(
+    key: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "fabric=ring", *([] if "servers" in key else ["servers=2"]), key]) == 2
+    assert said in capsys.readouterr().err
+
+
+def run(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, whose streams and folder can be any."""
+    command = [str(Path(sys.executable).parent / "topoflow"), *arguments]
+    return subprocess.run(command, **{"stderr": subprocess.PIPE, "text": True, "timeout": 120, **how})
+
+
+def test_a_name_that_the_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path) -> None:
+    link = {"src": "é", "dst": "b", "bandwidth": 1}
+    send = {"id": "ü", "type": "transfer", "src": "é", "dst": "b", "bytes": 1}
+    (tmp_path / "é.json").write_text(json.dumps({"links": [link], "tasks": [send]}))
+    encoding = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+    done = run("simulate", "world='é.json'", env=encoding, cwd=tmp_path, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xe9.json" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full, a full disk")
+def test_a_full_disk_under_standard_output_and_a_folder_that_is_gone_have_a_name(tmp_path: Path) -> None:
+    world = f"world={Path(__file__).parents[2] / 'examples' / 'two_flows.json'}"
+    with Path("/dev/full").open("w") as full:
+        done = run("simulate", world, stdout=full)
+    assert (done.returncode, done.stderr) == (2, "topoflow simulate: standard output: No space left on device\n")
+    (tmp_path / "gone").mkdir()
+    script = 'cd "$0/gone" && rmdir "$0/gone" && exec "$@"'
+    command = [
+        "sh",
+        "-c",
+        script,
+        str(tmp_path),
+        str(Path(sys.executable).parent / "topoflow"),
+        "simulate",
+        world,
+        "out=x",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "topoflow simulate: the current folder: No such file or directory\n")
 
 
 def test_a_full_or_broken_disk_is_reported_with_the_name_of_the_file(

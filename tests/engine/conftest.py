@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid, reference
@@ -86,3 +87,12 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Timeline]:
         return reference.simulate
     device = check_device(request.param)
     return lambda world, merge=0.0: Fluid(merge).simulate([world], Run(Device.named(device)))[0]
+
+
+@pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
+def pause(request: pytest.FixtureRequest) -> Callable[..., fluid.Pause]:
+    """``pause(world, until)``: by the plain-Python twin and by the kernel on every device."""
+    if request.param == "twin":
+        return reference.pause
+    device = check_device(request.param)
+    return lambda world, until: fluid.pause(world, until, run=Run(Device.named(device)))

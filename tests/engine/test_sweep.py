@@ -200,6 +200,7 @@ def test_a_number_of_threads_that_makes_no_sense_is_refused(threads, graph, link
             run(graph, *links, threads=threads)
 
 
+@pytest.mark.gpu
 def test_tensors_on_a_gpu_stay_there(graph, links):
     if not (_C.has_cuda and torch.cuda.is_available()):
         pytest.skip("needs a GPU and topoflow._C built with nvcc")

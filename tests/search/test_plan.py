@@ -141,3 +141,10 @@ def test_a_cut_off_plan_names_its_line(problem: Make) -> None:
     text = search(problem("servers=4"), replace(QUICK, proposals=0)).plan.to_json()
     with pytest.raises(ValueError, match=r"^plan.json: must be JSON"):
         Plan.from_json(text[: len(text) // 2])
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, '{"cost": NaN}', "5", "null"])
+def test_what_is_no_plan_is_one_line(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^plan.json") as error:
+        Plan.from_json(text)
+    assert "\n" not in str(error.value)

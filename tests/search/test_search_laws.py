@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import itertools
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +20,14 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
 from topoflow.search.alternate import search
 from topoflow.search.base import Plan
-from topoflow.search.checkpoint import key, load
+from topoflow.search.checkpoint import Checkpoint, key, load
 from topoflow.search.front import chosen
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
+from topoflow.search.space import space
 from topoflow.strategy.hybrid import Hybrid
 
 Make = Callable[..., Problem]
@@ -113,9 +119,95 @@ def test_a_checkpoint_that_is_damaged_anywhere_is_refused_in_a_line_that_names_i
     for content in (b"", b"no zip", b"\x93NUMPY no header", whole[:100], whole[:-100], *flipped):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"must be the checkpoint of a search, got another or a damaged") as error:
-            load(path, key(asked, QUICK))
+            load(path, key(asked, QUICK), QUICK, space(asked, QUICK))
         said.append(str(error.value))
     assert all(one.startswith(str(path)) and "\n" not in one for one in said)
+
+
+def forged(content: bytes, meta: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """A checkpoint with these in place of its own, None: without it, and the right checksum."""
+    found = dict(np.load(io.BytesIO(content[:-32])))
+    plain = {**json.loads(str(found["meta"])), **meta}
+    changed = {**found, **arrays, "meta": np.array(json.dumps(plain))}
+    file = io.BytesIO()
+    np.savez(file, **{name: array for name, array in changed.items() if array is not None})
+    return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
+
+
+def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Make, tmp_path: Path) -> None:
+    """Its checksum is right, so that only the laws of what it holds stand before the kernels."""
+    asked, path = problem("servers=4", seed=7), tmp_path / "checkpoint.npz"
+    with pytest.raises(Stop):
+        search(asked, QUICK, Run(observer=_StopAfter(20)), checkpoint=path)
+    content = path.read_bytes()
+
+    def read(meta: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
+        path.write_bytes(forged(content, meta, arrays))
+        return load(path, key(asked, QUICK), QUICK, space(asked, QUICK))
+
+    good = read({}, {})
+    walk, strategy = good.walk, good.strategy.to_json()
+    assert walk is not None
+    first = next(iter(strategy["placement"]))
+    less = {name: holders for name, holders in strategy["placement"].items() if name != first}
+    wiring = {"strategy": strategy, "emphasis": 1.0}
+    half, low, far = walk.placement[:, 1:], walk.placement - 100, walk.best_placement + 10**6
+    metas: list[tuple[dict[str, Any], str]] = [
+        ({"round": -1}, "round: must be a whole number within 0.."),
+        ({"round": "0"}, "round: must be a whole number within 0.."),
+        ({"done": 1}, "done: must be true or false, got 1"),
+        ({"strategy": 5}, "strategy: must have "),
+        ({"strategy": {**strategy, "servers": 8}}, "strategy: must place layers on 4 servers"),
+        ({"strategy": {**strategy, "placement": less}}, "strategy: must place the "),
+        ({"strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}, "strategy: must place the "),
+        ({"wiring": []}, "wiring: must be an object, got []"),
+        ({"wiring": {**wiring, "emphasis": 7}}, "wiring.emphasis: must be one of "),
+        ({"wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}, "wiring.strategy: must place layers on 4"),
+        ({"walk": [1]}, "walk: must be an object, got [1]"),
+        (
+            {"walk": {"step": 10**6, "accepted": 0, "stuck": 0}},
+            "strategy: walk.step: must be a whole number within 0..40, got ",
+        ),
+        (
+            {"walk": {"step": 1, "accepted": 99, "stuck": 0}},
+            "strategy: walk.accepted: must be a whole number within 0..",
+        ),
+        (
+            {"walk": {"step": 1, "accepted": 0, "stuck": 21}},
+            "walk.stuck: must be a whole number within 0..20",
+        ),
+        ({"walk": {"step": 1, "accepted": 0}}, "walk.stuck: must be given"),
+        ({"rounds": {}}, "rounds: must be a list, got {}"),
+        ({"rounds": [5]}, "rounds[0]: must be an object, got 5"),
+        ({"rounds": [{"round": 0}]}, "rounds[0].strategies: must be given, got nothing"),
+    ]
+    arrays: list[tuple[str, Any, str]] = [
+        ("placement", half, "walk.placement: must be int32 ["),
+        ("placement", walk.placement.astype(np.int64), "walk.placement: must be int32 ["),
+        ("placement", low, "walk.placement: must be choices within 0.."),
+        ("best_placement", far, "walk.best_placement: must be choices within 0.."),
+        ("best_placement", np.zeros((0, 0), np.int32), "walk.best_placement: must be int32 ["),
+        ("energy", walk.energy * np.nan, "walk.energy: must be positive and finite, got "),
+        ("energy", walk.energy[:, None], "walk.energy: must be float64 ["),
+        ("temperature", walk.temperature[::-1], "walk.temperature: must be ascending, got "),
+        ("temperature", -walk.temperature, "walk.temperature: must be positive and finite, got "),
+        ("rung", walk.rung + 1, "walk.rung: must be each of 0.."),
+        ("slower", walk.slower - 10**6, "walk.slower: must be at least 0, got "),
+        ("best", walk.best[::-1].copy(), "walk.best: must be positive and ascending"),
+        ("history", good.history.steps[:, :5], "history: must be float64 [H, 6], got "),
+        ("history", good.history.steps + np.inf, "history: must be finite and not negative"),
+        ("energy", np.array(["x"]), "walk.energy: must be float64 ["),
+        ("rung", None, "'rung'"),
+    ]
+    for meta, said in metas:
+        with pytest.raises(ValueError, match=re.escape(said)) as error:
+            read(meta, {})
+        assert str(error.value).startswith(f"{path}: ")
+    for name, array, said in arrays:
+        with pytest.raises(ValueError, match=re.escape(said)) as error:
+            read({}, {name: array})
+        assert str(error.value).startswith(f"{path}: ")
+        assert "\n" not in str(error.value)
 
 
 def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) -> None:
@@ -210,6 +302,7 @@ def test_objectives_choose_as_they_say(problem: Make) -> None:
         ("acceptance", (0.0, 0.1), r"search.acceptance: must be two shares .* first, got \[0.0, 0.1\]"),
         ("acceptance", (0.2, 0.1), r"search.acceptance: must be two shares .* first, got \[0.2, 0.1\]"),
         ("acceptance", (0.2,), r"search.acceptance: must be two shares .* first, got \[0.2\]"),
+        ("patience", -1, "search.patience: must be a whole number of at least 0, got -1"),
         ("emphasis", (), "search.emphasis: must have at least one number, got none"),
         ("objective", "joy", "search.objective: must be one of time, cost, power, pareto, got 'joy'"),
     ],

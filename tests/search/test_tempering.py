@@ -26,11 +26,13 @@ TINY = ("servers=2", "workload.tables=1", "workload.dense_layers=2", "workload.f
 MODERATE = (0.01, 0.2)
 
 
-def tempering(asked: Problem, acceptance: tuple[float, float] = MODERATE, chains: int = 3, seed: int = 0) -> Tempering:
+def tempering(
+    asked: Problem, acceptance: tuple[float, float] = MODERATE, chains: int = 3, seed: int = 0, patience: int = 0
+) -> Tempering:
     found = choices(asked.servers)
     built = Judge(asked, Fluid(), Run()).fabric(Wiring(asked.start, 1.0))
     model, proposed = screen(asked, built, found), moves(asked.workload, found)
-    return Tempering(model, budget(asked.workload, found), proposed, shares(acceptance, chains), seed, 0)
+    return Tempering(model, budget(asked.workload, found), proposed, shares(acceptance, chains), seed, 0, patience)
 
 
 def begin(run: Tempering, asked: Problem, keep: int = 4) -> Walk:
@@ -110,23 +112,63 @@ def test_choices_are_drawn_as_often_as_is_said(problem: Make) -> None:
     assert np.abs(seen - expected).max() < 5 * np.sqrt(expected.max())  # standard deviations
 
 
-def test_a_walk_continues_from_anywhere_as_if_it_had_not_stopped(problem: Make) -> None:
+@pytest.mark.parametrize("patience", [0, 4, BLOCK + 10])
+def test_a_walk_continues_from_anywhere_as_if_it_had_not_stopped(problem: Make, patience: int) -> None:
     asked = problem("servers=4")
-    walks = list(tempering(asked).walk(begin(tempering(asked), asked), BLOCK + 20))
+    run = tempering(asked, patience=patience)
+    walks = list(run.walk(begin(run, asked), BLOCK + 20))
     for stopped in (16, BLOCK - 1, BLOCK):
-        *_, last = tempering(asked).walk(walks[stopped], BLOCK + 20)
+        *_, last = tempering(asked, patience=patience).walk(walks[stopped], BLOCK + 20)
         for field in fields(Walk):
             assert np.array_equal(getattr(last, field.name), getattr(walks[-1], field.name))
 
 
-def test_energies_are_those_from_scratch_after_any_number_of_moves(problem: Make) -> None:
+@pytest.mark.parametrize("patience", [0, 4, 60])
+def test_energies_are_those_from_scratch_after_any_number_of_moves(problem: Make, patience: int) -> None:
     asked = problem("servers=4")
-    run = tempering(asked)
+    run = tempering(asked, patience=patience)
     *_, last = run.walk(begin(run, asked), 60)
     assert last.energy.tolist() == tempering(asked).model.makespans(last.placement).tolist()
     assert last.best[0] <= last.energy.min()
-    assert last.best.tolist() == run.model.makespans(last.best_placement).tolist()
+    assert last.best[: len(fastest(last))].tolist() == run.model.makespans(np.array(fastest(last))).tolist()
     assert sorted(last.rung.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_a_descent_goes_to_the_fastest_of_what_chains_propose_and_never_up(problem: Make, gpus: int) -> None:
+    """Proposals of a step are those of moves; of one state, as all chains are there."""
+    asked = problem("servers=4", "strategy=data_parallel", f"workload.gpus_per_server={gpus}")
+    run = tempering(asked, chains=5, patience=40)
+    before = begin(run, asked)
+    for walk in run.walk(before, 40):
+        drawn = run.moves.draw(run.seed, run.round, before.step, 5).step(before.step)
+        target = run.moves.propose(before.placement, drawn).target
+        energy = run.model.makespans(target)
+        fits = run.budget.fits(run.budget.used(target))
+        assert walk.energy[0] == min(before.energy[0], energy[fits].min(initial=np.inf))
+        assert (walk.placement == walk.placement[0]).all()
+        assert (walk.energy == walk.energy[0]).all()
+        before = walk
+    assert before.energy[0] < begin(run, asked).energy[0]
+
+
+def test_a_descent_begins_at_the_fastest_and_temperatures_where_it_finds_nothing_faster(problem: Make) -> None:
+    asked = problem("servers=4")
+    count, layers = choices(4).count, len(asked.workload.layers)
+    states = np.random.default_rng(0).integers(count, size=(3, layers), dtype=np.int32)
+    run = tempering(asked, patience=6)
+    start = run.begin(states, 2)
+    assert (start.placement == states[run.model.makespans(states).argmin()]).all()
+    walks = [start, *run.walk(start, 200)]
+    end = next(number for number, walk in enumerate(walks) if walk.stuck == 6)
+    assert (
+        len({walk.energy[0] for walk in walks[end - 6 : end + 1]}) == 1 < len({walk.energy[0] for walk in walks[:end]})
+    )
+    assert all((walk.placement == walk.placement[0]).all() for walk in walks[: end + 1])
+    again = tempering(asked).begin(walks[end].placement, 2)  # the first temperatures of a walk that begins there
+    assert walks[end].temperature.tolist() == again.temperature.tolist()
+    *_, expected = tempering(asked).walk(walks[end], 200)
+    assert walks[-1].placement.tolist() == expected.placement.tolist()
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**-20, 2.0**20])

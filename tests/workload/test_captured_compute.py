@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from topoflow.capture import jsonl
 from topoflow.capture.base import Communication, Compute, Trace, Work
+from topoflow.capture.periods import representative
 from topoflow.capture.record.recording import Recording
 from topoflow.strategy.as_captured import AsCaptured
 from topoflow.traffic import base
@@ -55,6 +58,22 @@ def test_the_answer_says_which_device_its_compute_is_of(tmp_path: Path) -> None:
     assert "CPU that ran the script, whatever gpu is" in note(FAST)
     assert "CPU that ran the script, whatever gpu is" in note(FAST, MATMUL, compute="recorded")
     assert "device that was recorded, whatever gpu is" in note(FAST, source="Kineto")
+
+
+@given(seconds=st.lists(st.floats(0.1, 9.0), min_size=1, max_size=6))
+def test_the_same_iteration_is_replayed_whosever_compute_it_has(seconds: list[float]) -> None:
+    """It is chosen by the recorded times, as an inspection chooses it; on a GPU all of them take the same."""
+    events = tuple(
+        Compute("forward", None, None, each, number, after=(), work=(MATMUL,)) for number, each in enumerate(seconds)
+    )
+    trace = Trace("job", 1, len(seconds), {0: events})
+    with TemporaryDirectory() as folder:
+        path = str(Path(folder) / "trace.jsonl")
+        jsonl.write(trace, Path(path))
+        found = {Captured(path, FAST, compute).build().period.number for compute in ("recorded", "roofline")}
+    assert found == {representative(trace).number}
+    with pytest.raises(ValueError, match=r"chosen: must be within 0\.\.\d, got 6"):
+        replace(trace, chosen=6)
 
 
 def test_a_roofline_needs_operators(tmp_path: Path) -> None:

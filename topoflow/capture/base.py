@@ -120,12 +120,15 @@ class Trace:
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
     bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
+    chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
     def __post_init__(self) -> None:
         if self.world_size < 1:
             raise ValueError(f"world_size: must be positive, got {self.world_size}")
         if self.iterations < 1:
             raise ValueError(f"iterations: must be positive, got {self.iterations}")
+        if self.chosen is not None and not 0 <= self.chosen < self.iterations:
+            raise ValueError(f"chosen: must be within 0..{self.iterations - 1}, got {self.chosen}")
         if self.bandwidth is not None:
             check_positive("bandwidth", self.bandwidth)
         if not self.ranks:

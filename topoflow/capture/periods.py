@@ -86,6 +86,8 @@ def representative(trace: Trace) -> Period:
     usual = next(what for what in reversed(communicates) if counts[what] == most)  # the latest, among equals
     by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
     every = periods(trace)
+    if trace.chosen is not None:
+        return every[trace.chosen]
     alike = sorted(
         (period.busiest if by_compute or period.seconds is None else period.seconds, period.number)
         for period, what in zip(every, communicates, strict=True)

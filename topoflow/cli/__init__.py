@@ -5,6 +5,8 @@ A wrong input is one line on stderr that names file and place, field, law and va
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -17,6 +19,8 @@ from topoflow.printable import one_line
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code. What the verb needs is imported only now: ``--help`` needs none of it."""
     verb = ""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that a terminal cannot show is no reason to stop
     with interrupts() as pressed:
         try:
             from topoflow.cli.parsers import parser
@@ -49,6 +53,8 @@ def _interrupted(verb: str, kept: str = "") -> int:
 
 def message(error: ValueError | OSError) -> str:
     """What went wrong; the system's errors as ``file: No such file or directory``."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        # Files name themselves (``topoflow.files``): without a name is a folder that was deleted, or the output.
+        unnamed = "the current folder" if error.errno == errno.ENOENT else "standard output"
+        return f"{error.filename or unnamed}: {error.strerror}"
     return str(error)

@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
+from topoflow.cli import message
+
 VARIABLE = "TOPOFLOW_RUNS"  # of the environment: the folder of these folders
 DEFAULT = "runs"
 
@@ -21,7 +23,7 @@ def keep(verb: str, write: Callable[[Path], None]) -> str:
         folder = new_folder(verb)
         write(folder)
     except (OSError, ValueError) as error:
-        return f"The result is not kept: {error}."
+        return f"The result is not kept: {message(error)}."
     return f"The result is kept in {folder}."
 
 

@@ -38,8 +38,15 @@ from topoflow.strategy.base import Strategy
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
 
 
-def search(problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint: Path | None = None) -> Found:
-    """The fastest strategy and network that are found.
+def search(
+    problem: Problem,
+    settings: Settings,
+    run: Run = Run(),
+    *,
+    checkpoint: Path | None = None,
+    within: Space | None = None,
+) -> Found:
+    """The fastest strategy and network that are found, among the strategies of ``within``; None: of the problem.
 
     Never slower than the start on its network, or than another strategy that it begins with (``Space.others``): data
     parallel, hybrid, and the problem's ``others``.
@@ -53,7 +60,7 @@ def search(problem: Problem, settings: Settings, run: Run = Run(), *, checkpoint
     Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint is of another
     search.
     """
-    return _Search(problem, settings, space(problem, settings), run, checkpoint).search()
+    return _Search(problem, settings, within or space(problem, settings), run, checkpoint).search()
 
 
 @dataclass
@@ -99,7 +106,7 @@ class _Search:
             others = self.judge.judge([(each.strategy, each, self.judge.fabric(each)) for each in wirings])
             first = min([start, *others], key=lambda candidate: candidate.iteration_time)
             return Checkpoint(0, first.strategy, first.wiring, None, False, History())
-        loaded = load(self.path, self.key)
+        loaded = load(self.path, self.key, self.settings, self.space)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded
 

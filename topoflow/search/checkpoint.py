@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -20,15 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.digest import digest, program
+from topoflow.fields import Fields, parse_json
 from topoflow.files import read_bytes, write_atomically
+from topoflow.memory import check_memory
 from topoflow.search.history import History
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
+from topoflow.search.space import Space
 from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
-ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in ("step", "accepted"))
+COUNTS = ("step", "accepted", "stuck")
+ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in COUNTS)
 CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
 FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
@@ -64,7 +69,7 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
         "round": checkpoint.round,
         "strategy": checkpoint.strategy.to_json(),
         "wiring": {"strategy": checkpoint.wiring.strategy.to_json(), "emphasis": checkpoint.wiring.emphasis},
-        "walk": None if walk is None else {"step": walk.step, "accepted": walk.accepted},
+        "walk": None if walk is None else {name: getattr(walk, name) for name in COUNTS},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),
     }
@@ -75,15 +80,15 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     write_atomically(path, content + hashlib.sha256(content).digest())
 
 
-def load(path: Path, key: dict[str, str]) -> Checkpoint:
-    """Raises ``ValueError`` where the file is no checkpoint, or that of another search."""
+def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> Checkpoint:
+    """Raises ``ValueError`` where the file is no checkpoint, that of another search, or of none that there can be."""
     with _undamaged(path):
         arrays = _arrays(path)
-        meta = json.loads(str(arrays["meta"]))
+        meta = parse_json("meta", str(arrays["meta"]))
         found = dict(meta["key"])
     _check_key(path, key, found)
     with _undamaged(path):
-        return _checkpoint(meta, arrays)
+        return _checkpoint(Fields.of("", meta), arrays, settings, space)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -92,21 +97,39 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     content, checksum = whole[:-CHECKSUM], whole[-CHECKSUM:]
     if hashlib.sha256(content).digest() != checksum:
         raise ValueError("its checksum is of another content")
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        check_memory("arrays", "a checkpoint", sum(each.file_size for each in packed.infolist()))
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return dict(arrays)
 
 
-def _checkpoint(meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Checkpoint:
-    wiring = meta["wiring"]
-    walk = None if meta["walk"] is None else Walk(**meta["walk"], **{name: arrays[name] for name in ARRAYS})
-    return Checkpoint(
-        round=meta["round"],
-        strategy=strategy_from_json(meta["strategy"], "strategy"),
-        wiring=Wiring(strategy_from_json(wiring["strategy"], "wiring.strategy"), wiring["emphasis"]),
+def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:
+    """Every field is checked, as that of any file: the checksum says that it is as it was written, not by whom."""
+    wiring = Fields.of("wiring.", meta.require("wiring"))
+    emphasis = wiring.number("emphasis")
+    if emphasis not in settings.emphasis:
+        wiring.fail("emphasis", f"must be one of {list(settings.emphasis)}")
+    walk = None if meta.values["walk"] is None else _walk(Fields.of("walk.", meta.values["walk"]), arrays)
+    found = Checkpoint(
+        round=meta.integer("round", highest=settings.rounds),
+        strategy=strategy_from_json(meta.require("strategy"), "strategy"),
+        wiring=Wiring(strategy_from_json(wiring.require("strategy"), "wiring.strategy"), emphasis),
         walk=walk,
-        done=meta["done"],
-        history=History.from_json(arrays["history"], meta["rounds"]),
+        done=meta.boolean("done"),
+        history=History.from_json(arrays["history"], meta.items("rounds")),
     )
+    checked = ("strategy", found.strategy, walk), ("wiring.strategy", found.wiring.strategy, None)
+    for where, strategy, reached in checked:
+        try:
+            space.check(strategy, reached)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+    return found
+
+
+def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
+    counts: dict[str, Any] = {name: plain.integer(name) for name in COUNTS}
+    return Walk(**counts, **{name: arrays[name] for name in ARRAYS})
 
 
 @contextmanager

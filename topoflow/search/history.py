@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.fields import Fields
+
 Floats = NDArray[np.float64]
 COLUMNS = ("round", "proposals", "best", "current", "acceptance", "rate")
 
@@ -71,10 +73,22 @@ class History:
         return [asdict(each) for each in self.rounds]
 
     @classmethod
-    def from_json(cls, steps: Floats, rounds: Sequence[dict[str, Any]]) -> History:
-        return cls(steps, tuple(_round(each) for each in rounds))
+    def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> History:
+        """Raises ``ValueError`` with field, law and value for what is no history."""
+        if steps.dtype != np.float64 or steps.ndim != 2 or steps.shape[1] != len(COLUMNS):
+            law = f"must be float64 [H, {len(COLUMNS)}]"
+            raise ValueError(f"history: {law}, got {steps.dtype} {list(steps.shape)}")
+        if not (np.isfinite(steps).all() and (steps >= 0).all()):
+            raise ValueError("history: must be finite and not negative, got others")
+        return cls(steps, tuple(_round(Fields.of(f"rounds[{index}].", each)) for index, each in enumerate(rounds)))
 
 
-def _round(plain: dict[str, Any]) -> Round:
-    times = {name: tuple(plain[name]) for name in ("strategies", "topologies")}
-    return Round(**{**plain, **times})
+def _round(plain: Fields) -> Round:
+    return Round(
+        round=plain.integer("round"),
+        strategies=tuple(plain.numbers("strategies")),
+        topologies=tuple(plain.numbers("topologies")),
+        time=plain.number("time"),
+        new_strategy=plain.boolean("new_strategy"),
+        new_topology=plain.boolean("new_topology"),
+    )

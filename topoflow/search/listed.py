@@ -7,6 +7,7 @@ present network; from there on they are candidates as placements are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +39,10 @@ class Listed:
         """The best on other fabrics, as far as they are options here."""
         return [option for option in self.options if any(option.distance(other) == 0 for other in self.problem.others)]
 
+    def check(self, strategy: Strategy, walk: Walk | None) -> None:
+        """Raise ``ValueError`` for another strategy than the options, the start and those of other fabrics."""
+        check_listed(strategy, walk, [*self.options, self.problem.start, *self.problem.others])
+
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.distance(present) > 0]
@@ -51,3 +56,12 @@ class Listed:
     def _least(self, option: Strategy, sends: float) -> float:
         """s, if every server sends at most ``sends`` B/s."""
         return least_seconds(self.problem.workload, option, sends)
+
+
+def check_listed(strategy: Strategy, walk: Walk | None, options: Sequence[Strategy]) -> None:
+    """Raise ``ValueError`` unless ``strategy`` is one of these, and there are no chains."""
+    if walk is not None:
+        raise ValueError("walk: must not be there, as no layer is placed")
+    plain = strategy.to_json()
+    if not any(each.to_json() == plain for each in options):
+        raise ValueError(f"must be one of the {len(options)} strategies of the search, got {strategy.name!r}")

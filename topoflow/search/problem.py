@@ -17,6 +17,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
+LEAST = {"proposals": 0, "patience": 0, "chains": 1, "rounds": 1, "decide": 1, "degrees": 1}
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
 
@@ -68,7 +69,8 @@ class Problem:
 class Settings:
     """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
-    ``proposals`` are those of all ``chains`` in one round. Temperatures are such that the coldest accepts
+    ``proposals`` are those of all ``chains`` in one round. All chains descend together until ``patience`` steps in a
+    row find nothing faster, then each has a temperature; 0: at once. Temperatures are such that the coldest accepts
     ``acceptance[0]`` of the proposals that are slower, the hottest ``acceptance[1]``. The ``decide`` best of
     a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has for it by name, or as it
     is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
@@ -82,6 +84,7 @@ class Settings:
     rounds: int = 4
     decide: int = 4
     degrees: int = 16
+    patience: int = 20
     acceptance: Sequence[float] = (1e-4, 0.1)
     coarse: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"fluid": {"merge": 0.01}})
     emphasis: Sequence[float] = (1.0, 0.5, 2.0)
@@ -89,7 +92,7 @@ class Settings:
     objective: str = "time"
 
     def __post_init__(self) -> None:
-        for key, least in (("proposals", 0), ("chains", 1), ("rounds", 1), ("decide", 1), ("degrees", 1)):
+        for key, least in LEAST.items():
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"search.{key}: must be a whole number of at least {least}, got {value!r}")
@@ -104,6 +107,11 @@ class Settings:
             check_positive("search.emphasis", factor)
         if self.objective not in OBJECTIVES:
             raise ValueError(f"search.objective: must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+
+    @property
+    def kept(self) -> int:
+        """States of a walk that are kept: those that are decided between, and where it began."""
+        return self.decide + 1
 
     @property
     def steps(self) -> int:

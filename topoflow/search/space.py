@@ -8,13 +8,14 @@ from typing import Protocol
 import numpy as np
 
 from topoflow.fabric.base import Fabric
-from topoflow.search.listed import Listed
+from topoflow.search.listed import Listed, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
 from topoflow.search.tempering import Numbers, Tell, Tempering, Walk, fastest, shares
+from topoflow.search.walk_laws import check_walk
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.hybrid import Hybrid
@@ -31,6 +32,9 @@ class Space(Protocol):
 
     def others(self) -> list[Strategy]:
         """What else it begins with: strategies that fit, other than the start."""
+
+    def check(self, strategy: Strategy, walk: Walk | None) -> None:
+        """Raise ``ValueError`` with field, law and value for what a search here cannot have found or reached."""
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
@@ -55,6 +59,9 @@ class Fixed:
 
     def others(self) -> list[Strategy]:
         return []
+
+    def check(self, strategy: Strategy, walk: Walk | None) -> None:
+        check_listed(strategy, walk, [self.problem.start])
 
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         return []
@@ -86,6 +93,16 @@ class Placements:
             if state != start.tobytes() and self.budget.fits(self.budget.used(self._state(other)[None]))[0]
         ]
 
+    def check(self, strategy: Strategy, walk: Walk | None) -> None:
+        layers = [layer.name for layer in self.workload.layers]
+        known = self.choices.number
+        if not isinstance(strategy, Placement) or strategy.servers != self.choices.servers:
+            raise ValueError(f"must place layers on {self.choices.servers} servers, got {strategy.name!r}")
+        if sorted(strategy.placement) != sorted(layers) or not known.keys() >= set(strategy.placement.values()):
+            raise ValueError(f"must place the {len(layers)} layers of {self.workload.name} on sets of the search")
+        if walk is not None:
+            check_walk(walk, self.settings, len(layers), self.choices.count)
+
     def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
         assert isinstance(present, Placement)
         if self.choices.count == 1:
@@ -98,8 +115,9 @@ class Placements:
             shares(self.settings.acceptance, self.settings.chains),
             self.problem.seed,
             round,
+            self.settings.patience,
         )
-        reached = tempering.begin(self._first(here, round), self.settings.decide + 1) if walk is None else walk
+        reached = tempering.begin(self._first(here, round), self.settings.kept) if walk is None else walk
         for reached in tempering.walk(reached, self.settings.steps):  # noqa: B020 the first is where it begins
             tell(reached)
         found = [state for state in fastest(reached) if (state != here).any()]

@@ -12,6 +12,10 @@ even pairs after even steps and odd after odd, with probability
 
 which keeps the joint distribution and lets a state found by a hot chain cool down.
 
+A walk can begin with a descent: all chains are at one state, each proposes another, and all go to the fastest of these.
+Of some thousand states that one move leads to, few are faster, and chains that look for them together find them sooner
+than each alone. It ends where ``patience`` steps in a row find nothing faster.
+
 No temperature is given: each rung has a share of the slower proposals that it is to accept, from ``acceptance[0]`` on
 the coldest to ``acceptance[1]`` on the hottest, in a geometric sequence. It begins where as large a share would be
 accepted of ``SAMPLED`` proposals of each chain, and after each slower proposal that fits is corrected by
@@ -21,7 +25,8 @@ accepted of ``SAMPLED`` proposals of each chain, and after each slower proposal 
 So temperatures have the scale of the steps there are, whatever the job, and follow it as chains cool down; their
 corrections vanish, so chains still visit states as above in the limit.
 
-Source: FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,
+Source: descent to the best of some neighbours, Aarts and Lenstra, "Local Search in Combinatorial Optimization", 1997,
+chapter 1. FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,
 "Parallel tempering: theory, applications, and new perspectives", Phys. Chem. Chem. Phys. 7, 2005. First temperatures:
 Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 220, 1983 (those that accept a share),
 as Ben-Ameur computes them ("Computing the initial temperature of simulated annealing", Computational Optimization and
@@ -34,7 +39,7 @@ Shapes: C chains, Y layers, n servers, D states that are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -69,6 +74,7 @@ class Walk:
     best_placement: Numbers  # [D, Y] the fastest states so far in this round, of different energies ...
     best: Seconds  # [D] ... which are these, ascending; inf: not yet that many
     accepted: int = 0  # proposals in the last step
+    stuck: int = 0  # steps of a descent in a row that found nothing faster; ``patience``: it has ended
 
     @property
     def coldest(self) -> float:
@@ -89,13 +95,21 @@ class Tempering:
     share: Seconds  # [C] of slower proposals that are accepted, by rung
     seed: int
     round: int
+    patience: int = 0  # steps in a row that find nothing faster before a descent ends; 0: there is none
 
     def begin(self, placement: Numbers, keep: int) -> Walk:
-        """Chains at the states ``placement`` [C, Y], which fit, the fastest on the coldest rung; ``keep`` is D."""
+        """Chains at the states ``placement`` [C, Y], which fit, the fastest on the coldest rung; ``keep`` is D.
+
+        A descent begins at the fastest of them.
+        """
         chains = self.model.chains(placement)
         energy, count = chains.makespan, len(placement)
         placed = np.zeros((keep, placement.shape[1]), np.int32)
         best, states = kept(np.full(keep, np.inf), placed, energy, placement)
+        if self.patience:
+            fastest = np.full(count, energy.argmin())
+            placement, energy = placement[fastest], energy[fastest]
+            chains = self.model.chains(placement)
         return Walk(
             step=0,
             placement=placement,
@@ -130,6 +144,40 @@ class Tempering:
             yield walk
 
     def _step(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
+        """The walk one step on, and the memory in use [C, n] then."""
+        descends = walk.stuck < self.patience
+        return (self._descend if descends else self._accept)(chains, used, walk, drawn)
+
+    def _descend(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
+        """All chains are at one state, and go to the fastest that they propose, if it is faster."""
+        proposal = self.moves.propose(walk.placement, drawn)
+        filled = self.budget.moved(used, proposal)
+        moves = self.budget.fits(filled) & (proposal.one != proposal.other)
+        proposed = chains.propose(proposal.target, np.where(moves, walk.energy, -1.0))
+        faster = moves & (proposed < walk.energy)
+        if not faster.any():
+            arrived = replace(walk, step=walk.step + 1, accepted=0, stuck=walk.stuck + 1)
+            if arrived.stuck == self.patience:  # temperatures have the scale of the steps from here on
+                arrived = replace(arrived, temperature=self._first(chains, walk.placement, walk.energy))
+            return arrived, used
+        taken = np.full(len(faster), np.where(faster, proposed, np.inf).argmin())
+        placement = proposal.target[taken]
+        chains.propose(placement)
+        chains.accept(np.full(len(faster), True))
+        best, states = kept(walk.best, walk.best_placement, proposed[faster], proposal.target[faster])
+        arrived = replace(
+            walk,
+            step=walk.step + 1,
+            placement=placement,
+            energy=proposed[taken],
+            best_placement=states,
+            best=best,
+            accepted=1,
+            stuck=0,
+        )
+        return arrived, filled[taken]
+
+    def _accept(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
         """Propose and accept: the walk one step on, and the memory in use [C, n] then."""
         proposal = self.moves.propose(walk.placement, drawn)
         filled, target = self.budget.moved(used, proposal), proposal.target
@@ -157,6 +205,7 @@ class Tempering:
             best_placement=states,
             best=best,
             accepted=int(accepted.sum()),
+            stuck=walk.stuck,
         )
         return arrived, np.where(accepted[:, None], filled, used)
 

@@ -164,7 +164,8 @@ def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
     if path is not None and not each.point.config["resume"]:
         path.unlink(missing_ok=True)
     if path is not None and path.exists():
-        there = load(path, key_of(each.problem, each.settings))
+        known = space(each.problem, each.settings)
+        there = load(path, key_of(each.problem, each.settings), each.settings, known)
         where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
         say(f"Continuing from {where}, {there.history.made:,} proposals, in {path}.")
     try:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.capture.load import load
+from topoflow.capture.periods import representative
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
@@ -63,8 +64,9 @@ def _noted(trace: Trace, note: str) -> Trace:
 
 
 def _on(gpu: Gpu, trace: Trace) -> Trace:
-    """The trace as ``gpu`` would run it, without the times of the device that was recorded."""
-    return replace(trace, ranks={rank: tuple(_retimed(gpu, events)) for rank, events in trace.ranks.items()})
+    """The trace as ``gpu`` would run it, without the recorded times, which decide the iteration."""
+    ranks = {rank: tuple(_retimed(gpu, events)) for rank, events in trace.ranks.items()}
+    return replace(trace, ranks=ranks, chosen=representative(trace).number)
 
 
 def _retimed(gpu: Gpu, events: Iterable[Event]) -> Iterable[Event]:

@@ -12,6 +12,7 @@ from dataclasses import Field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
+from topoflow.memory import check_memory
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.kernels import Kernels
 
@@ -33,16 +34,22 @@ def graph_of(model: _Trained, name: str, layers: Sequence[Layer]) -> LayerGraph:
     return LayerGraph(name, tuple(layers), kernels=kernels, **said)
 
 
+COUNTED = ("tables", "layers", "dense_layers", "feature_layers")  # sizes that are numbers of layers
+BYTES_PER_LAYER = 2**11  # with what a strategy and the tasks of one server say of it, at least
+
+
 def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
     """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for a size that is none.
 
-    The sizes named in ``zero`` may be 0.
+    The sizes named in ``zero`` may be 0. Raises ``ValueError`` also for more layers than memory has room for.
     """
     for field in fields(model):
         value, least = getattr(model, field.name), 0 if field.name in zero else 1
         if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             law = "a positive integer" if least else "an integer of at least 0"
             raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {law}, got {value!r}")
+        if field.name in COUNTED:
+            check_memory(f"{type(model).__name__.lower()}.{field.name}", f"{value} layers", value * BYTES_PER_LAYER)
 
 
 def linear(

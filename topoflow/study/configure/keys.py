@@ -13,6 +13,7 @@ from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
+from topoflow.memory import check_memory
 from topoflow.study.failures import CHOICES
 from topoflow.units import LARGEST_BANDWIDTH, gbps
 
@@ -33,6 +34,7 @@ KEYS = (
     "out",
 )
 FAIL = ("links", "fibers", "servers", "each", "rings")
+BYTES_PER_SERVER = 2**11  # of a network and a job on it, at least: a dragonfly of 110,592 servers takes 3,600 each
 LISTED = ("links", "fibers", "servers")  # of fail, by number
 EACH = ("fiber", "server")  # what of the network fails one after the other
 
@@ -57,6 +59,8 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
 def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
     _whole("servers", config["servers"], least=1, optional=True)
+    servers = config["servers"] or 1
+    check_memory("servers", f"{servers} servers", servers * BYTES_PER_SERVER)
     _whole("degree", config["degree"], least=1)
     check_seed(config["seed"])
     for key in ("bandwidth_gbps", "latency_us"):

@@ -1,0 +1,119 @@
+"""How fast the packet fidelity is, and what memory it takes.
+
+    python benchmarks/packet.py                     all cases on one core
+    python benchmarks/packet.py cases=ring,hashed
+
+Prints ``path.metric value`` lines. A packet-hop is a packet sent by one port; the time is the CPU time of the run loop
+with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s and 500 ns, switches 100 ns, packets 4 KB.
+
+    leaf_spine    8 leaves, 4 spines, 4 hosts each: all-to-all of 1 MB, a random spine for each message
+    ring          16 hosts, one link to the next: a ring all-reduce of 30 steps of 1 MB that wait for each other
+    hashed        128 hosts, k = 8 fat-tree: all-to-all of 1 MB (16,256 messages), random paths
+    balanced      the same with destination-mod-k paths
+
+``state`` is what a world takes while it runs, ``arrays`` what Python hands over. Targets: 20, 40, 15 and 30 million
+packet-hops per second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from cases import BANDWIDTH, SEED, Case, all_to_all, transfers
+
+from topoflow import _C
+from topoflow.engine.base import World
+from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet.batch import pack
+from topoflow.engine.packet.settings import numbers
+
+ROUNDS = 3
+MODEL = Packet(switch_latency=100e-9)
+LINK = 500e-9  # s
+
+
+def leaf_spine(leaves: int = 8, spines: int = 4, hosts: int = 4) -> World:
+    """Links: host to leaf, leaf to host, leaf to spine, spine to leaf."""
+    servers = leaves * hosts
+    source, target = np.nonzero(~np.eye(servers, dtype=bool))
+    spine = np.random.default_rng(SEED).integers(spines, size=len(source))
+    up = 2 * servers + source // hosts * spines + spine
+    down = 2 * servers + leaves * spines + target // hosts * spines + spine
+    hops = np.stack([source, up, down, servers + target], axis=1)
+    taken = np.ones(hops.shape, bool)
+    taken[source // hosts == target // hosts, 1:3] = False
+    return world("leaf_spine", hops, taken, 2 * servers + 2 * leaves * spines, np.full(len(source), 1e6))
+
+
+def ring(hosts: int = 16) -> World:
+    """Each host sends 1 MB to the next once it has got that of the step before."""
+    steps = 2 * (hosts - 1)
+    before = (np.arange(hosts) - 1) % hosts + hosts * np.arange(steps - 1)[:, None]
+    graph = transfers(
+        np.full(steps * hosts, 1e6),
+        np.tile(np.arange(hosts), steps),
+        np.maximum(np.arange(steps * hosts + 1) - hosts, 0),
+        before.reshape(-1).astype(np.int32),
+        (np.arange(hosts + 1), np.arange(hosts, dtype=np.int32)),
+    )(hosts)
+    return World("ring", graph, np.full(hosts, BANDWIDTH), np.full(hosts, LINK))
+
+
+def world(name: str, hops: np.ndarray, taken: np.ndarray, links: int, sizes: np.ndarray) -> World:
+    """A message of each of ``sizes`` over its row of ``hops``, where they are ``taken``."""
+    flows, nothing = len(sizes), np.zeros(0, np.int32)
+    offsets = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
+    paths = offsets.astype(np.int64), hops[taken].astype(np.int32)
+    graph = transfers(sizes, np.arange(flows), np.zeros(flows + 1, np.int64), nothing, paths)(links)
+    return World(name, graph, np.full(links, BANDWIDTH), np.full(links, LINK))
+
+
+def fat_tree(name: str, *, ecmp: bool) -> World:
+    case: Case = all_to_all(name, 8, ecmp=ecmp, uneven=False)
+    return replace(case.world, latency=np.full(case.world.graph.links, LINK))
+
+
+CASES: dict[str, Callable[[], World]] = {
+    "leaf_spine": leaf_spine,
+    "ring": ring,
+    "hashed": lambda: fat_tree("hashed", ecmp=True),
+    "balanced": lambda: fat_tree("balanced", ecmp=False),
+}
+
+
+def measure(asked: World) -> None:
+    layout = layout_of(asked.graph, MODEL)
+    batch = pack([asked], [layout], [numbers(asked, layout, MODEL)])
+    best, state = np.inf, 0
+    for _ in range(ROUNDS):
+        batch.arrays["status"][:] = 0
+        begin = time.process_time()
+        state = _C.packets(batch.arrays, MODEL.kernel(), HOST_MEMORY, 0, 1)
+        best = min(best, time.process_time() - begin)
+        if batch.arrays["status"].tolist() != [_C.DONE]:
+            raise RuntimeError(f"{asked.name}: must be simulated, got status {batch.arrays['status']}")
+    hops = int(batch.arrays["packets"].sum())
+    print(f"{asked.name}.packet_hops {hops}")
+    print(f"{asked.name}.makespan_ms {batch.arrays['finish'].max() / 1e9:.6f}")
+    print(f"{asked.name}.cpu_s {best:.3f}")
+    print(f"{asked.name}.million_packet_hops_per_s {hops / best / 1e6:.1f}")
+    print(f"{asked.name}.state_mb {state / 1e6:.2f}")
+    print(f"{asked.name}.arrays_mb {sum(array.nbytes for array in batch.arrays.values()) / 1e6:.2f}", flush=True)
+
+
+def main() -> None:
+    asked = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    names = asked.pop("cases", ",".join(CASES)).split(",")
+    if asked or not set(names) <= set(CASES):
+        sys.exit(f"cases: must be some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
+    for name in names:
+        measure(CASES[name]())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+// What device code costs that does not depend on the device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "memory.h"
+
+namespace emulation {
+
+// Of all launches since the last take(). An epoch lies between two barriers of a block; a block of one warp has one at
+// each __syncwarp, too. The n-th access of a place in the code by the lanes of a warp in an epoch is one request.
+class Counts {
+ public:
+  void launch() { ++totals_["launches"]; }
+  void barrier(unsigned block) {
+    ++totals_["barriers"];
+    end_epoch(block);
+  }
+  void warp(unsigned block, bool is_barrier, bool only_warp) {
+    ++totals_[is_barrier ? "warp_barriers" : "warp_exchanges"];
+    if (is_barrier && only_warp) end_epoch(block);
+  }
+
+  // Only with CUDA_EMULATION_COUNT, as it takes long.
+  void access(unsigned block, unsigned thread, uintptr_t address, size_t bytes, Access access, bool shared,
+              const void* site);
+  static bool accesses();
+
+  std::string take();  // "name number" a line
+
+ private:
+  struct Request {
+    std::unordered_set<uintptr_t> sectors;
+    bool shared, waits;
+  };
+  struct Epoch {
+    std::map<std::tuple<unsigned, const void*, uint32_t>, Request> requests;  // by warp, place, how often before
+    std::map<std::pair<unsigned, const void*>, uint32_t> times;               // by thread, place
+  };
+
+  void end_epoch(unsigned block);
+
+  std::map<std::string, uint64_t> totals_;
+  std::unordered_map<unsigned, Epoch> epochs_;  // by block
+};
+extern Counts counts;
+
+}  // namespace emulation

@@ -1,0 +1,161 @@
+"""Device code with a mistake in it fails under emulation: each mutant is a copy of the headers with one change."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import emulation
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FINDINGS = 86  # the exit status of a program in which device code did something wrong
+
+WORLDS = """
+import sys
+import numpy as np
+from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+
+random = np.random.default_rng(1)
+tasks, links = 48, 5
+paths = [random.permutation(links)[: random.integers(1, 4)] for _ in range(tasks)]
+after = [random.integers(0, task, min(task, int(random.integers(0, 3)))) for task in range(tasks)]
+graph = Graph(
+    delay=random.choice([0.0, 1e-3], tasks), bytes=random.random(tasks), release=np.zeros(tasks),
+    path=np.arange(tasks, dtype=np.int32), after_offsets=np.cumsum([0, *map(len, after)]),
+    after=np.concatenate(after).astype(np.int32), path_offsets=np.cumsum([0, *map(len, paths)]),
+    path_links=np.concatenate(paths).astype(np.int32), owner=np.arange(tasks, dtype=np.int32), owners=tasks,
+    links=links,
+)
+worlds = [World("some", graph, 1 + random.random(links), np.zeros(links)) for _ in range(3)]
+fidelity = Bound() if sys.argv[1] == "bound" else Fluid()
+try:
+    found = fidelity.simulate(worlds, Run(Device.named("cuda")))
+    for timeline, expected in zip(found, fidelity.simulate(worlds), strict=True):
+        np.testing.assert_allclose(timeline.finish, expected.finish, rtol=1e-9)
+except Exception as error:
+    print(error)
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    kernel: str  # what is compiled anew, and run
+    header: str
+    before: str  # a regular expression that matches once
+    after: str
+    finding: str
+
+
+MUTANTS = {
+    "a barrier left out": Mutant(
+        "bound",
+        "parallel/block_team.h",
+        r"(void for_each\(int32_t n, F f\) const \{\n.*?f\(i\);\n) *__syncthreads\(\);\n",
+        r"\1",
+        "race in memory",
+    ),
+    "a thread that does not wait": Mutant(
+        "bound",
+        "parallel/block_team.h",
+        r"(void for_each\(int32_t n, F f\) const \{\n.*?f\(i\);\n *)__syncthreads\(\);\n",
+        r"\1if (threadIdx.x != 7) __syncthreads();\n",
+        "threads of a block wait for",
+    ),
+    "an access after the end": Mutant(
+        "bound",
+        "parallel/block_team.h",
+        r"(void for_each\(int32_t n, F f\) const \{\n.*?)i < n;",
+        r"\1i < n + 100000;",
+        "access after the end of memory|access of memory that is none of the device's",
+    ),
+    "a wait left out": Mutant(
+        "bound",
+        "parallel/launch.h",
+        r"(taken = atomicAdd\(next, 1\);\n) *__syncthreads\(\);\n",
+        r"\1",
+        "race in shared memory",
+    ),
+    "an append without an atomic": Mutant(
+        "fluid", "parallel/team.h", r"items\[team\.atomic_add\(size, 1\)\] = item", "items[(*size)++] = item", "race in"
+    ),
+    "an uninitialised read": Mutant(
+        "fluid",
+        "fluid/world.h",
+        r" *state_\.pending\[task\] = static_cast<int32_t>\(after\[1\] - after\[0\]\);\n",
+        "",
+        "read of uninitialised",
+    ),
+    "a cast that overflows": Mutant(
+        "bound",
+        "bound/run.h",
+        r"Bound\(batch, group, memory \+ place \* numbers\)",
+        "Bound(batch, group + static_cast<int32_t>(batch.graph.links * 0.9e9) * 0, memory + place * numbers)",
+        "cast of a number that does not fit",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """The library without a mistake."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    return emulation.build()
+
+
+def run(library: Path, kernel: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WORLDS, kernel]
+    return subprocess.run(command, env=emulation.environment(library), capture_output=True, text=True, timeout=280)
+
+
+def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
+    """The library with this kernel compiled from a changed copy of the headers."""
+    shutil.copytree(ROOT / "csrc", folder / "csrc")
+    header = folder / "csrc" / mutant.header
+    text, count = re.subn(mutant.before, mutant.after, header.read_text(), count=2, flags=re.DOTALL)
+    assert count == 1, f"{mutant.header}: expected {mutant.before!r} once, got {count}"
+    header.write_text(text)
+    entries = json.loads((built.parent / "compile_commands.json").read_text())
+    (entry,) = [one for one in entries if one["file"].endswith(f"cuda/{mutant.kernel}.cu")]
+    command = entry["command"].replace(str(ROOT / "csrc"), str(folder / "csrc"))
+    command = re.sub(r" -o \S+ ", f" -o {folder}/{mutant.kernel}.o ", command)
+    subprocess.run(shlex.split(command), cwd=folder, check=True)
+    objects = [path for path in built.parent.rglob("*.o") if path.name != f"{mutant.kernel}.cu.o"]
+    library = folder / built.name
+    link = ["g++", "-shared", "-o", str(library), *map(str, objects), str(folder / f"{mutant.kernel}.o")]
+    subprocess.run([*link, "-ldl", "-lgomp", "-lpthread"], check=True)
+    return library
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["bound", "fluid"])
+def test_device_code_as_it_is_has_no_finding(kernel: str, built: Path) -> None:
+    done = run(built, kernel)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_rates_are_the_same_where_patience_ends(built: Path, tmp_path: Path) -> None:
+    """No world is known whose links are adjusted so often that they are refilled instead: here after one of them."""
+    impatient = Mutant("fluid", "fluid/adjust.h", r"const int64_t patience = [^;]+;", "const int64_t patience = 1;", "")
+    done = run(mutated(built, impatient, tmp_path), "fluid")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fails(name: str, built: Path, tmp_path: Path) -> None:
+    mutant = MUTANTS[name]
+    done = run(mutated(built, mutant, tmp_path), mutant.kernel)
+    assert done.returncode == FINDINGS, done.stdout + done.stderr
+    assert re.search(f"cuda emulation: (?:{mutant.finding})", done.stderr), done.stderr
