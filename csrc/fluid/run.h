@@ -53,6 +53,7 @@ struct RunWorld {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
+    team.set(&batch.status[world], kRunning);
     std::byte* const fast = team.fast();
     const Status status = World(batch, world, Arena(fast ? fast : memory + place * bytes)).run(team);
     team.set(&batch.status[world], status);

@@ -57,6 +57,34 @@ class World {
             batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
   }
 
+  // All paths, with links that are left out.
+  HD static Paths paths(const Batch& batch, int32_t world) {
+    const Graphs& graphs = batch.graphs;
+    const int64_t first = graphs.path_base[batch.graph[world]];
+    return {graphs.path_offsets + first,
+            graphs.path_links,
+            graphs.path_weight,
+            graphs.path_limit ? graphs.path_limit + first : nullptr,
+            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
+            nullptr};
+  }
+
+  // Whether a task of the graphs has something to send; others only wait.
+  DEVICE static bool sends(const Graphs& graphs, const Paths& paths, int64_t task) {
+    const int32_t p = graphs.path[task];
+    return p >= 0 && graphs.bytes[task] > 0 && paths.has_hops(p);
+  }
+
+  // s that it waits once it is ready.
+  DEVICE static double wait(const Graphs& graphs, const Paths& paths, const double* latency, int64_t task) {
+    double wait = graphs.delay[task];
+    if (const int32_t p = graphs.path[task]; p >= 0)
+      paths.for_each_hop(p, [&](int32_t l, double weight) {
+        if (l < paths.world_links) wait += weight * latency[l];
+      });
+    return wait;
+  }
+
   DEVICE Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
     begin(team);
@@ -87,17 +115,6 @@ class World {
  private:
   static constexpr int32_t kPoll = 64;  // events between two looks at `cancel`, which a GPU reads across the bus
 
-  HD static Paths paths(const Batch& batch, int32_t world) {
-    const Graphs& graphs = batch.graphs;
-    const int64_t first = graphs.path_base[batch.graph[world]];
-    return {graphs.path_offsets + first,
-            graphs.path_links,
-            graphs.path_weight,
-            graphs.path_limit ? graphs.path_limit + first : nullptr,
-            static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
-            nullptr};
-  }
-
   DEVICE void begin(const Team auto& team) {
     max_min_.clear(team);
     for (const List* list : {&state_.changed, &state_.due, &state_.finished}) team.set(list->size, 0);
@@ -118,17 +135,13 @@ class World {
 
   // A task waits from now on; finish_ is when that ends.
   DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) {
-    double ready = graph_.release[base_ + task], wait = graph_.delay[base_ + task];
+    double ready = graph_.release[base_ + task];
     for (int64_t i = graph_.after_offsets[base_ + task]; i < graph_.after_offsets[base_ + task + 1]; ++i) {
       const double end = finish_[graph_.after[i] - base_];
       ready = end > ready ? end : ready;
     }
-    if (const int32_t p = graph_.path[base_ + task]; p >= 0)
-      paths_.for_each_hop(p, [&](int32_t l, double weight) {
-        if (l < rates_.paths.world_links) wait += weight * latency_[l];
-      });
     start_[task] = ready;
-    finish_[task] = ready + wait;
+    finish_[task] = ready + wait(graph_, paths_, latency_, base_ + task);
     if (finish_[task] <= horizon)
       state_.due.append(team, task);
     else
@@ -185,9 +198,8 @@ class World {
   }
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
+    if (!sends(graph_, paths_, base_ + task)) return state_.finished.append(team, task);
     const int32_t p = graph_.path[base_ + task];
-    if (p < 0 || !(graph_.bytes[base_ + task] > 0) || !rates_.paths.has_hops(p))
-      return state_.finished.append(team, task);
     Flows& x = state_.flows[p];
     team.atomic_add(&x.count, 1);
     state_.flow[task].left = team.atomic_exchange(&x.arrived, task);
