@@ -13,7 +13,6 @@ from simgrid_peer import SimGrid
 from topoflow import _C
 from topoflow.engine.device import Device
 from topoflow.engine.fluid.batch import pack
-from topoflow.engine.launch import MEMORY
 
 BATCH, GPU_BATCH = 256, 4096
 
@@ -38,7 +37,7 @@ def gpu(peer: SimGrid | None, merge: float) -> None:
 
     def launch(on_device: dict[str, Any]) -> None:
         on_device["status"].zero_()
-        _C.simulate(on_device, MEMORY, where.stream, merge, 0)
+        _C.simulate(on_device, where.memory, where.stream, merge, 0)
 
     def round_trip() -> None:
         on_device = where.put(arrays) | {"cancel": where.flag()}

@@ -11,8 +11,8 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import Floats, World
+from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.fluid.batch import Batch, pack
-from topoflow.engine.launch import MEMORY
 
 SHORT = 0.05  # s: what is shorter is repeated until that much is measured
 LONG = 30.0  # s: what is longer is measured once
@@ -44,7 +44,7 @@ class Kernel:
         arrays = self.batch.arrays
         arrays["status"][:] = 0
         cpu, wall = time.process_time(), time.perf_counter()
-        state = _C.simulate(arrays, MEMORY, 0, merge, threads)
+        state = _C.simulate(arrays, HOST_MEMORY, 0, merge, threads)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         if np.any(arrays["status"] != _C.DONE):
             raise RuntimeError(f"{self.batch.worlds[0].name}: must be simulated, got status {arrays['status']}")

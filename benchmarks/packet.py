@@ -27,7 +27,7 @@ from cases import BANDWIDTH, SEED, Case, all_to_all, transfers
 
 from topoflow import _C
 from topoflow.engine.base import World
-from topoflow.engine.launch import MEMORY
+from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.settings import numbers
@@ -93,7 +93,7 @@ def measure(asked: World) -> None:
     for _ in range(ROUNDS):
         batch.arrays["status"][:] = 0
         begin = time.process_time()
-        state = _C.packets(batch.arrays, MODEL.kernel(), MEMORY, 0, 1)
+        state = _C.packets(batch.arrays, MODEL.kernel(), HOST_MEMORY, 0, 1)
         best = min(best, time.process_time() - begin)
         if batch.arrays["status"].tolist() != [_C.DONE]:
             raise RuntimeError(f"{asked.name}: must be simulated, got status {batch.arrays['status']}")

@@ -14,7 +14,8 @@ enum Status : int32_t {
   kNotConverged = 5,
   kPaused = 6,
   kBlocked = 7,  // full buffers wait for each other
-  kTooLong = 8   // beyond the times that can be said
+  kTooLong = 8,  // beyond the times that can be said
+  kRunning = 9
 };
 
 }  // namespace topoflow

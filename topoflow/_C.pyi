@@ -2,15 +2,22 @@ from collections.abc import Mapping
 from typing import Any
 
 has_cuda: bool
+architectures: list[int]  # with CUDA: 900 is sm_90
 DONE: int
 STARVED: int
 DEADLOCK: int
 CANCELLED: int
 NOT_CONVERGED: int
 PAUSED: int
+PENDING: int
+RUNNING: int
 FIELDS: dict[str, list[tuple[str, str, str, str]]]  # of each function: name, dtype, shape and content of its arrays
 
+class Fault(RuntimeError): ...
+
+def has_kernels_for(device: int) -> bool: ...
 def simulate(arrays: Mapping[str, Any], budget: int, stream: int, merge: float, threads: int) -> int: ...
+def gradient(arrays: Mapping[str, Any], budget: int, threads: int) -> None: ...
 def progressive_filling(arrays: Mapping[str, Any]) -> None: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
 

@@ -1,22 +1,33 @@
 // The part of topoflow._C that simulates flows.
 #include "arrays.hpp"
 #include "fluid/batch.h"
+#include "fluid/gradient_batch.h"
 #include "fluid/progressive_filling.h"
 
 namespace topoflow {
 namespace {
 
-int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double merge, int32_t threads) {
-  Arrays arrays(named);
-  Batch batch{};
+struct Settings {
+  int64_t budget, stream;
+  double merge;
+  int32_t threads;
+};
+
+void take_batch(Arrays& arrays, Batch& batch, const Settings& settings) {
   arrays.take(batch.graphs, kGraphFields);
   arrays.take(batch, kBatchFields);
   if (batch.until && !batch.left) throw py::value_error("left: must be there with `until`, got none");
-  batch.budget = budget;
+  batch.budget = settings.budget;
   batch.device = arrays.first().device_id;
-  batch.stream = stream;
-  batch.merge = merge;
-  batch.threads = threads;
+  batch.stream = settings.stream;
+  batch.merge = settings.merge;
+  batch.threads = settings.threads;
+}
+
+int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double merge, int32_t threads) {
+  Arrays arrays(named);
+  Batch batch{};
+  take_batch(arrays, batch, {budget, stream, merge, threads});
 
   [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
   const py::gil_scoped_release release;
@@ -24,6 +35,16 @@ int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double m
   if (!on_cpu) return cuda::simulate(batch);
 #endif
   return cpu::simulate(batch);
+}
+
+void gradient(const py::dict& named, int64_t budget, int32_t threads) {
+  Arrays arrays(named);
+  GradientBatch batch{};
+  take_batch(arrays, batch, {budget, 0, 0, threads});
+  arrays.take(batch, kGradientFields);
+  if (!arrays.on_cpu()) throw py::value_error("device: must be CPU");
+  const py::gil_scoped_release release;
+  cpu::gradient(batch);
 }
 
 void progressive_filling(const py::dict& named) {
@@ -37,6 +58,8 @@ void progressive_filling(const py::dict& named) {
 }  // namespace
 
 void bind_fluid(py::module_& module, py::dict& fields) {
+  module.attr("PENDING") = static_cast<int>(kPending);
+  module.attr("RUNNING") = static_cast<int>(kRunning);
   module.attr("DONE") = static_cast<int>(kDone);
   module.attr("STARVED") = static_cast<int>(kStarved);
   module.attr("DEADLOCK") = static_cast<int>(kDeadlock);
@@ -47,10 +70,15 @@ void bind_fluid(py::module_& module, py::dict& fields) {
              py::arg("threads"),
              "Run every world of a batch; writes start, finish and status. Returns the bytes of state that one team "
              "needs.");
+  module.def(
+      "gradient", &gradient, py::arg("arrays"), py::arg("budget"), py::arg("threads"),
+      "How a loss changes with the links' numbers of worlds that simulate() has run, on the CPU; writes of_capacity "
+      "and of_latency.");
   module.def("progressive_filling", &progressive_filling, py::arg("arrays"),
              "Max-min fair rates from nothing, on the CPU: the oracle of simulate's.");
   fields["progressive_filling"] = documented(kProgressiveFillingFields);
   fields["simulate"] = documented(kGraphFields, kBatchFields);
+  fields["gradient"] = documented(kGraphFields, kBatchFields, kGradientFields);
 }
 
 }  // namespace topoflow

@@ -1,5 +1,9 @@
 // topoflow._C: check, launch, return.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "parallel/architectures.h"
+#include "parallel/fault.h"
 
 namespace py = pybind11;
 
@@ -15,8 +19,12 @@ void bind_packet(py::module_& module, py::dict& fields);
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "Kernels of topoflow; topoflow.engine wraps them. FIELDS has the arrays of each.";
+  py::register_exception<topoflow::Fault>(module, "Fault", PyExc_RuntimeError);
 #ifdef TOPOFLOW_CUDA
   module.attr("has_cuda") = true;
+  module.attr("architectures") = py::cast(topoflow::cuda::architectures());
+  module.def("has_kernels_for", &topoflow::cuda::has_kernels_for, py::arg("device"),
+             "Whether the kernels were compiled for this GPU.");
 #else
   module.attr("has_cuda") = false;
 #endif

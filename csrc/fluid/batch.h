@@ -72,7 +72,7 @@ constexpr std::tuple kBatchFields{
     array("start", &Batch::start, "S", "out, s"),
     array("finish", &Batch::finish, "S", "out, s"),
     optional("left", &Batch::left, "S", "out, B that a paused world has to send; none without `until`"),
-    array("status", &Batch::status, "W", "out, Status"),
+    on_host("status", &Batch::status, "W", "out, Status, also while it runs"),
     count('W', &Batch::worlds)};
 
 // Returns the bytes of state that one team needs.

@@ -22,7 +22,8 @@ class LinkStore {
   DEVICE int64_t room() const { return room_; }
 
   // Decides whether links are packed: all flows of a link must fit in 62 bits though each has the most that any link
-  // has, and twice as many as there are now, and that must leave 2^44 units for the link that has least.
+  // has, and twice as many as there are now, and that must leave 2^44 units for the link that has least. Their number
+  // in 1 B/s must be finite: of an infinite one, what is cast to integers differs between processors.
   DEVICE void choose(const Team auto& team) {
     snapshots_ = 0;
     per_unit_ = 0;
@@ -31,7 +32,7 @@ class LinkStore {
     const double flows =
         2 - 2 * team.min(links(), [&](int32_t l) { return -static_cast<double>(rates_.info[l].total.high / kWhole); });
     const double fit = static_cast<double>(room_) / (rates_.most * flows);
-    if (!(fit * rates_.least >= static_cast<double>(int64_t{1} << 44))) return;
+    if (fit > Unit::kMost || !(fit * rates_.least >= static_cast<double>(int64_t{1} << 44))) return;
     per_unit_ = fit;
     room_ = kWhole * static_cast<int64_t>(flows);
   }

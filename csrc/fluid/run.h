@@ -58,6 +58,7 @@ struct RunWorld {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
+    team.set(&batch.status[world], kRunning);
     auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());
     const Status status = World(batch, data).run(team);
     team.set(&batch.status[world], status);

@@ -67,8 +67,8 @@ struct WorldData {
             batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
   }
 
- private:
-  DEVICE static Paths paths_of(const Batch& batch, int32_t world) {
+  // All paths, with links that are left out.
+  HD static Paths paths_of(const Batch& batch, int32_t world) {
     const Graphs& graphs = batch.graphs;
     const int64_t first = graphs.path_base[batch.graph[world]];
     return {graphs.path_offsets + first,
@@ -89,6 +89,22 @@ class World {
         rates_(data.rates),
         state_(data.state),
         max_min_(data.rates) {}
+
+  // Whether a task of the graphs has something to send; others only wait.
+  DEVICE static bool sends(const Graphs& graphs, const Paths& paths, int64_t task) {
+    const int32_t p = graphs.path[task];
+    return p >= 0 && graphs.bytes[task] > 0 && paths.has_hops(p);
+  }
+
+  // s that it waits once it is ready.
+  DEVICE static double wait(const Graphs& graphs, const Paths& paths, const auto& latency, int64_t task) {
+    double wait = graphs.delay[task];
+    if (const int32_t p = graphs.path[task]; p >= 0)
+      paths.for_each_hop(p, [&](int32_t l, double weight) {
+        if (l < paths.world_links) wait += weight * latency[l];
+      });
+    return wait;
+  }
 
   DEVICE Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
@@ -142,17 +158,13 @@ class World {
 
   // A task waits from now on; data_.finish is when that ends.
   DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) {
-    double ready = graph_.release[data_.base + task], wait = graph_.delay[data_.base + task];
+    double ready = graph_.release[data_.base + task];
     for (int64_t i = graph_.after_offsets[data_.base + task]; i < graph_.after_offsets[data_.base + task + 1]; ++i) {
       const double end = data_.finish[graph_.after[i] - data_.base];
       ready = end > ready ? end : ready;
     }
-    if (const int32_t p = graph_.path[data_.base + task]; p >= 0)
-      data_.paths.for_each_hop(p, [&](int32_t l, double weight) {
-        if (l < rates_.paths.world_links) wait += weight * data_.latency[l];
-      });
     data_.start[task] = ready;
-    data_.finish[task] = ready + wait;
+    data_.finish[task] = ready + wait(graph_, data_.paths, data_.latency, data_.base + task);
     if (data_.finish[task] <= horizon)
       state_.due.append(team, task);
     else
@@ -209,9 +221,8 @@ class World {
   }
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
+    if (!sends(graph_, data_.paths, data_.base + task)) return state_.finished.append(team, task);
     const int32_t p = graph_.path[data_.base + task];
-    if (p < 0 || !(graph_.bytes[data_.base + task] > 0) || !rates_.paths.has_hops(p))
-      return state_.finished.append(team, task);
     Flows& x = state_.flows[p];
     team.atomic_add(&x.count, 1);
     state_.flow[task].left = team.atomic_exchange(&x.arrived, task);

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <thrust/execution_policy.h>
-#include <thrust/system_error.h>
-
-#include <new>
 
 #include "backend.h"
+#include "fault.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -18,20 +16,27 @@ namespace topoflow::BACKEND {
 
 using Stream = cudaStream_t;
 inline Stream to_stream(int64_t stream) { return reinterpret_cast<Stream>(stream); }
-inline auto policy(Stream stream) { return thrust::cuda::par.on(stream); }
 
 inline void check(cudaError_t error) {
-  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
-  if (error != cudaSuccess) throw thrust::system_error(error, thrust::cuda_category());
+  if (error != cudaSuccess) throw Fault(cudaGetErrorString(error));
 }
 
-inline void* allocate(int64_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes));
-  return memory;
+// Memory of the current device and stream, from the allocator of whoever made the arrays (bindings/memory.cpp), which
+// keeps what is given back. After the fault of a kernel every call of CUDA fails, but release() calls none.
+void* allocate(int64_t bytes);
+void release(void* memory) noexcept;
+
+// The same for Thrust, whose own frees and throws where a destructor calls it.
+struct Temporary {
+  using value_type = char;
+
+  char* allocate(std::ptrdiff_t bytes) { return static_cast<char*>(cuda::allocate(bytes)); }
+  void deallocate(char* memory, size_t) noexcept { release(memory); }
+};
+inline auto policy(Stream stream) {
+  static Temporary temporary;  // it has no state; a policy keeps a reference to it
+  return thrust::cuda::par(temporary).on(stream);
 }
-// After the fault of a kernel every call fails, this one too: the launch has reported it.
-inline void release(void* memory) noexcept { cudaFree(memory); }
 
 // Work goes to the GPU that holds the arrays, and back to the caller's afterwards.
 class DeviceGuard {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #define TOPOFLOW_CUDA_EMULATION
+#define __CUDA_ARCH_LIST__ 900
 #define __global__
 #define __device__
 #define __host__

@@ -201,7 +201,7 @@ def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     world = collective("all_reduce", "ring")
     batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
     whole = Bound().simulate(batch)
-    monkeypatch.setattr(bound, "MEMORY", 2 * 16 * world.graph.tasks)
+    monkeypatch.setattr(Device, "memory", 2 * 16 * world.graph.tasks)
     assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in whole]
 
 

@@ -121,7 +121,10 @@ def test_auto_is_the_gpu_if_there_is_one_else_the_cpu(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_is_no_device_or_number_of_threads_is_one_line(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["out=none"] if verb == "experiment" else []
-    for key, law in (("device=tpu", "must be one of auto, cpu, cuda"), ("threads=0", "must be None or within 1..1024")):
+    for key, law in (
+        ("device=tpu", "must be one of auto, cpu, cuda, cuda:N"),
+        ("threads=0", "must be None or within 1..1024"),
+    ):
         assert main([*VERBS[verb], key, *out]) == 2
         name = key.partition("=")[0]
         assert capsys.readouterr().err.startswith(f"topoflow {verb}: {name}: {law}, got ")

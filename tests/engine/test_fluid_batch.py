@@ -84,7 +84,7 @@ def test_threads_and_the_order_of_the_worlds_do_not_change_a_bit_either(batch):
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
 def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
     whole = Fluid().simulate(batch, Run(Device.named(device)))
-    monkeypatch.setattr(fluid, "MEMORY", memory)
+    monkeypatch.setattr(Device, "memory", memory)
     cut = Fluid().simulate(batch, Run(Device.named(device)))
     assert [timeline.name for timeline in cut] == [world.name for world in batch]
     assert np.array_equal(finishes(cut), finishes(whole))
@@ -125,7 +125,7 @@ def test_no_worlds_give_no_timelines(device):
 
 
 def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch, watching):
-    monkeypatch.setattr(fluid, "MEMORY", 20_000)
+    monkeypatch.setattr(Device, "memory", 20_000)
     fluid.Fluid().simulate(batch, Run(Device.named(device), observer=watching))
     assert watching.advances == sorted(watching.advances)
     assert watching.advances[-1] == (len(batch), len(batch))
@@ -230,7 +230,7 @@ def test_links_that_break_a_law_are_refused(field, value, message, make_world):
 
 
 def test_an_unknown_device_is_refused(batch):
-    with pytest.raises(ValueError, match="device: must be one of auto, cpu, cuda, got 'tpu'"):
+    with pytest.raises(ValueError, match="device: must be one of auto, cpu, cuda, cuda:N, got 'tpu'"):
         Fluid().simulate(batch, Run(Device.named("tpu")))
 
 

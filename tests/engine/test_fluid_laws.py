@@ -164,3 +164,18 @@ def test_a_mouse_among_elephants_is_not_lost(run, make_world):
     # 1e15 B beside 1 B on 1e14 B/s: the mouse ends after 2 / 1e14 s, the elephant after (1e15 + 1) / 1e14 s.
     world = make_world([{"path": [0], "bytes": 1e15}, {"path": [0], "bytes": 1}], [1e14])
     np.testing.assert_allclose(run(world).finish, [(1e15 + 1) / 1e14, 2e-14], rtol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-280, -290, -295, -300])
+def test_times_depend_on_ratios_alone_however_little_the_links_carry(exponent, make_world, device):
+    """An all-to-all, whose rates are refilled, with bytes and capacities near the least that numbers can say."""
+    random = np.random.default_rng(0)
+    ends = [(i, 16 + int(random.integers(4)), 8 + j) for i in range(8) for j in range(8) if i != j]
+    size, capacity = random.uniform(1, 2, len(ends)), random.uniform(1, 2, 20)
+
+    def finish(scale: float) -> np.ndarray:
+        tasks = [{"path": path, "bytes": one * scale} for path, one in zip(ends, size, strict=True)]
+        return Fluid().simulate([make_world(tasks, capacity * scale)], Run(Device.named(device)))[0].finish
+
+    # A unit is 1e-300 B/s and counted to 2^-30 of that: 56 flows of 1e-300 B/s and more know their rates to 1e-7.
+    np.testing.assert_allclose(finish(10.0**exponent), finish(1.0), rtol=1e-12 if exponent > -295 else 1e-7)

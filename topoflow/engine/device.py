@@ -5,7 +5,8 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +20,9 @@ except ImportError as error:
 
 Array = NDArray[Any]
 T = TypeVar("T")
-NAMES = ("auto", "cpu", "cuda")
+NAMES = ("auto", "cpu", "cuda", "cuda:N")
+HOST_MEMORY = 2**31  # B for the arrays of one launch on a CPU, and as much again for the state of its teams
+SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the next, state of teams, a reserve
 
 
 @dataclass(frozen=True)
@@ -30,20 +33,21 @@ class Device:
 
     @classmethod
     def named(cls, name: str) -> Device:
-        """ "cpu"; "cuda", torch's current GPU; or "auto", the GPU if there is a usable one, else the CPU.
+        """ "cpu"; "cuda", torch's current GPU; "cuda:1", the second; or "auto", the GPU if one is usable, else the CPU.
 
-        Raises ``ValueError`` for another name, and for "cuda" where something is missing.
+        Raises ``ValueError`` for another name, and for a GPU where something is missing.
         """
-        if name not in NAMES:
+        kind, _, number = name.partition(":")
+        if name not in NAMES[:-1] and not (kind == "cuda" and number.isdecimal()):
             raise ValueError(f"device: must be one of {', '.join(NAMES)}, got {name!r}")
-        missing = None if name == "cpu" else _missing_for_cuda()
-        if name == "cuda" and missing is not None:
-            raise ValueError(f"device: cuda needs {missing}")
+        missing = None if name == "cpu" else _missing_for_cuda(int(number) if number else None)
+        if kind == "cuda" and missing is not None:
+            raise ValueError(f"device: {name} needs {missing}")
         if name == "cpu" or missing is not None:
             return cls()
         import torch
 
-        return cls(torch.device("cuda", torch.cuda.current_device()))
+        return cls(torch.device("cuda", int(number) if number else torch.cuda.current_device()))
 
     @property
     def on_cuda(self) -> bool:
@@ -52,11 +56,45 @@ class Device:
     @property
     def stream(self) -> int:
         """The caller's stream, as a number."""
+        return int(self.current_stream().cuda_stream) if self.on_cuda else 0
+
+    def current_stream(self) -> Any:
+        """The caller's stream on this GPU, for ``using``; None on a CPU."""
         if not self.on_cuda:
-            return 0
+            return None
         import torch
 
-        return int(torch.cuda.current_stream(self.torch).cuda_stream)
+        return torch.cuda.current_stream(self.torch)
+
+    @contextmanager
+    def using(self, stream: Any) -> Iterator[None]:
+        """Makes this GPU and the stream torch's current ones in this thread: torch exports arrays of no other GPU."""
+        if not self.on_cuda:
+            yield
+            return
+        import torch
+
+        with torch.cuda.device(self.torch), torch.cuda.stream(stream):
+            yield
+
+    @property
+    def memory(self) -> int:
+        """B for the arrays of one launch; as much again for the state of its teams."""
+        if not self.on_cuda:
+            return HOST_MEMORY
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(self.torch)
+        unused = torch.cuda.memory_reserved(self.torch) - torch.cuda.memory_allocated(self.torch)
+        return int(free + unused) // SHARE
+
+    def lacks_memory(self, error: Exception) -> bool:
+        """Whether ``error`` says that the memory of this device is not enough."""
+        if self.torch is None:
+            return False
+        import torch
+
+        return isinstance(error, torch.OutOfMemoryError)
 
     def zeros(self, *shape: int, dtype: str = "float64") -> Any:
         """A new array."""
@@ -94,13 +132,22 @@ class Device:
         found: Array = array if self.torch is None else array.cpu().numpy()
         return found
 
-    def flag(self) -> Any:
-        """An int32 [1] that kernels read while Python writes it; on a GPU it is pinned memory of the host."""
-        if not self.on_cuda:
-            return np.zeros(1, np.int32)
+    def shared(self, n: int) -> Any:
+        """An int32 [n] of zeros in the host's memory, which a kernel and Python read and write at the same time."""
+        if self.torch is None:
+            return np.zeros(n, np.int32)
         import torch
 
-        return torch.zeros(1, dtype=torch.int32).pin_memory()
+        found = torch.zeros(n, dtype=torch.int32)
+        return found.pin_memory() if self.on_cuda else found
+
+    def here(self, shared: Any) -> Any:
+        """What ``shared`` has made, where all other arrays are."""
+        return shared.to(self.torch) if self.on_cuda else shared
+
+    def flag(self) -> Any:
+        """What is not 0 stops a kernel, int32 [1]."""
+        return self.shared(1)
 
 
 class Kept:
@@ -122,15 +169,25 @@ class Kept:
         return kept
 
 
-def _missing_for_cuda() -> str | None:
-    """What this machine lacks to run on a GPU; None: nothing."""
+def _missing_for_cuda(number: int | None) -> str | None:
+    """What this machine lacks to run on this GPU (None: torch's current one); None: nothing."""
     if not _C.has_cuda:
         return "topoflow._C built with nvcc on the path, got a CPU build"
     try:
         import torch
     except ImportError:
         return "torch, run `pip install 'topoflow[torch]'`"
-    return None if torch.cuda.is_available() else "a GPU that torch sees, got none"
+    if not torch.cuda.is_available():
+        return "a GPU that torch sees, got none"
+    if number is not None and number >= torch.cuda.device_count():
+        return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
+    number = torch.cuda.current_device() if number is None else number
+    if _C.has_kernels_for(number):
+        return None
+    built = ", ".join(f"sm_{architecture // 10}" for architecture in _C.architectures)
+    major, minor = torch.cuda.get_device_capability(number)
+    build = f"CUDAARCHS={major}{minor} pip install ."
+    return f"a GPU that topoflow._C is built for, {built}, got sm_{major}{minor}; run `{build}`"
 
 
 def links_of(links: int, capacity: Any, latency: Any) -> tuple[Device, Any, Any]:

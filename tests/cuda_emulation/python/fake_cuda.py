@@ -338,6 +338,7 @@ def install() -> None:
         library.emulation_memory_left(library.emulation_device() if device is None else index_of(device)),
         library.emulation_memory(),
     )
+    cuda.memory_reserved = cuda.memory_allocated = lambda device=None: 0  # nothing is kept
     cuda.caching_allocator_alloc = allocate
     cuda.caching_allocator_delete = release
     cuda.empty_cache = lambda: None

@@ -39,7 +39,7 @@ from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Array, links_of
-from topoflow.engine.launch import MEMORY, count_threads, launch
+from topoflow.engine.launch import count_threads, in_halves, launch
 from topoflow.engine.timelines import timeline
 
 
@@ -72,9 +72,13 @@ class Bound:
                 check_links(world)
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
-            size = max(1, MEMORY // (16 * max(alike[0].graph.tasks, 1)))
+            size = max(1, run.device.memory // (16 * max(alike[0].graph.tasks, 1)))
+
+            def simulated(part: Sequence[World], first: int, graph: CondensedGraph = graph) -> list[Timeline]:
+                return _alone(part, graph, run)
+
             for first in range(0, len(alike), size):
-                found = _alone(alike[first : first + size], graph, run)
+                found = in_halves(alike[first : first + size], run.device, simulated)
                 timelines |= dict(zip(group[first : first + size], found, strict=True))
                 run.observer.advance(len(timelines), len(worlds))
         return [timelines[index] for index in range(len(worlds))]
@@ -99,7 +103,7 @@ def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None,
         "latency": device.zeros(0) if latency is None else latency.reshape(-1),
         "makespan": makespan,
     }
-    _launch(known, Run(device, threads), rows)
+    _launch(known, Run(device, threads), rows, [f"world {index}" for index in range(len(capacity))])
     return makespan
 
 
@@ -110,15 +114,15 @@ def _condensed(name: str, graph: Graph, *, collapses: bool) -> CondensedGraph:
         raise ValueError(f"{name}.{error}") from None
 
 
-def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any]) -> None:
+def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any], names: Sequence[str]) -> None:
     """Fill in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
     device = run.device
     nothing = device.zeros(0)
     known = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
     arrays = known | {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
     if len(arrays["makespan"]):
-        kernel = partial(_C.bound, arrays, MEMORY, device.stream, count_threads(run.threads))
-        launch(kernel, arrays["cancel"])
+        kernel = partial(_C.bound, arrays, device.memory, device.stream, count_threads(run.threads))
+        launch(kernel, arrays["cancel"], device, running=lambda: names)
 
 
 def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Timeline]:
@@ -129,7 +133,7 @@ def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Tim
         "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
         "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
     }
-    _launch(graph, run, device.put(rows) | answers)
+    _launch(graph, run, device.put(rows) | answers, [world.name for world in worlds])
     start, finish, makespan = (device.numpy(answer) for answer in answers.values())
     start = start.reshape(count, tasks)[:, graph.node]
     finish = finish.reshape(count, tasks)[:, graph.node]

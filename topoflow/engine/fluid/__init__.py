@@ -12,7 +12,7 @@ Shapes: W worlds, T tasks, L links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -21,10 +21,10 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
-from topoflow.engine.device import links_of
+from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
-from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, Batch, pack, pieces
-from topoflow.engine.launch import MEMORY, count_threads, launch
+from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
+from topoflow.engine.launch import count_threads, in_halves, launch
 from topoflow.engine.observer import Part
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
@@ -82,10 +82,14 @@ class Fluid:
         for number in changing:
             found[number] = reconfigure.simulate(worlds[number], merge=merge).timeline
             run.observer.advance(len(found), len(worlds))
-        for piece in pieces([worlds[number] for number in static], MEMORY):
+        for piece in pieces([worlds[number] for number in static], run.device.memory):
             earlier = len(found)
-            observer = Part(run.observer, earlier, len(worlds))
-            timelines = _simulate(piece, replace(run, observer=observer), merge)
+
+            def simulated(part: Sequence[World], first: int, earlier: int = earlier) -> list[Timeline]:
+                observer = Part(run.observer, earlier + first, len(worlds))
+                return _simulate(part, replace(run, observer=observer), merge)
+
+            timelines = in_halves(piece, run.device, simulated)
             first = earlier - len(changing)
             found |= dict(zip(static[first : first + len(piece)], timelines, strict=True))
         return [found[number] for number in range(len(worlds))]
@@ -141,24 +145,44 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
 
     Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and
     the answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.)
-    The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``MEMORY``. A
+    The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``Device.memory``. A
     world that cannot run to its end is no error: its status says why. ``merge`` and ``threads`` are those of
     ``Fluid`` and ``Run``.
+
+    Where ``capacity`` or ``latency`` requires a gradient, start, finish and makespan have one
+    (``topoflow.engine.fluid.gradient``), without ``merge``; it is 0 for a world that cannot end.
 
     Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
     """
     merge, team = checked(merge), count_threads(threads)
+    given = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
+    asked = capacity, latency
     device, capacity, latency = links_of(graph.links, capacity, latency)
-    count = len(capacity)
     latency = device.zeros(*capacity.shape) if latency is None else latency
+    launched = partial(_launched, graph, device, merge, team)
+    if given and merge > 0:
+        raise ValueError(f"merge: must be 0 for gradients, got {merge}")
+    if given:
+        from topoflow.engine.fluid.gradient import ends
+
+        start, finish, status = ends(asked[0], latency if asked[1] is None else asked[1], launched, team)
+    else:
+        arrays = launched(capacity, latency)
+        start, finish, status = arrays["start"], arrays["finish"], arrays["status"]
+    finish = finish.reshape(len(capacity), graph.tasks)
+    return Sweep(start.reshape(finish.shape), finish, status, device.largest(finish))
+
+
+def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity: Any, latency: Any) -> dict[str, Any]:
+    """The arrays of a launch after it, of worlds of one graph on links with these numbers [W, L]."""
+    count = len(capacity)
     arrays = device.put(_of_graph(graph, count))
-    start, finish = device.zeros(count, graph.tasks), device.zeros(count, graph.tasks)
     arrays |= {"capacity": capacity.reshape(-1), "latency": latency.reshape(-1)}
-    arrays |= {"start": start.reshape(-1), "finish": finish.reshape(-1), "status": device.zeros(count, dtype="int32")}
-    arrays["cancel"] = device.flag()
+    arrays |= {name: device.zeros(count * graph.tasks) for name in ("start", "finish")}
+    arrays |= {"status": device.shared(count), "cancel": device.flag()}
     if count:
-        launch(partial(_C.simulate, arrays, MEMORY, device.stream, merge, team), arrays["cancel"])
-    return Sweep(start, finish, arrays["status"], device.largest(finish))
+        _launch(arrays, device, merge, threads, [f"world {index}" for index in range(count)])
+    return arrays | {"status": device.here(arrays["status"])}
 
 
 def _run(batch: Batch, run: Run, merge: float) -> None:
@@ -166,21 +190,37 @@ def _run(batch: Batch, run: Run, merge: float) -> None:
     device, arrays = run.device, batch.arrays
     if device.torch is not None:
         graphs = {name: arrays[name] for name in GRAPHS}
-        worlds = {name: arrays[name] for name in arrays if name not in GRAPHS and name not in ANSWERS}
-        arrays = {name: device.zeros(len(arrays[name]), dtype=dtype) for name, dtype in ANSWERS.items()}
+        worlds = {name: arrays[name] for name in arrays if name not in (*GRAPHS, *ANSWERS, *SHARED)}
+        arrays = {name: device.zeros(len(arrays[name])) for name in ANSWERS}
         arrays |= run.kept.get("fluid", device, batch.graphs, partial(device.put, graphs)) | device.put(worlds)
-        arrays["cancel"] = device.flag()
+        arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
+    status = np.asarray(arrays["status"])
 
     def poll() -> None:
-        if not device.on_cuda:  # a GPU is not interrupted for that
-            run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
+        run.observer.advance(int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))), len(batch.worlds))
 
-    kernel = partial(_C.simulate, arrays, MEMORY, device.stream, merge, count_threads(run.threads))
-    launch(kernel, arrays["cancel"], poll)
+    names = [world.name for world in batch.worlds]
+    _launch(arrays, device, merge, count_threads(run.threads), names, poll)
     if device.torch is not None:
         for name in ANSWERS:
             batch.arrays[name][:] = device.numpy(arrays[name])
+        batch.arrays["status"][:] = status
     run.observer.advance(len(batch.worlds), len(batch.worlds))
+
+
+def _launch(
+    arrays: dict[str, Any],
+    device: Device,
+    merge: float,
+    threads: int,
+    names: Sequence[str],
+    poll: Callable[[], None] | None = None,
+) -> None:
+    def running() -> list[str]:
+        return [names[index] for index in np.flatnonzero(np.asarray(arrays["status"]) == _C.RUNNING).tolist()]
+
+    kernel = partial(_C.simulate, arrays, device.memory, device.stream, merge, threads)
+    launch(kernel, arrays["cancel"], device, poll=poll, running=running)
 
 
 def _of_graph(graph: Graph, count: int) -> dict[str, Any]:

@@ -34,9 +34,11 @@ GRAPH_ARRAYS: dict[str, type[np.generic]] = {
 # What a graph may lack, and its default in a batch with a graph that has it; empty where no graph of a batch has it.
 OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf}
 
-# The arrays of a batch that its graphs alone say, and those that the kernel writes, by their type.
+# The arrays of a batch that its graphs alone say, those that the kernel writes, and those that the host may read or
+# write meanwhile.
 GRAPHS = (*GRAPH_ARRAYS, *OPTIONAL_ARRAYS, "graph_task_offsets", "path_base")
-ANSWERS = {"start": "float64", "finish": "float64", "left": "float64", "status": "int32"}
+ANSWERS = ("start", "finish", "left")
+SHARED = ("status", "cancel")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.launch import MEMORY, count_threads, launch
+from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.launch import count_threads, launch
 from topoflow.engine.observer import Part
 from topoflow.engine.packet.batch import ANSWERS, Batch, pack
 from topoflow.engine.packet.layout import NONE, Layout, lay_out
@@ -69,7 +70,7 @@ class Packet(Settings):
         prepared = [
             (world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self)) for world in worlds
         ]
-        for piece in _pieces(prepared):
+        for piece in _pieces(prepared, run.device.memory):
             batch = pack(*zip(*piece, strict=True))
             self._run(batch, replace(run, observer=Part(run.observer, len(timelines), len(worlds))))
             _raise_unfinished(batch)
@@ -106,8 +107,8 @@ class Packet(Settings):
             if not device.on_cuda:  # a GPU is not interrupted for that
                 run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
 
-        kernel = partial(_C.packets, arrays, self.kernel(), MEMORY, device.stream, count_threads(run.threads))
-        launch(kernel, arrays["cancel"], poll)
+        kernel = partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count_threads(run.threads))
+        launch(kernel, arrays["cancel"], device, poll=poll, running=lambda: [world.name for world in batch.worlds])
         if device.torch is not None:
             for name in (*ANSWERS, "latencies"):
                 batch.arrays[name][:] = device.numpy(arrays[name])
@@ -123,13 +124,13 @@ def layout_of(graph: Graph, settings: Settings) -> Layout:
 Prepared = tuple[World, Layout, Numbers]
 
 
-def _pieces(prepared: Sequence[Prepared]) -> Iterator[Sequence[Prepared]]:
-    """Cut a batch, in order, into pieces whose arrays take at most ``MEMORY``; a larger world goes alone."""
+def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prepared]]:
+    """Cut a batch, in order, into pieces whose arrays take at most ``memory`` B; a larger world goes alone."""
     first, taken = 0, 0
     for index, (world, layout, amounts) in enumerate(prepared):
         needed = 64 * world.graph.tasks + 16 * len(layout.hop_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
         _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
-        if index > first and taken + needed > MEMORY:
+        if index > first and taken + needed > memory:
             yield prepared[first:index]
             first, taken = index, 0
         taken += needed
@@ -138,8 +139,8 @@ def _pieces(prepared: Sequence[Prepared]) -> Iterator[Sequence[Prepared]]:
 
 
 def _refuse_large(world: World, bytes: int) -> None:
-    if bytes > 16 * MEMORY:
-        law = f"a world's buffers must take at most {16 * MEMORY / 2**30:.0f} GiB"
+    if bytes > 16 * HOST_MEMORY:
+        law = f"a world's buffers must take at most {16 * HOST_MEMORY / 2**30:.0f} GiB"
         raise ValueError(f"packet.buffer: {law}, got {bytes / 2**30:.1f} GiB for {world.name}")
 
 

@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.device import Device
-from topoflow.engine.launch import MEMORY, count_threads
+from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
@@ -114,17 +114,18 @@ class Contention:
 
     def prepare(self, state: dict[str, Any]) -> _C.ContentionSteps:
         """Chains whose arrays are checked once, as steps of them are short."""
-        return _C.contention(
-            self.arrays | state,
-            servers=self.strategies.servers,
-            first_bucket_bytes=self.first_bucket_bytes,
-            bucket_bytes=self.bucket_bytes,
-            unit=self.strategies.unit,
-            budget=MEMORY,
-            threads=self.threads,
-            largest_tree=self.largest_tree,
-            coflows=self.coflows,
-        )
+        with self.where.using(self.where.current_stream()):
+            return _C.contention(
+                self.arrays | state,
+                servers=self.strategies.servers,
+                first_bucket_bytes=self.first_bucket_bytes,
+                bucket_bytes=self.bucket_bytes,
+                unit=self.strategies.unit,
+                budget=self.where.memory,
+                threads=self.threads,
+                largest_tree=self.largest_tree,
+                coflows=self.coflows,
+            )
 
     def _all_reduces(self, slowness: Floats) -> dict[str, Floats]:
         """What the all-reduces of each choice take alone, and of every link; ``slowness`` [L] s/B."""

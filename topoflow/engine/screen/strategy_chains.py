@@ -88,7 +88,8 @@ class Chains:
 
     def _run(self, step: str) -> None:
         if len(self.first):
-            self.steps.run(step, self.model.where.stream)
+            with self.model.where.using(self.model.where.current_stream()):
+                self.steps.run(step, self.model.where.stream)
 
     def _numbers(self, name: str) -> Floats:
         found: Floats = self.model.where.numpy(self.state[name]).copy()

@@ -1,0 +1,21 @@
+#include "parallel/architectures.h"
+#include "parallel/device.h"
+
+namespace topoflow::cuda {
+namespace {
+
+__global__ void probe() {}
+
+}  // namespace
+
+std::vector<int> architectures() { return {__CUDA_ARCH_LIST__}; }
+
+bool has_kernels_for(int device) {
+  const DeviceGuard guard(device);
+  cudaFuncAttributes found{};
+  const bool has = cudaFuncGetAttributes(&found, probe) == cudaSuccess;
+  if (!has) cudaGetLastError();  // forgets it
+  return has;
+}
+
+}  // namespace topoflow::cuda

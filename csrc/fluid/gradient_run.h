@@ -1,0 +1,110 @@
+// Gradients of worlds that have run, one for each team, after the events of each have been sorted.
+//
+// Source: gradient.h has the mathematics.
+#pragma once
+
+#include <thrust/binary_search.h>
+#include <thrust/copy.h>
+#include <thrust/functional.h>
+#include <thrust/gather.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <thrust/iterator/zip_iterator.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+#include <thrust/transform_reduce.h>
+
+#include "gradient.h"
+#include "parallel/launch.h"
+
+namespace topoflow::BACKEND {
+
+// When a flow begins (event 2s of task s) or any task ends (2s + 1); infinity: it does not count.
+struct EventTime {
+  GradientBatch batch;
+  const int32_t* world;  // [2S]
+
+  DEVICE double operator()(int32_t event) const {
+    const int32_t w = world[event], task = event / 2;
+    if (batch.status[w] != kDone) return kInfinity;
+    const Graphs& graphs = batch.graphs;
+    const int64_t of_graph = graphs.task_offsets[batch.graph[w]] + task - batch.task_offsets[w];
+    const Paths paths = WorldData::paths_of(batch, w);
+    if (!World::sends(graphs, paths, of_graph)) return event % 2 ? batch.finish[task] : kInfinity;
+    const double* const latency = batch.latency + batch.link_offsets[w];
+    const double begin = batch.start[task] + World::wait(graphs, paths, latency, of_graph);
+    return event % 2 && batch.finish[task] > begin ? batch.finish[task] : begin;
+  }
+};
+
+struct TaskOf {
+  HD int64_t operator()(int32_t event) const { return event / 2; }
+};
+
+// Events world by world, in each of them in the order of time; of those at one time, in the order of tasks.
+class Events {
+ public:
+  Events(const GradientBatch& batch, int32_t events, Stream stream) : time_(events), event_(events) {
+    const auto on = policy(stream);
+    const thrust::counting_iterator<int32_t> first(0), end(events);
+    const auto task = thrust::make_transform_iterator(first, TaskOf{});
+    const Array<int32_t> world(events), key(events);
+    thrust::upper_bound(on, batch.task_offsets + 1, batch.task_offsets + 1 + batch.worlds, task, task + events,
+                        world.data());
+    thrust::copy(on, first, end, event_.data());
+    thrust::transform(on, first, end, time_.data(), EventTime{batch, world.data()});
+    thrust::stable_sort_by_key(on, time_.data(), time_.data() + events, event_.data());
+    thrust::gather(on, event_.data(), event_.data() + events, world.data(), key.data());
+    thrust::stable_sort_by_key(on, key.data(), key.data() + events,
+                               thrust::make_zip_iterator(time_.data(), event_.data()));
+  }
+
+  const double* time() const { return time_.data(); }
+  const int32_t* event() const { return event_.data(); }
+
+ private:
+  Array<double> time_;
+  Array<int32_t> event_;
+};
+
+struct GradientBytes {
+  GradientBatch batch;
+  HD int64_t operator()(int32_t world) const { return Gradient::bytes(WorldData::sizes_of(batch, world)); }
+};
+
+struct RunGradient {
+  static constexpr int kThreads = 64;  // of a team on a GPU
+  static constexpr bool kFast = false;
+
+  GradientBatch batch;
+  std::byte* memory;
+  int64_t bytes;  // of one team
+
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+    if (team.poll(batch.cancel)) return;
+    const int32_t world = batch.order[i];
+    if (Gradient(batch, world, Arena(memory + place * bytes)).run(team)) return;
+    const int64_t first = batch.link_offsets[world];
+    team.for_each(static_cast<int32_t>(batch.link_offsets[world + 1] - first), [&](int32_t l) {
+      batch.of_capacity[first + l] = batch.of_latency[first + l] = std::numeric_limits<double>::quiet_NaN();
+    });
+  }
+};
+
+void gradient(const GradientBatch& given) {
+  const DeviceGuard guard(given.device);
+  const Stream stream = to_stream(given.stream);
+  const ThreadsFor threads(2 * given.all_tasks);
+  const Events events(given, static_cast<int32_t>(2 * given.all_tasks), stream);
+  GradientBatch batch = given;
+  batch.time = events.time();
+  batch.event = events.event();
+  const thrust::counting_iterator<int32_t> zero(0);
+  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, GradientBytes{batch},
+                                                 int64_t{0}, thrust::maximum<int64_t>());
+  const Launch how = launch<RunGradient>(batch.worlds, bytes, batch.budget, batch.threads);
+  const Array<std::byte> memory(how.teams * bytes);
+  for_each_team(batch.worlds, how, RunGradient{batch, memory.data(), bytes}, stream);
+}
+
+}  // namespace topoflow::BACKEND

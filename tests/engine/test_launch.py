@@ -1,0 +1,83 @@
+"""What a launch makes of a device that fails, and of memory that is not enough, whatever the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow import _C
+from topoflow.engine.base import Run, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+
+torch = pytest.importorskip("torch")
+FAKE = Device(torch.device("cpu"))  # runs the code of a GPU but for streams and pinned memory
+
+
+@pytest.fixture
+def worlds(make_world: Callable[..., World]) -> list[World]:
+    world = make_world([{"path": [0], "bytes": 10}, {"path": [0, 1], "bytes": 20, "after": [0]}], [3.0, 7.0])
+    return [replace(world, name=f"world {k}", capacity=world.capacity * k) for k in (1, 2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("device", [Device(), FAKE], ids=["numpy", "torch"])
+def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
+    device: Device, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = _C.simulate
+
+    def fault(arrays: dict[str, Any], *how: Any) -> int:
+        status = np.asarray(arrays["status"])
+        status[:] = [_C.DONE, _C.RUNNING, _C.PENDING, _C.RUNNING, _C.DONE]
+        raise _C.Fault("an illegal memory access was encountered")
+
+    monkeypatch.setattr(_C, "simulate", fault)
+    law = "must run world 2, world 4 without a fault, got an illegal memory access was encountered$"
+    with pytest.raises(ValueError, match=law):
+        Fluid().simulate(worlds, Run(device))
+    monkeypatch.setattr(_C, "simulate", kernel)
+    assert Fluid().simulate(worlds, Run())[0].makespan == pytest.approx(10)
+
+
+def with_room_for(tasks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A device whose memory holds no more than this many tasks' answers; the size of each array that was asked for."""
+    zeros, asked = Device.zeros, []
+
+    def limited(device: Device, *shape: int, dtype: str = "float64") -> Any:
+        asked.append(int(np.prod(shape)))
+        if device.torch is not None and asked[-1] > tasks:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {8 * asked[-1]} bytes")
+        return zeros(device, *shape, dtype=dtype)
+
+    monkeypatch.setattr(Device, "zeros", limited)
+    return asked
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound()], ids=repr)
+def test_a_batch_that_the_memory_does_not_hold_is_cut(
+    fidelity: Any, worlds: list[World], monkeypatch: pytest.MonkeyPatch, watching: Any
+) -> None:
+    expected = fidelity.simulate(worlds)
+    asked = with_room_for(4, monkeypatch)
+    found = fidelity.simulate(worlds, Run(FAKE, observer=watching))
+    assert max(asked) > 4
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.name == theirs.name
+        assert ours.finish.tobytes() == theirs.finish.tobytes()
+    done = [count for count, _ in watching.advances]
+    assert done == sorted(done)
+    assert watching.advances[-1] == (5, 5)
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound()], ids=repr)
+def test_a_world_that_is_too_large_for_the_device_is_named(
+    fidelity: Any, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_room_for(1, monkeypatch)
+    with pytest.raises(ValueError, match=r"^world 1: must fit in the memory of cpu, got CUDA out of memory\. Tried"):
+        fidelity.simulate(worlds, Run(FAKE))

@@ -1,0 +1,69 @@
+"""Gradients of a sweep: how a loss changes with the links' numbers of worlds, through all that waits for each other.
+
+When tasks start and finish is a continuous function of the capacities, smooth but where events coincide: which link
+limits which flow when, and which task is the last that another waits for, does not change with a small change of a
+capacity. ``csrc/fluid/gradient.h`` goes through the events of each world from the last to the first.
+
+Source: reverse accumulation (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 3).
+
+Shapes: W worlds, T tasks, L links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from topoflow import _C
+from topoflow.engine.device import Device
+from topoflow.engine.launch import launch
+
+Launched = Callable[[Any, Any], dict[str, Any]]  # capacity and latency [W, L] to the arrays of a launch, after it
+
+
+def ends(capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
+    """start and finish [W * T] s and status [W] of worlds, which torch differentiates by ``capacity`` and ``latency``.
+
+    Both are tensors [W, L]. Backward runs on the CPU with this many threads, 0: all.
+    """
+    return _function().apply(capacity, latency, launched, threads)
+
+
+def backward(arrays: dict[str, Any], of_start: Any, of_finish: Any, threads: int) -> tuple[Any, Any]:
+    """d loss / d capacity and d loss / d latency [W * L] in the host's memory, of what a launch has left in ``arrays``.
+
+    ``of_start`` and ``of_finish`` are d loss / d start and d loss / d finish [W * T].
+    """
+    import torch
+
+    host = Device(torch.device("cpu"))
+    arrays = {name: torch.as_tensor(array).cpu() for name, array in arrays.items()}
+    arrays |= {"of_start": of_start.contiguous().cpu(), "of_finish": of_finish.cpu().clone(), "cancel": host.flag()}
+    arrays |= {name: host.zeros(len(arrays["capacity"])) for name in ("of_capacity", "of_latency")}
+    launch(partial(_C.gradient, arrays, host.memory, threads), arrays["cancel"])
+    return arrays["of_capacity"], arrays["of_latency"]
+
+
+@cache
+def _function() -> Any:
+    """``ends`` for torch, which is imported only where somebody brings its tensors."""
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class Ends(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
+            ctx.arrays, ctx.threads = launched(capacity.detach(), latency.detach()), threads
+            ctx.save_for_backward(capacity, latency)
+            ctx.mark_non_differentiable(ctx.arrays["status"])
+            return ctx.arrays["start"].clone(), ctx.arrays["finish"].clone(), ctx.arrays["status"]
+
+        @staticmethod
+        @once_differentiable  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, of_start: Any, of_finish: Any, of_status: Any) -> Any:
+            capacity, _ = ctx.saved_tensors  # refuses what has been written to since
+            found = backward(ctx.arrays, of_start, of_finish, ctx.threads)
+            return *(each.reshape(capacity.shape).to(capacity.device) for each in found), None, None
+
+    return Ends
