@@ -100,7 +100,7 @@ def test_what_other_code_of_topoflow_computed_is_not_resumed(copied_package: Any
     environment = copied_package(tmp_path)
     job = ("servers=2", "workload.tables=2", "workload.rows=1000")
     search = ("search", "fabric=ring", *job, "search.proposals=0", "search.rounds=1", f"out={tmp_path / 'search'}")
-    figure = ("experiment", "topoopt_fig14", "servers=4", "series=d = 4", f"out={tmp_path / 'figure'}")
+    figure = ("experiment", "topoopt_fig14", "servers=4", "series=d = 4 (directed rings)", f"out={tmp_path / 'figure'}")
 
     def run(*commands: tuple[str, ...]) -> str:
         arguments = [sys.executable, "-c", DRIVER, json.dumps(commands)]
@@ -111,13 +111,13 @@ def test_what_other_code_of_topoflow_computed_is_not_resumed(copied_package: Any
 
     said = run(search, figure, search, figure)
     assert said.count("rc 0") == 4
-    assert said.count("Going on from") == 2
+    assert said.count("Continuing from") == 2
     with (tmp_path / "topoflow" / "units.py").open("a") as file:
         file.write("CHANGED = True\n")
     said = run(search, figure)
     assert said.count("rc 0") == 1
     assert "must be of this search to resume it, got one with another version of topoflow;" in said
-    assert "Going on from" not in said
+    assert "Continuing from" not in said
 
 
 OPENED: list[str] = []
