@@ -138,6 +138,7 @@ from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, World
 from topoflow.engine.observer import Silent
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal; tests in the background ignore it
 flows = 40_000  # of which each ends by itself: minutes of work
 paths = np.stack([np.arange(flows) % 50, 50 + np.arange(flows) % 49], 1)
 graph = Graph(
