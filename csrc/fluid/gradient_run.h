@@ -16,6 +16,7 @@
 
 #include "gradient.h"
 #include "parallel/launch.h"
+#include "parallel/policy.h"
 
 namespace topoflow::BACKEND {
 

@@ -11,6 +11,7 @@
 #include <thrust/transform_reduce.h>
 
 #include "parallel/launch.h"
+#include "parallel/policy.h"
 #include "world.h"
 
 namespace topoflow::BACKEND {

@@ -1,7 +1,8 @@
 // Where arrays and kernels live: the stream, the current device, memory on it.
 #pragma once
 
-#include <thrust/execution_policy.h>
+#include <cstddef>
+#include <new>
 
 #include "backend.h"
 #include "fault.h"
@@ -26,18 +27,6 @@ inline void check(cudaError_t error) {
 void* allocate(int64_t bytes);
 void release(void* memory) noexcept;
 
-// The same for Thrust, whose own frees and throws where a destructor calls it.
-struct Temporary {
-  using value_type = char;
-
-  char* allocate(std::ptrdiff_t bytes) { return static_cast<char*>(cuda::allocate(bytes)); }
-  void deallocate(char* memory, size_t) noexcept { release(memory); }
-};
-inline auto policy(Stream stream) {
-  static Temporary temporary;  // it has no state; a policy keeps a reference to it
-  return thrust::cuda::par(temporary).on(stream);
-}
-
 // Work goes to the GPU that holds the arrays, and back to the caller's afterwards.
 class DeviceGuard {
  public:
@@ -61,7 +50,6 @@ struct ThreadsFor {
 
 struct Stream {};
 inline Stream to_stream(int64_t) { return {}; }
-inline auto policy(Stream) { return thrust::device; }
 
 inline void* allocate(int64_t bytes) { return ::operator new(bytes); }
 inline void release(void* memory) noexcept { ::operator delete(memory); }
