@@ -100,9 +100,13 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
     return folders
 
 
-RUNS = [  # those of the README are run with every change
-    pytest.param(block, marks=[pytest.mark.slow] if block.page != PAGES[0] else []) for block in BLOCKS if block.runs
-]
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """One worker runs a page, whose blocks build on each other. Those of the README are run with every change."""
+    page = pytest.mark.xdist_group(str(block.page))
+    return [page] if block.page == PAGES[0] else [page, pytest.mark.slow]
+
+
+RUNS = [pytest.param(block, marks=marks(block)) for block in BLOCKS if block.runs]
 
 
 @pytest.mark.parametrize("block", RUNS, ids=str)

@@ -118,7 +118,7 @@ docs/place.md has the format of a file of requests. Examples:
 
   topoflow place
   topoflow place policy=first_fit,fewest_groups seed=0,1,2 out=runs/place
-  topoflow place requests=csv requests.file=examples/requests.csv cluster=motion cluster.groups=2 out=runs/mine
+  topoflow place requests=csv requests.file=examples/requests.csv cluster=motion cluster.gpus=8 out=runs/mine
 """,
     )
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/place.yaml")
