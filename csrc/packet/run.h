@@ -6,6 +6,7 @@
 #include <thrust/transform_reduce.h>
 
 #include "parallel/launch.h"
+#include "parallel/policy.h"
 #include "world.h"
 
 namespace topoflow::BACKEND {
