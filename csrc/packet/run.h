@@ -18,7 +18,7 @@ struct StateBytes {
 };
 
 struct Run {
-  static constexpr int kThreads = 32;  // of a team on a GPU
+  static constexpr int kThreads = 32;       // of a team on a GPU
   static constexpr int32_t kWindows = 256;  // between two looks at `cancel`
 
   PacketBatch batch;
