@@ -90,29 +90,26 @@ def words(text: str) -> str:
     return " ".join(word for word in text.split() if set(word) != {"─"})
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """Where the reader of each page stands: a folder with the examples. The blocks of a page build on each other."""
-    folders = {}
-    for page in {block.page for block in BLOCKS}:
-        folders[page] = tmp_path_factory.mktemp(page.stem.lower())
-        shutil.copytree(ROOT / "examples", folders[page] / "examples")
-    return folders
+RUN = [page for page in PAGES if any(block.runs for block in blocks(page))]
 
 
-def marks(block: Block) -> list[pytest.MarkDecorator]:
-    """One worker runs a page, whose blocks build on each other. Those of the README are run with every change."""
-    page = pytest.mark.xdist_group(str(block.page))
-    return [page] if block.page == PAGES[0] else [page, pytest.mark.slow]
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[] if page == PAGES[0] else pytest.mark.slow) for page in RUN],  # the README: always
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_the_blocks_of_a_page_run_and_print_what_follows_them(page: Path, tmp_path: Path) -> None:
+    """In order and in one folder with the examples, where the reader of the page stands: they build on each other."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for block in blocks(page):
+        if block.runs:
+            check_block(block, tmp_path)
 
 
-RUNS = [pytest.param(block, marks=marks(block)) for block in BLOCKS if block.runs]
-
-
-@pytest.mark.parametrize("block", RUNS, ids=str)
-def test_a_block_runs_and_prints_what_follows_it(block: Block, reader: dict[Path, Path]) -> None:
+def check_block(block: Block, folder: Path) -> None:
     command = ["bash", "-ec"] if block.language == "bash" else [sys.executable, "-c"]
-    done = run([*command, block.command], reader[block.page])
+    done = run([*command, block.command], folder)
     assert done.returncode == 0, f"{block.text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     printed, position = words(done.stdout), 0
     for part in re.split(r"^\.\.\.$", block.output, flags=re.MULTILINE):
