@@ -8,10 +8,10 @@ Prints ``path.metric value`` lines; a gap is time / best - 1, of ``fluid`` witho
 settings of configs/search.yaml, and each seed draws other proposals; routes and wiring do not depend on it.
 
 ``small`` and ``random``, of jobs drawn layer by layer: every placement that a search can propose, on every network that
-the design builds for one of them (``exhaustive.py``). Gaps are never negative. ``favourite`` is that of the placement
+the design builds for one of them (``search_oracles``). Gaps are never negative. ``favourite`` is that of the placement
 that the estimate likes best, on the best network.
 
-``large``: annealing takes the place of parallel tempering (``annealing.py``). Negative gaps are searches that found
+``large``: annealing takes the place of parallel tempering (``search_oracles``). Negative gaps are searches that found
 something faster.
 """
 
@@ -22,10 +22,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from annealing import Annealed
-from exhaustive import optimum
 from measure import say
 from placements import settings
+from search_oracles.annealing import Annealed
+from search_oracles.exhaustive import optimum
 
 from topoflow.engine.base import Floats
 from topoflow.engine.lowering.algorithms import names

@@ -25,14 +25,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from batch import batch, gpu
 from cases import CASES, Case
-from curve import curve
-from merging import merging
+from fluid_speed.batch import batch, gpu
+from fluid_speed.curve import curve
+from fluid_speed.merging import merging
+from fluid_speed.screening import bound, bound_on_gpu
+from fluid_speed.speed import measure, progress, report
+from peers.simgrid_peer import SimGrid
 from random_worlds import random_world
-from screening import bound, bound_on_gpu
-from simgrid_peer import SimGrid
-from speed import measure, progress, report
 
 RANDOM_WORLDS = 200
 FAMILIES: dict[str, Callable[[], Sequence[Case]]] = {

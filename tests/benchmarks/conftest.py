@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from simgrid_peer import SimGrid
+from peers.simgrid_peer import SimGrid
 
 
 @pytest.fixture(scope="session")

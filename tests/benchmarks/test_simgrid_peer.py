@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from cases import Case, all_to_all, dlrm, ring_all_reduce
 from measure import difference
+from peers.simgrid_peer import EXACT, SimGrid, content
 from random_worlds import random_world
-from simgrid_peer import EXACT, SimGrid, content
 
 from topoflow.engine.fluid import Fluid
 from topoflow.worldfile import world_file

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 from cases import all_to_all, ring_all_reduce
+from fluid_speed.merging import MERGES, merging
+from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
-from merging import MERGES, merging
+from peers.simgrid_peer import SimGrid
 from random_worlds import random_world
-from simgrid_peer import SimGrid
-from speed import measure, report
 from throughput import DEFAULT, FAMILIES, OTHERS, settings
 
 from topoflow.engine.fluid import Fluid

@@ -77,16 +77,16 @@ class Gpu(torch.Tensor):
     """A tensor of an emulated GPU."""
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         with without_overrides():
             address = self.untyped_storage().data_ptr()
         return torch.device("cuda", memory.get(address, self.__dict__.get("_on", 0)))
 
     @property
-    def is_cuda(self) -> bool:  # type: ignore[override]
+    def is_cuda(self) -> bool:
         return True
 
-    def cpu(self) -> torch.Tensor:  # type: ignore[override]
+    def cpu(self) -> torch.Tensor:
         finish()
         with without_overrides():
             return torch.Tensor.clone(self.as_subclass(torch.Tensor))
@@ -318,10 +318,10 @@ def install() -> None:
     for name in ("zeros", "ones", "full", "arange", "tensor", "as_tensor", "rand", "randn", "linspace"):
         setattr(torch, name, factory(getattr(torch, name)))
     torch.empty = factory(torch.empty, copy=False)
-    torch.Tensor.to = moved(torch.Tensor.to)  # type: ignore[assignment,method-assign]
-    torch.Tensor.cuda = lambda self, device=None, **_: self.to(torch.device("cuda") if device is None else device)  # type: ignore[assignment,method-assign]
-    torch.Tensor.pin_memory = lambda self, *_: pinned(self)  # type: ignore[assignment,method-assign]
-    torch.Tensor.record_stream = lambda self, _: None  # type: ignore[assignment,method-assign]
+    torch.Tensor.to = moved(torch.Tensor.to)
+    torch.Tensor.cuda = lambda self, device=None, **_: self.to(torch.device("cuda") if device is None else device)
+    torch.Tensor.pin_memory = lambda self, *_: pinned(self)
+    torch.Tensor.record_stream = lambda self, _: None
     cuda.is_available = lambda: library.emulation_devices() > 0
     cuda.is_initialized = lambda: True
     cuda.init = lambda: None

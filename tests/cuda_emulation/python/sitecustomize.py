@@ -27,7 +27,7 @@ class Emulated(MetaPathFinder):
 
                 fake_cuda.install()
 
-            spec.loader.exec_module = with_gpus  # type: ignore[method-assign]
+            spec.loader.exec_module = with_gpus
         return spec
 
 

@@ -51,7 +51,7 @@ def _function() -> Any:
     import torch
     from torch.autograd.function import once_differentiable
 
-    class Ends(torch.autograd.Function):  # type: ignore[misc]
+    class Ends(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
             ctx.arrays, ctx.threads = launched(capacity.detach(), latency.detach()), threads
@@ -60,7 +60,7 @@ def _function() -> Any:
             return ctx.arrays["start"].clone(), ctx.arrays["finish"].clone(), ctx.arrays["status"]
 
         @staticmethod
-        @once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, of_start: Any, of_finish: Any, of_status: Any) -> Any:
             capacity, _ = ctx.saved_tensors  # refuses what has been written to since
             found = backward(ctx.arrays, of_start, of_finish, ctx.threads)

@@ -1,4 +1,4 @@
-"""SimGrid as a peer: the same world as a file, and a small S4U program (``peers/simgrid``) that runs it.
+"""SimGrid as a peer: the same world as a file, and a small S4U program (``simgrid``) that runs it.
 
 Needs a C++ compiler, SimGrid and nlohmann's JSON library (Debian: g++, libsimgrid-dev, nlohmann-json3-dev).
 """
@@ -17,7 +17,7 @@ from cases import Case
 
 from topoflow.engine.base import Floats
 
-SOURCES = Path(__file__).parent / "peers" / "simgrid"
+SOURCES = Path(__file__).parent / "simgrid"
 HEADERS = ("simgrid/s4u.hpp", "nlohmann/json.hpp")
 PACKAGES = "libsimgrid-dev nlohmann-json3-dev"
 # SimGrid takes ends within surf/precision = 1 ns for one, and what is left of a link for nothing below

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 from cases import BANDWIDTH
+from fluid_speed.speed import distinct
 from measure import Kernel, repeated, say
-from speed import distinct
 
 from topoflow.engine.base import Graph, World
 

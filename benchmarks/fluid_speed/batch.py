@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from cases import CASES, many_c
 from measure import Kernel, in_turn, on_gpu, say
-from simgrid_peer import SimGrid
+from peers.simgrid_peer import SimGrid
 
 from topoflow import _C
 from topoflow.engine.device import Device
