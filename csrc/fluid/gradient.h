@@ -185,7 +185,7 @@ class Gradient {
     });
   }
 
-  // All rates stay as they are for so many seconds: what it is worth that they are higher goes to the capacities.
+  // All rates are constant for this time (s): the value of a higher rate is added to the gradient of the capacities.
   DEVICE void rest(const Team auto& team, double seconds) const {
     const int32_t n = flowing_.count(team);
     team.for_each(n, [&](int32_t i) {

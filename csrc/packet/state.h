@@ -35,7 +35,7 @@ struct Queue {
 
 struct Channel {
   int64_t credit_time;  // ps, when the first credit is back, kNever: there is none
-  int32_t room;         // flits, of which the sender knows
+  int32_t room;         // flits that are free, as the sender knows it
   int32_t least;        // flits, the least room there was
   int32_t credits;      // list of slots
   int32_t free;         // list of slots

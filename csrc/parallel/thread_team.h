@@ -136,7 +136,7 @@ class ThreadTeam {
   // Of numbers that are not negative.
   DEVICE void atomic_max(double* to, double value) const { *to = value > *to ? value : *to; }
 
-  // n keys that are not negative, of which it knows the lowest; no two are equal, unless they are infinite. Blocks of
+  // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Blocks of
   // about sqrt(n) keys have their lowest in `winner` [blocks].
   class Keys {
    public:

@@ -205,7 +205,7 @@ class WarpTeam {
     atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
   }
 
-  // n keys that are not negative, of which it knows the lowest; no two are equal, unless they are infinite. Each lane
+  // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Each lane
   // has a block of them, which no other writes, and the lowest of these in a register.
   class Keys {
    public:

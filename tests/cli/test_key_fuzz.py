@@ -22,12 +22,16 @@ from topoflow.units import register_resolvers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORLD, TRACE = EXAMPLES / "two_flows.json", EXAMPLES / "ddp_4_ranks.jsonl.gz"
+REQUESTS = EXAMPLES / "requests.csv"
+JOB_GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
+GROUPS = {"simulate": (), "place": ("requests", "cluster")}  # of the verbs that have others than these
 SMALL = ("servers=2", "workload.tables=2", "workload.rows=1000", "fabric=ring")
 VERBS = {  # arguments of each verb with which it has done all that it does within a second
     "compare": SMALL,
     "search": (*SMALL, "search.proposals=16", "search.chains=4", "search.rounds=1", "search.decide=1"),
     "experiment": ("topoopt_fig14", "servers=4", "workload.tables=4", "out=OUT"),
     "simulate": (f"world={WORLD}",),
+    "place": ("requests=csv", f"requests.file={REQUESTS}", "cluster=motion", "cluster.gpus=8", "policy=first_fit"),
 }
 WORDS = {"inspect": (str(TRACE),), "capture": ("import", str(TRACE), "--out", "OUT")}
 OPTIONS = (
@@ -145,7 +149,7 @@ def keys() -> dict[str, list[str]]:
         for verb in VERBS:
             name = "compare" if verb == "experiment" else verb
             known = dict.fromkeys(within(OmegaConf.to_container(compose(name))))
-            for group in ("workload", "strategy", "fabric", "gpu", "prices") if verb != "simulate" else ():
+            for group in GROUPS.get(verb, JOB_GROUPS):
                 for option in options(group):
                     config = compose(name, overrides=[f"{group}={option}"])
                     known |= dict.fromkeys(within({group: OmegaConf.to_container(config)[group]}))

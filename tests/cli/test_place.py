@@ -50,6 +50,18 @@ def test_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert all(0 <= server < 16 for server in line["servers"])
 
 
+def test_a_result_without_a_folder_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path))
+    assert main(["place", *SMALL, "policy=first_fit"]) == 0
+    (kept,) = tmp_path.glob("*-place/result.json")
+    assert f"The result is kept in {kept.parent}." in " ".join(capsys.readouterr().out.split())
+    found = json.loads(kept.read_text())
+    assert len(found["rows"]) == 2 * 6
+    assert found["source"] == "requests of csv", "no study is named that these requests are not of"
+
+
 def points(*arguments: str) -> list[Placed]:
     return place(grid([*arguments], check, CONFIG), Silent())
 

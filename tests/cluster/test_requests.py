@@ -90,6 +90,7 @@ def test_the_same_seed_draws_the_same() -> None:
         ({"sizes": []}, "requests.sizes: must have a class"),
         ({"server_cores": 24}, "requests.types[0]: must fit on a server, got"),
         ({"count": 0}, "requests.count: must be positive, got 0"),
+        ({"count": 10**12}, "requests.count: must fit in the"),
     ],
 )
 def test_statistics_that_contradict_each_other(changed: dict[str, Any], line: str) -> None:
@@ -147,6 +148,25 @@ def test_a_wrong_file(file: Callable[..., RequestFile], text: str, line: str) ->
         file(text).build(0)
     assert f"requests.csv: {line}" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_column_has_one_quantity(file: Callable[..., RequestFile]) -> None:
+    """Otherwise one of the two would be overlooked."""
+    with pytest.raises(
+        Exception, match=r"requests\.columns\.cores: must be a column of its own, got 'n' for another too"
+    ):
+        file("", columns={"arrival": "arrival_s", "cores": "n", "machines": "n"})
+
+
+def test_a_column_is_a_name(file: Callable[..., RequestFile]) -> None:
+    with pytest.raises(Exception, match=r"columns\.cores: must be the name of a column, got \[1\]"):
+        file("", columns={"arrival": "arrival_s", "cores": [1]})
+
+
+def test_lines_are_those_of_the_file(file: Callable[..., RequestFile]) -> None:
+    """Also after a name of two lines, and an empty line."""
+    with pytest.raises(ValueError, match=r"requests\.csv: line 5\.cores: must be a finite number, got 'x'"):
+        file('name,arrival_s,lifetime_s,cores\n"a\nb",1,2,3\n\nc,1,2,x\n').build(0)
 
 
 def test_a_key_that_is_no_quantity(file: Callable[..., RequestFile]) -> None:

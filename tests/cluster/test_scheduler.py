@@ -176,5 +176,15 @@ def test_what_no_cluster_holds_is_named() -> None:
         schedule(cluster, [Request("gpu", 0.0, 1.0, 1, 1.0, gpus=1.0)], policy)
     with pytest.raises(ValueError, match=r"^many\.machines: must be at most the 8 that fit, got 9$"):
         schedule(cluster, [Request("many", 0.0, 1.0, 9, 2.0)], policy)
+    with pytest.raises(ValueError, match=r"^tiny: must need at least one of 0\.001 of its cores"):
+        schedule(cluster, [Request("tiny", 0.0, 1.0, 1, 1e-9)], policy)
+    with pytest.raises(ValueError, match=r"^share: must need at least one of"):
+        schedule(cluster, [Request("share", 0.0, 1.0, 1, 0.0, network_share=0.5)], policy)
+    with pytest.raises(ValueError, match=r"^vast\.cores: must be at most the 4 of a server, got"):
+        schedule(cluster, [Request("vast", 0.0, 1.0, 1, 1e300)], policy)
+    with pytest.raises(ValueError, match=r"^cluster\.cores: must be at most .* of all servers together, got 1e\+300"):
+        Cluster(2, 2, 1e300)
+    with pytest.raises(ValueError, match=r"^cluster\.groups: must fit in the .* of memory"):
+        Cluster(10**12, 10, 1.0)
     with pytest.raises(ValueError, match=r"^policy: must be one of .*, got 'best'$"):
         policy_named("best")

@@ -29,8 +29,6 @@ def run(arguments: argparse.Namespace) -> None:
             terminal.stage("drawing")
             write(report, out, lambda done: terminal.advance(done, STEPS))
     console = Output()
-    if not console.is_terminal:
-        console.width = 200  # a file or a pipe has no width to fit into
     show(report, console)
     if out is None:
         where = keep("compare", lambda folder: write_result(report, folder / "result.json"))

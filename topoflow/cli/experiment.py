@@ -42,8 +42,6 @@ def run(arguments: argparse.Namespace) -> None:
         experiment = experiment.titled(rows)
         write(experiment, rows, command, out)
     console = Output()
-    if not console.is_terminal:
-        console.width = 200
     console.print(summary_table(experiment, experiment.summary(rows)))
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)
 

@@ -28,8 +28,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(text)
         return
     console = Output(highlight=False)
-    if not console.is_terminal:
-        console.width = 160  # a file or a pipe has no width to fit into
     show(trace, summary, console)
     if pictures:
         console.print(f"Open {' and '.join(map(str, pictures))}.")

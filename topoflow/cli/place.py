@@ -7,11 +7,13 @@ import json
 import shlex
 
 from topoflow.cli.experiment import summary_table
+from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
+from topoflow.files import write_atomically
 from topoflow.report.output import Output
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.output import output
-from topoflow.study.figures.write import write
+from topoflow.study.figures.write import result, write
 from topoflow.study.placements import CONFIG, Locality, check, place
 
 
@@ -27,12 +29,11 @@ def run(arguments: argparse.Namespace) -> None:
             lines = [json.dumps(line) for each in placed for line in each.placements]
             write(found, rows, command, out, {"placements.jsonl": "".join(f"{line}\n" for line in lines).encode()})
     console = Output()
-    if not console.is_terminal:
-        console.width = 200
     console.print(summary_table(found, found.summary(rows)))
     if out is None:
+        kept = keep("place", lambda folder: write_atomically(folder / "result.json", result(found, rows, command)))
         console.print(
-            "Add out=DIR for report.html with pictures, and for the servers of every request.", highlight=False
+            f"{kept} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
         )
     else:
         files = "every request is in rows.csv, and its servers are in placements.jsonl next to it"

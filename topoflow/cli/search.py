@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def show(searched: Searched, console: Console) -> None:
     """What was chosen, at length; of several searches, a line for each, the quickest first as on the page."""
-    if not console.is_terminal:
-        console.width = 200  # a file or a pipe has no width to fit into
     show_all(searched.reports, searched.winners, console)
     out = searched.out
     where = (

@@ -16,12 +16,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.memory import check_memory
 from topoflow.units import check_not_negative, check_positive, gbps, gib
 
 Index = NDArray[np.int64]
 
 # What a server has and a machine needs, and how finely it is counted: sums of whole numbers do not drift.
 RESOURCES: Mapping[str, float] = {"cores": 1e-3, "memory": 1.0, "network": 1.0, "gpus": 1e-3}  # core, B, B/s, GPU
+MOST = 2**62  # of any resource, of all servers together, so counted
+BYTES_PER_SERVER = 2**7  # while requests are placed: what is free, and arrays as long as a few numbers of each server
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class Cluster:
             check_positive(f"cluster.{field}", getattr(self, field))
         for field in ("memory_gib", "network_gbps", "gpus"):
             check_not_negative(f"cluster.{field}", getattr(self, field))
+        check_memory("cluster.groups", f"{self.servers} servers", self.servers * BYTES_PER_SERVER)
+        for name, amount in zip(RESOURCES, self._amounts, strict=True):
+            if amount / RESOURCES[name] * self.servers > MOST:
+                law = f"must be at most {MOST * RESOURCES[name]:g} of all servers together"
+                raise ValueError(f"cluster.{name}: {law}, got {amount:g} of each of {self.servers}")
 
     @property
     def servers(self) -> int:
@@ -79,8 +87,12 @@ class Cluster:
     @property
     def capacity(self) -> Index:
         """What a server has [R], in the units of ``RESOURCES``."""
-        amounts = (self.cores, gib(self.memory_gib), gbps(self.network_gbps), self.gpus)
-        return _counted(amounts)
+        return _counted(self._amounts)
+
+    @property
+    def _amounts(self) -> tuple[float, ...]:
+        """The same in cores, B, B/s and GPUs."""
+        return self.cores, gib(self.memory_gib), gbps(self.network_gbps), self.gpus
 
     def need(self, request: Request) -> Index:
         """What a machine of ``request`` needs of a server here [R], in the units of ``RESOURCES``."""
@@ -88,8 +100,12 @@ class Cluster:
         return _counted((request.cores, request.memory, network, request.gpus))
 
     def machines_per_server(self, request: Request) -> int:
-        """How many of its machines an empty server holds."""
-        return int(fits(self.capacity[:, None], self.need(request))[0])
+        """How many of its machines an empty server holds. Raises ``ValueError`` where they need nothing of it."""
+        need = self.need(request)
+        if not need.any():
+            units = ", ".join(f"{unit:g} of its {name}" for name, unit in RESOURCES.items())
+            raise ValueError(f"{request.name}: must need at least one of {units} of a server, got less")
+        return int(fits(self.capacity[:, None], need)[0])
 
     def fewest_groups(self, request: Request) -> int:
         """Groups that hold the request while nobody else is here.
@@ -129,6 +145,6 @@ def fits(free: Index, need: Index) -> Index:
 
 
 def _counted(amounts: tuple[float, ...]) -> Index:
-    """In whole units, rounded down: three thirds of a server fit on it."""
-    units = RESOURCES.values()
-    return np.array([floor(amount / unit * (1 + 1e-9)) for amount, unit in zip(amounts, units, strict=True)], np.int64)
+    """In whole units, rounded down, so that three thirds of a server fit on it; at most ``MOST``, more than any has."""
+    counts = zip(amounts, RESOURCES.values(), strict=True)
+    return np.array([min(floor(amount / unit * (1 + 1e-9)), MOST) for amount, unit in counts], np.int64)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from topoflow.cluster.base import Request
+from topoflow.fields import decode, shorten
 from topoflow.files import read_bytes
 from topoflow.units import check_positive
 
@@ -43,21 +44,28 @@ class RequestFile:
                     raise ValueError(f"requests.{where}.{key}: must be one of {', '.join(QUANTITIES)}")
         for key, unit in self.units.items():
             check_positive(f"requests.units.{key}", unit)
+        for key, column in self.columns.items():
+            if not isinstance(column, str):
+                raise ValueError(f"requests.columns.{key}: must be the name of a column, got {shorten(column)}")
+            if list(self.columns.values()).count(column) > 1:
+                raise ValueError(f"requests.columns.{key}: must be a column of its own, got {column!r} for another too")
 
     def build(self, seed: int) -> tuple[Request, ...]:
         """Raises ``ValueError`` in one line with the row where the file is wrong, ``OSError`` where there is none."""
+        text = decode(self.file, read_bytes(Path(self.file)))
         try:
-            text = read_bytes(Path(self.file)).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.file}: must be UTF-8, got a byte {error.object[error.start]:#x}") from error
-        try:
-            rows = list(csv.reader(io.StringIO(text), strict=True))
+            reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+            rows = [(reader.line_num, row) for row in reader if row]
         except csv.Error as error:
-            raise ValueError(f"{self.file}: must be a CSV file ({error})") from error
-        if not rows or not any(rows[0]):
+            raise ValueError(f"{self.file}: must be a CSV file, got {error}") from error
+        if not rows:
             raise ValueError(f"{self.file}: must have a header, got nothing")
-        places = self._places(rows[0])
-        return tuple(self._request(number, row, places, len(rows[0])) for number, row in enumerate(rows[1:], 2) if row)
+        header = rows[0][1]
+        places = self._places(header)
+        return tuple(
+            self._request(f"request {number}", line, row, places, len(header))
+            for number, (line, row) in enumerate(rows[1:], 1)
+        )
 
     def _places(self, header: Sequence[str]) -> dict[str, int]:
         """The position of each quantity in a row."""
@@ -80,12 +88,12 @@ class RequestFile:
             )
         return places
 
-    def _request(self, number: int, row: Sequence[str], places: Mapping[str, int], width: int) -> Request:
-        where = f"{self.file}: line {number}"
+    def _request(self, name: str, line: int, row: Sequence[str], places: Mapping[str, int], width: int) -> Request:
+        where = f"{self.file}: line {line}"
         if len(row) != width:
             raise ValueError(f"{where}: must have {width} columns as the header, got {len(row)}")
         given = {quantity: row[position].strip() for quantity, position in places.items()}
-        name = given.pop("name", "") or f"request {number - 1}"
+        name = given.pop("name", "") or name
         amounts = {quantity: self._amount(where, quantity, text) for quantity, text in given.items()}
         machines = amounts.pop("machines", 1.0)
         if machines != int(machines):

@@ -26,7 +26,7 @@ class Outcome:
     servers: tuple[int, ...] = ()
     machines: tuple[int, ...] = ()
     groups: int = 0
-    denied: str = ""  # why: the resource of which the whole cluster had too little, or ``FRAGMENTATION``
+    denied: str = ""  # why: the resource that the whole cluster had too little of, or ``FRAGMENTATION``
 
 
 @dataclass(frozen=True)

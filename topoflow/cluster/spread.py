@@ -1,4 +1,4 @@
-"""Positive times of which the least, the mean, the largest and the standard deviation are known, drawn at random.
+"""Random times with a known least, mean, largest and standard deviation.
 
 They are log-normal, and what falls outside of the known range is moved to its ends: times that were capped when they
 were published have many at the cap. The two parameters follow from the mean and the standard deviation.

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from topoflow.cluster.base import Cluster, Request
 from topoflow.cluster.spread import Spread, bisect, stratified
+from topoflow.memory import check_memory
 from topoflow.units import check_positive, gib
 
 Floats = NDArray[np.float64]
 
 TYPE = ("share", "cores", "memory_gib", "network_share", "most")
 CLASS = ("least", "most", "share")
-STEEPEST = 1.0  # of the truncated geometric distribution: all but 1 in e of a class are at its first number
+STEEPEST = 1.0  # slope of a distribution, per machine: a number is e times as likely as the next
+BYTES_PER_REQUEST = 2**10  # with its outcome on some clusters, at least
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class _Kind:
     def sizes(self) -> tuple[Floats, Floats]:
         """The numbers of machines [V], and how likely each is."""
         numbers = np.arange(self.least, self.most + 1, dtype=np.float64)
-        weights = np.exp(-self.slope * (numbers - self.least))
+        weights = np.exp(-self.slope * (numbers - (self.least if self.slope > 0 else self.most)))  # at most 1
         return numbers, weights / weights.sum()
 
     @property
@@ -54,7 +56,8 @@ class Synthetic:
     largest request. ``sizes``: {least, most, share}, the classes of small requests, where ``share`` is of all requests;
     the others are larger than all of these.
 
-    Types of which a server holds several fill ``least_servers`` only with more machines than the small classes have.
+    Where a server holds several machines of a type, ``least_servers`` are filled only by more machines than the small
+    classes have.
     How many requests are for which type, and how large the larger ones are in the mean, follows from ``machines`` and
     the shares. What no statistic says is decided so: small requests are for the types that can be small, by the share
     of these; all numbers of a small class are as likely; larger numbers follow a truncated geometric distribution (of
@@ -73,6 +76,9 @@ class Synthetic:
 
     def __post_init__(self) -> None:
         check_positive("requests.count", self.count)
+        largest = max([row.get("most", 0) for row in (*self.types, *self.sizes)], default=0)
+        for field, amount in (("count", self.count), ("types", largest)):
+            check_memory(f"requests.{field}", f"{amount} numbers", amount * BYTES_PER_REQUEST)
         check_positive("requests.machines", self.machines)
         check_positive("requests.least_servers", self.least_servers)
         for field, rows, keys in (("types", self.types, TYPE), ("sizes", self.sizes, CLASS)):
@@ -108,7 +114,7 @@ class Synthetic:
 
     @cached_property
     def kinds(self) -> tuple[_Kind, ...]:
-        """Of which kinds requests are, and how many. Raises ``ValueError`` where no shares have all statistics."""
+        """The kinds of requests and their shares. Raises ``ValueError`` where no shares have all statistics."""
         least = [self._least(number) for number in range(len(self.types))]
         first, last = int(self.sizes[0]["least"]), int(self.sizes[-1]["most"])
         can_be_small = [number for number, each in enumerate(least) if each <= first]

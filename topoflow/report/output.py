@@ -10,15 +10,20 @@ from rich.segment import Segment
 
 from topoflow.printable import printable
 
+WIDTH = 200  # characters
+
 
 class Output(Console):
     """A console for text of files: brackets in it are no markup, escapes in it do not reach the terminal.
 
-    Its reader may leave, as `head` does: ``main`` then ends without a complaint.
+    A file or a pipe has no width to fit into: tables get ``WIDTH``. Its reader may leave, as `head` does: ``main`` then
+    ends without a complaint.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
+        if not self.is_terminal:
+            self.width = WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """What is printed, piece by piece; colours are the styles of the pieces, not in their text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,17 +106,24 @@ def write_failures(report: Report, path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
 
 
-def _links(outcome: Result) -> pa.Table:
+def _link_names(outcome: Result) -> dict[str, Any]:
+    """Which link of which world a record is about, and what it carried."""
     fabric = outcome.fabric
+    return {
+        "world": [outcome.settings.world] * fabric.links,
+        "link": range(fabric.links),
+        "src": [fabric.nodes[node] for node in fabric.source],
+        "dst": [fabric.nodes[node] for node in fabric.target],
+        "bytes": outcome.timeline.link_bytes,
+    }
+
+
+def _links(outcome: Result) -> pa.Table:
     return pa.table(
         {
-            "world": [outcome.settings.world] * fabric.links,
-            "link": range(fabric.links),
-            "src": [fabric.nodes[node] for node in fabric.source],
-            "dst": [fabric.nodes[node] for node in fabric.target],
-            "bandwidth": fabric.bandwidth,
-            "latency": fabric.latency,
-            "bytes": outcome.timeline.link_bytes,
+            **_link_names(outcome),
+            "bandwidth": outcome.fabric.bandwidth,
+            "latency": outcome.fabric.latency,
             "utilization": outcome.utilization,
         },
         schema=LINKS,
@@ -123,17 +131,12 @@ def _links(outcome: Result) -> pa.Table:
 
 
 def _ports(outcome: Result, ports: Ports) -> pa.Table:
-    fabric = outcome.fabric
     return pa.table(
         {
-            "world": [outcome.settings.world] * fabric.links,
-            "link": range(fabric.links),
-            "src": [fabric.nodes[node] for node in fabric.source],
-            "dst": [fabric.nodes[node] for node in fabric.target],
+            **_link_names(outcome),
             "active": ports.active,
             "stalled": ports.stalled,
             "idle": np.maximum(outcome.timeline.makespan - ports.active - ports.stalled, 0.0),  # to rounding
-            "bytes": outcome.timeline.link_bytes,
             "packets": ports.packets,
             "fullest": ports.fullest,
         },

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from topoflow.cluster.base import Cluster, Request
+from topoflow.cluster.base import RESOURCES, Cluster, Request
 from topoflow.cluster.policies import policies, policy_named
-from topoflow.cluster.scheduler import Outcome, Schedule, schedule
+from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, Schedule, schedule
 from topoflow.engine.observer import Observer, Part
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_steps
@@ -26,10 +26,11 @@ from topoflow.study.figures.base import Heading, Picture, Row, distinct, number,
 CONFIG = "place"
 KEYS = ("requests", "cluster", "policy", "seed", "out")
 LABEL = ("requests", "cluster", "policy", "seed")
+MOTION = "MOTION (Maniotis et al., JOCN 2022) 4.A, Figure 3"
 DAY = 86400.0  # s
 BARS = 14  # at most, in a picture over time
 GROUPS = 5  # requests in more groups than this are one class of the pictures
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)  # machines: the first of each class but the last
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)  # machines, the most of each class
 PLACED, DENIED = "placed", "denied: "
 
 
@@ -111,7 +112,12 @@ class Locality:
 
     placed: Sequence[Placed]
     title: str = "Where requests are placed"
-    source: str = "MOTION (Maniotis et al., JOCN 2022) 4.A, Figure 3"
+
+    @property
+    def source(self) -> str:
+        """The study that is reproduced, of its own requests; of others their name."""
+        names = {str(each.label["requests"]) for each in self.placed}
+        return MOTION if names == {"motion"} else f"requests of {', '.join(sorted(names))}"
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Shares of the requests, by requests, cluster and policy."""
@@ -142,11 +148,8 @@ class Locality:
             "groups_mean": Heading("groups, mean"),
             "groups_over_fewest": Heading("over the fewest that hold it, mean", "x"),
             "denied_share": Heading("denied", "%"),
-            **{
-                f"denied_{cause}": Heading(f"for lack of {cause}", "%")
-                for cause in ("cores", "memory", "network", "gpus")
-            },
-            "denied_fragmentation": Heading("for fragmentation", "%"),
+            **{f"denied_{cause}": Heading(f"for lack of {cause}", "%") for cause in RESOURCES},
+            f"denied_{FRAGMENTATION}": Heading("for fragmentation", "%"),
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:

@@ -20,7 +20,7 @@ from topoflow.engine.packet.settings import SECOND, Numbers
 
 Array = NDArray[Any]
 
-# What the kernel writes: its type, and of which of the batch's offsets it has one entry each.
+# Arrays that the kernel writes: their type, and what they have one entry for.
 ANSWERS = {
     "start": ("int64", "task"),
     "finish": ("int64", "task"),

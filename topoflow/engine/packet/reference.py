@@ -1,6 +1,6 @@
 """The packet model in plain Python, event by event: the oracle of the tests, written for the reader.
 
-    a port sends        when it is free, a packet in one of its queues is ready, and the buffer behind the link has
+    a port sends        when it is free, a packet in one of its queues is ready, and the buffer at its end has
                         room for all of it; of several such queues the next one in turn (round robin)
     a packet            occupies the link for its flits, and the room in the buffer that it left until its last flit
                         has gone; the room's credit then takes the latency of the link to come back

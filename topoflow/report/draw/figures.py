@@ -13,7 +13,7 @@ makes a file of a figure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,31 +37,40 @@ Bars = Mapping[str, Mapping[str, float]]  # series -> group -> value; NaN: there
 
 def draw_lines(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
     """A panel per part, in it a line with markers per series. ``ValueError`` for a value that an axis cannot show."""
-    figure, axes_list, looks = _canvas(title, parts)
-    for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
-        points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
-        xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
-        for name, (across, up) in points.items():
-            axes.plot(across / x.factor(xs), up / y.factor(ys), label=name, **_marked(looks[name]))
-        axes.set_title(part, fontsize=10)
-        axes.set_xlabel(x.text(xs))
-        axes.set_ylabel(y.text(ys))
-        rule(axes, x, y)
+
+    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: int) -> None:
+        axes.plot(across, up, label=name, **_marked(look))
+
+    figure = _draw_over_x(title, parts, x, y, draw)
+    for axes, lines in zip(figure.axes, parts.values(), strict=True):
+        xs = [np.asarray(across, dtype=np.float64) for across, _ in lines.values()]
         tick_at(axes.xaxis, x, [across / x.factor(xs) for across in xs])
-        if not y.log:
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    _legend(figure, looks)
     return figure
 
 
 def draw_steps(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
     """A panel per part, in it a line per series that keeps each value until the next x."""
+
+    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: int) -> None:
+        axes.step(across, up, where="post", label=name, **_look(look))
+
+    return _draw_over_x(title, parts, x, y, draw)
+
+
+def _draw_over_x(
+    title: str,
+    parts: Mapping[str, Lines],
+    x: Axis,
+    y: Axis,
+    draw: Callable[[Axes, Floats, Floats, str, int], None],
+) -> Figure:
+    """A panel per part; ``draw`` is called with its axes and each series: points as they are shown, name and look."""
     figure, axes_list, looks = _canvas(title, parts)
     for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
         points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
         xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
         for name, (across, up) in points.items():
-            axes.step(across / x.factor(xs), up / y.factor(ys), where="post", label=name, **_look(looks[name]))
+            draw(axes, across / x.factor(xs), up / y.factor(ys), name, looks[name])
         axes.set_title(part, fontsize=10)
         axes.set_xlabel(x.text(xs))
         axes.set_ylabel(y.text(ys))

@@ -34,8 +34,8 @@ class BandwidthTax(Experiment):
     """Bytes that servers send, with those that they relay, over the bytes of the job (TopoOpt 5.4): a group of bars for
     each value of ``x``, in it a bar for each of ``series``. Nothing is simulated: the routes determine these bytes.
 
-    The bytes of an all-reduce among k servers are counted in two ways, as its ring sends them, 2 (k - 1) / k of the
-    buffer for each server, and as its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all
+    There are two counts of the bytes of an all-reduce among k servers: what its ring sends, 2 (k - 1) / k of the
+    buffer for each server, and its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all
     traffic is 80% of AllReduce traffic").
     """
 

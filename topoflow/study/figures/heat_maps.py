@@ -32,7 +32,7 @@ class HeatMaps(Experiment):
         check_roles("experiment", self)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each pair of servers of which one sends to the other: all bytes, and the model-parallel ones."""
+        """A row for each ordered pair of servers with traffic: all bytes, and the model-parallel ones."""
         case = setup.case
         every, mp = flow_matrix(case.world.graph, case.fabric), case.job.demand.matrix()
         return [

@@ -26,22 +26,27 @@ def write(
     """
     pictures = drawn.draw(rows)
     summary = drawn.summary(rows)
-    result = {
-        "version": __version__,
-        "command": command,
-        "title": drawn.title,
-        "source": drawn.source,
-        "summary": [dict(row) for row in summary],
-        "rows": [dict(row) for row in rows],
-    }
     with whole_folder(out) as folder:
-        (folder / "result.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        (folder / "result.json").write_bytes(result(drawn, rows, command))
         (folder / "rows.csv").write_text(table(rows), encoding="utf-8", newline="")
         for name, content in (others or {}).items():
             (folder / name).write_bytes(content)
         for picture in pictures:
             (folder / picture.file).write_bytes(picture.png)
         (folder / "report.html").write_text(page(drawn, pictures, summary, command), encoding="utf-8")
+
+
+def result(drawn: Figure, rows: Sequence[Row], command: str) -> bytes:
+    """``result.json``: the summary and all rows."""
+    content = {
+        "version": __version__,
+        "command": command,
+        "title": drawn.title,
+        "source": drawn.source,
+        "summary": [dict(row) for row in drawn.summary(rows)],
+        "rows": [dict(row) for row in rows],
+    }
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
 
 
 def columns(rows: Sequence[Row]) -> list[str]:
