@@ -25,7 +25,10 @@ SMALL = [
 
 
 def test_the_published_study(capsys: pytest.CaptureFixture[str]) -> None:
-    """MOTION 4.A, ideal placement: 84.6 % of the requests fit in one group of 96 servers. Ours are drawn."""
+    """MOTION 4.A, ideal placement: 84.6 % of the requests fit in one group of 96 servers. Ours are drawn.
+
+    Of 631 requests such a share has a standard deviation of 1.4 %; the tolerance is twice that.
+    """
     assert main(["place", "policy=first_fit"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("motion ")]
     by_cluster = {line[1]: line[3:] for line in lines}

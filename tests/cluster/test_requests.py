@@ -45,7 +45,11 @@ def test_a_spread_has_its_mean_and_deviation(least: float, mean: float, part: fl
 
 
 def test_the_statistics_of_motion() -> None:
-    """MOTION 4.A and Table 2, as means over seeds of 631 requests each."""
+    """MOTION 4.A and Table 2, as means over seeds of 631 requests each.
+
+    What stratified draws have left of chance: shares of machines come from some hundred large requests, and the
+    deviation of the times between arrivals from the few longest.
+    """
     requests: Synthetic = config("motion")
     drawn = [requests.build(seed) for seed in range(20)]
     every = [request for each in drawn for request in each]
