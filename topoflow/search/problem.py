@@ -17,7 +17,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
-LEAST = {"proposals": 0, "patience": 0, "chains": 1, "rounds": 1, "decide": 1, "degrees": 1}
+LEAST = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
 
@@ -69,11 +69,11 @@ class Problem:
 class Settings:
     """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
-    ``proposals`` are those of all ``chains`` in one round. All chains descend together until ``patience`` steps in a
-    row find nothing faster, then each has a temperature; 0: at once. Temperatures are such that the coldest accepts
-    ``acceptance[0]`` of the proposals that are slower, the hottest ``acceptance[1]``. The ``decide`` best of
-    a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has for it by name, or as it
-    is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
+    ``proposals`` are those of all ``chains`` of all ``ladders`` in one round. All chains of a ladder descend together
+    until ``patience`` steps in a row find nothing faster, then each has a temperature; 0: at once. Temperatures are
+    such that the coldest accepts ``acceptance[0]`` of the proposals that are slower, the hottest ``acceptance[1]``.
+    The ``decide`` best of a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has
+    for it by name, or as it is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
     ``emphasis`` scales the bytes of all-reduces in the demand that a fabric is built for: 1 is
     what the job sends (TopoOpt's algorithm, alone), others are more topologies to choose from. ``ideal``: every
     second round of a network without switches explores on an ideal one (beyond TopoOpt's algorithm, too).
@@ -81,6 +81,7 @@ class Settings:
 
     proposals: int = 4000
     chains: int = 16
+    ladders: int = 1
     rounds: int = 4
     decide: int = 4
     degrees: int = 16
@@ -116,7 +117,7 @@ class Settings:
     @property
     def steps(self) -> int:
         """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
-        return -(-self.proposals // self.chains)
+        return -(-self.proposals // (self.ladders * self.chains))
 
     def deciding(self, fidelity: Fidelity) -> Fidelity:
         """The variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` where it cannot be."""
