@@ -9,6 +9,8 @@
 // The call that was made, to the real NCCL. A function that this NCCL has not cannot have been called by a program that needs it.
 #define PASS(name, ...) (nccl()->name ? nccl()->name(__VA_ARGS__) : ncclInvalidUsage)
 
+static ncclResult_t first(ncclResult_t a, ncclResult_t b) { return a ? a : b; }
+
 typedef struct {
   Spread* spread;  // counted
   cudaStream_t stream;
@@ -49,36 +51,40 @@ static bool want(Spread* spread) {
   return true;
 }
 
-// NCCL starts what a group holds when it ends: before that the rings wait for the callers' streams, after it those for the rings.
-static ncclResult_t end_group(void) {
-  ncclResult_t result = ncclSuccess, joined = ncclSuccess;
-  for (int i = 0; i < group.queued && !result; ++i) result = fork_rings(group.queue[i].spread, group.queue[i].stream);
-  const ncclResult_t ended = nccl()->ncclGroupEnd();
-  for (int i = 0; i < group.queued && !joined; ++i) joined = join_rings(group.queue[i].spread, group.queue[i].stream);
-  if (!result) result = ended;
-  if (!result) result = joined;
-  return result;
+static int enter_queued(void) {
+  int entered = 0;
+  while (entered < group.queued && enter_rings(group.queue[entered].spread)) ++entered;
+  return entered;
 }
 
+// NCCL starts what a group holds when it ends: before that the rings wait for the callers' streams, after it those for the rings.
+static ncclResult_t end_group(void) {
+  const int entered = enter_queued();  // fewer than queued if another thread has ended one of the communicators
+  ncclResult_t result = entered < group.queued ? ncclInternalError : ncclSuccess, joined = ncclSuccess;
+  for (int i = 0; i < entered && !result; ++i) result = fork_rings(group.queue[i].spread, group.queue[i].stream);
+  const ncclResult_t ended = nccl()->ncclGroupEnd();
+  for (int i = 0; i < entered && !joined; ++i) joined = join_rings(group.queue[i].spread, group.queue[i].stream);
+  for (int i = 0; i < entered; ++i) leave_rings(group.queue[i].spread);
+  return first(first(result, ended), joined);
+}
+
+// What was added to a group before an error is started too, and ordered after and before the stream like the whole.
 static ncclResult_t spread_now(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                cudaStream_t stream) {
-  ncclResult_t result = nccl()->ncclGroupStart();
-  if (result) return result;
-  result = reduce_on_rings(spread, send, receive, count, type, op, stream);
-  const ncclResult_t forked = result ? ncclSuccess : fork_rings(spread, stream);
+  const ncclResult_t opened = nccl()->ncclGroupStart();
+  if (opened) return opened;
+  const ncclResult_t added = reduce_on_rings(spread, send, receive, count, type, op, stream);
+  const ncclResult_t forked = fork_rings(spread, stream);
   const ncclResult_t ended = nccl()->ncclGroupEnd();
-  const ncclResult_t joined = result ? ncclSuccess : join_rings(spread, stream);
-  if (!result) result = forked;
-  if (!result) result = ended;
-  return result ? result : joined;
+  const ncclResult_t joined = join_rings(spread, stream);
+  return first(first(added, forked), first(ended, joined));
 }
 
 static ncclResult_t spread_in_group(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
                                     ncclRedOp_t op, cudaStream_t stream) {
   if (!grow((void**)&group.queue, group.queued, &group.room_queued, sizeof *group.queue)) return ncclSystemError;
-  const ncclResult_t result = reduce_on_rings(spread, send, receive, count, type, op, stream);
-  if (!result) group.queue[group.queued++] = (Queued){keep_spread(spread), stream};
-  return result;
+  group.queue[group.queued++] = (Queued){keep_spread(spread), stream};
+  return reduce_on_rings(spread, send, receive, count, type, op, stream);
 }
 
 // Communicators are not split while their stream is captured into a graph: a split allocates, and runs now.
@@ -113,9 +119,10 @@ EXPORT ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count,
     else if (!want(spread))
       result = ncclSystemError;
   }
-  if (!result && spread && has_rings(spread))
+  if (!result && spread && enter_rings(spread)) {
     result = (group.depth ? spread_in_group : spread_now)(spread, send, receive, count, type, op, stream);
-  else if (!result)
+    leave_rings(spread);
+  } else if (!result)
     result = PASS(ncclAllReduce, send, receive, count, type, op, comm, stream);
   if (spread) release_spread(spread);
   return result;
@@ -148,8 +155,6 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   if (group.depth && --group.depth == 0) clear_group();
   return PASS(ncclGroupSimulateEnd, info);
 }
-
-static ncclResult_t first(ncclResult_t a, ncclResult_t b) { return a ? a : b; }
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const ncclResult_t children = nccl()->ncclCommFinalize ? on_children(comm, nccl()->ncclCommFinalize) : ncclSuccess;

@@ -18,6 +18,7 @@ struct Spread {
   State state;    // guarded by `lock`
   bool ended;     // guarded by `lock`: nobody may use or end the children any more but who set it
   int users;      // guarded by `lock`
+  int inside;     // guarded by `lock`: threads that use the rings at the moment
   int rings;      // how many of `child` exist
   Child child[MAX_RINGS];  // [rings]
   CUevent start;
@@ -28,6 +29,7 @@ struct Spread {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t nobody_inside = PTHREAD_COND_INITIALIZER;
 static Spread* spreads_of_process;  // guarded by `lock`; those of communicators that live
 
 static Spread** place_of(ncclComm_t comm) {
@@ -74,15 +76,35 @@ void release_spread(Spread* spread) {
   free(spread);
 }
 
-static State state_of(Spread* spread) {
+bool wants_rings(Spread* spread) {
   pthread_mutex_lock(&lock);
-  const State state = spread->state;
+  const bool wants = spread->state == UNTRIED;
   pthread_mutex_unlock(&lock);
-  return state;
+  return wants;
 }
 
-bool has_rings(Spread* spread) { return state_of(spread) == READY; }
-bool wants_rings(Spread* spread) { return state_of(spread) == UNTRIED; }
+bool enter_rings(Spread* spread) {
+  pthread_mutex_lock(&lock);
+  const bool ready = spread->state == READY;
+  spread->inside += ready;
+  pthread_mutex_unlock(&lock);
+  return ready;
+}
+
+void leave_rings(Spread* spread) {
+  pthread_mutex_lock(&lock);
+  if (--spread->inside == 0) pthread_cond_broadcast(&nobody_inside);
+  pthread_mutex_unlock(&lock);
+}
+
+// Called with `lock` held.
+static void wait_until_left(Spread* spread) {
+  enum { PATIENCE = 10 };  // s; longer than any host call that is not stuck, shorter than any framework's timeout
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE;
+  while (spread->inside && pthread_cond_timedwait(&nobody_inside, &lock, &until) == 0) continue;
+}
 
 static ncclResult_t first_error(ncclResult_t a, ncclResult_t b) { return a != ncclSuccess ? a : b; }
 
@@ -407,6 +429,7 @@ ncclResult_t end_rings(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   const bool mine = spread && spread->state != MAKING && !spread->ended;
   if (mine) spread->state = OFF;
   if (spread) spread->ended = true, ++spread->users;
+  if (mine) wait_until_left(spread);
   pthread_mutex_unlock(&lock);
   const ncclResult_t result = mine ? end_children(spread, end) : ncclSuccess;
   if (spread) release_spread(spread);

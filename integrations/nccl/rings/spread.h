@@ -14,14 +14,17 @@ Spread* find_spread(ncclComm_t comm);  // made if there is none; NULL only if th
 Spread* keep_spread(Spread* spread);
 void release_spread(Spread* spread);
 
-// Whether its rings are ready. `wants_rings`: whether they were never tried and could be made.
-bool has_rings(Spread* spread);
-bool wants_rings(Spread* spread);
+bool wants_rings(Spread* spread);  // whether they were never tried
 
 // Makes the rings of the given spreads. Collective: every rank of the communicators must call it at the same place. Communicators of one
 // thread must come in one call. Afterwards a spread either has rings on all ranks or on none; an error says that ranks may
 // disagree, and must be returned to the caller. The thread must be in no group.
 ncclResult_t make_rings(Spread** spreads, int count);
+
+// Every use of the rings lies between these two: children are not ended by another thread in between, unless the use lasts longer than
+// 10 s, as one that is stuck does. `enter_rings` is false if there are no rings (any more).
+bool enter_rings(Spread* spread);
+void leave_rings(Spread* spread);
 
 // Adds an all-reduce of the spread to the group that is open. `join_rings` may follow only after the group has ended.
 ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
