@@ -1,9 +1,9 @@
-"""Real NCCL on one GPU: several processes, each with its own NCCL_HOSTID, so that NCCL believes in as many servers and uses sockets.
+"""Real NCCL on one GPU: several processes, each with its own NCCL_HOSTID, so that NCCL sees as many servers.
 
-``python nccl_on_one_gpu.py LIBRARIES OUT [RANKS] [STRIDES]`` runs all-reduces with the ring orders preloaded and the profiler and the tuner
-plugged in (from the folder LIBRARIES), leaves traces and NCCL's log in OUT, and prints what was found as JSON. It exits with 0 if all sums are right
-and if NCCL's own proxy operations send to the peers that the strides name, in equal shares. One rank per GPU is what NCCL supports; more of them, told
-apart by NCCL_HOSTID, is an emulation for tests.
+``python nccl_on_one_gpu.py LIBRARIES OUT [RANKS] [STRIDES]`` runs all-reduces with the ring orders preloaded and the
+profiler and the tuner plugged in (from the folder LIBRARIES), leaves traces and NCCL's log in OUT, and prints what was
+found as JSON. It exits with 0 if all sums are right and NCCL's own proxy operations send to the peers that the strides
+name, in equal shares. One rank per GPU is what NCCL supports; several, distinguished by NCCL_HOSTID, are an emulation.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
 
 
 def sent_by_offset(traces: list[list[dict[str, Any]]]) -> tuple[Counter[int], Counter[str]]:
-    """Bytes that proxies sent for large all-reduces, by how far the receiver is from the sender in the job; algorithms of these."""
+    """Bytes that proxies sent for large all-reduces, by the receiver's rank less the sender's; algorithms of these."""
     rank_of: dict[tuple[str, int], int] = {}
     for job_rank, events in enumerate(traces):
         rank_of |= {(e["hash"], e["rank"]): job_rank for e in events if e["event"] == "comm"}
@@ -104,8 +104,9 @@ def sent_by_offset(traces: list[list[dict[str, Any]]]) -> tuple[Counter[int], Co
     algorithms: Counter[str] = Counter()
     for job_rank, events in enumerate(traces):
         hashes = {e["comm"]: e["hash"] for e in events if e["event"] == "comm"}
-        large = {e["id"] for e in events if e["event"] == "coll" and e["function"] == "AllReduce" and e["count"] > 100_000}
-        algorithms.update(e["algorithm"] for e in events if e.get("id") in large and e["event"] == "coll")
+        calls = [e for e in events if e["event"] == "coll" and e["function"] == "AllReduce" and e["count"] > 100_000]
+        large = {e["id"] for e in calls}
+        algorithms.update(e["algorithm"] for e in calls)
         for e in events:
             if e["event"] == "proxy" and e["send"] and e.get("parent") in large:
                 peer = rank_of[hashes[e["comm"]], e["peer"]]

@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
   pid_t process;  // which made the operation; its parent's handle is of that process
   uint8_t channel;
-  int peer;       // rank of the communicator
+  int peer;  // rank of the communicator
   int steps;
   int chunk_size;  // B
   int is_send;
@@ -65,12 +65,12 @@ typedef struct {
 } ProfiledKernelChannel;
 
 // The union is as large as that of every version: only what an event of its type needs is read.
-#define PROFILED_DETAILS                 \
-  union {                                \
-    ProfiledColl coll;                   \
-    ProfiledP2p p2p;                     \
-    ProfiledProxyOp proxy_op;            \
-    ProfiledProxyStep proxy_step;        \
+#define PROFILED_DETAILS                  \
+  union {                                 \
+    ProfiledColl coll;                    \
+    ProfiledP2p p2p;                      \
+    ProfiledProxyOp proxy_op;             \
+    ProfiledProxyStep proxy_step;         \
     ProfiledKernelChannel kernel_channel; \
   }
 
@@ -101,12 +101,14 @@ typedef union {
 
 typedef struct {
   const char* name;
-  int (*init)(void** context, int* mask, const char* name, uint64_t id, int nodes, int ranks, int rank, ProfilerLog log);
+  int (*init)(void** context, int* mask, const char* name, uint64_t id, int nodes, int ranks, int rank,
+              ProfilerLog log);
   PROFILER_TAIL(ProfiledEvent4)
 } Profiler4;
 
 typedef struct {
   const char* name;
-  int (*init)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, ProfilerLog log);
+  int (*init)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank,
+              ProfilerLog log);
   PROFILER_TAIL(ProfiledEvent5)
 } Profiler5;

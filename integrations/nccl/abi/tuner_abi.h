@@ -11,8 +11,8 @@ enum { FUNCTION_ALL_REDUCE = 4, ALGORITHM_RING = 1, PROTOCOL_SIMPLE = 2 };
 static const float kIgnored = -1.0f;  // the cost of what NCCL cannot or must not use
 
 // Costs are a table [algorithms][protocols] of times.
-#define TUNER_GET                                                                                                           \
-  int (*get)(void* context, int function, size_t bytes, int operations, float** costs, int algorithms, int protocols,        \
+#define TUNER_GET                                                                                                     \
+  int (*get)(void* context, int function, size_t bytes, int operations, float** costs, int algorithms, int protocols, \
              int registered, int* channels);
 
 typedef struct {

@@ -1,5 +1,5 @@
-// NCCL's calls of a profiler plugin, turned into records. A handle that NCCL keeps is a number, never an address: a stop that comes late,
-// twice, or after the communicator was finalized finds nothing and does nothing.
+// NCCL's calls of a profiler plugin, turned into records. A handle that NCCL keeps is a number, never an address: a
+// stop that comes late, twice, or after the communicator was finalized finds nothing and does nothing.
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "records.h"
 #include "writer.h"
 
-// A handle is number << 16 | slot << 2 | tag. Calls have no slot: they end when they are queued, while their children still run.
+// A handle is number << 16 | slot << 2 | tag. Calls have no slot: they end when they are queued, while their children
+// still run.
 typedef enum { CALL_TAG = 1, OPERATION_TAG = 2, STEP_TAG = 3 } Tag;
 enum { SLOTS = 1 << 13, SEARCHED = 64, TAG_BITS = 2, SLOT_BITS = 16 };
 enum { EMPTY = 0, TAKEN = 1 };  // of a slot, else the handle of its operation
@@ -51,12 +52,14 @@ static int open_comm(void** context, int* mask, const char* name, uint64_t hash,
   return 0;
 }
 
-static int init4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, ProfilerLog log) {
+static int init4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
+                 ProfilerLog log) {
   (void)log;
   return open_comm(context, mask, name, hash, nodes, ranks, rank);
 }
 
-static int init5(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank, ProfilerLog log) {
+static int init5(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank,
+                 ProfilerLog log) {
   (void)log;
   return open_comm(context, mask, name, hash, nodes, ranks, rank);
 }
@@ -127,8 +130,8 @@ static Slot* slot_of(uint64_t handle) {
 
 static uint64_t operation_of(uint64_t handle) { return (handle & ~(uint64_t)STEP_TAG) | OPERATION_TAG; }
 
-static void start(void* context, void** handle, uint64_t type, void* parent, const ProfiledColl* coll, const ProfiledP2p* p2p,
-                  const ProfiledProxyOp* operation, const ProfiledKernelChannel* kernel) {
+static void start(void* context, void** handle, uint64_t type, void* parent, const ProfiledColl* coll,
+                  const ProfiledP2p* p2p, const ProfiledProxyOp* operation, const ProfiledKernelChannel* kernel) {
   const uint64_t above = (uint64_t)(uintptr_t)parent;
   uint64_t made = 0;
   if (context && is_writing()) {
@@ -142,12 +145,14 @@ static void start(void* context, void** handle, uint64_t type, void* parent, con
 }
 
 static int start4(void* context, void** handle, ProfiledEvent4* event) {
-  start(context, handle, event->type, event->parent, &event->coll, &event->p2p, &event->proxy_op, &event->kernel_channel);
+  start(context, handle, event->type, event->parent, &event->coll, &event->p2p, &event->proxy_op,
+        &event->kernel_channel);
   return 0;
 }
 
 static int start5(void* context, void** handle, ProfiledEvent5* event) {
-  start(context, handle, event->type, event->parent, &event->coll, &event->p2p, &event->proxy_op, &event->kernel_channel);
+  start(context, handle, event->type, event->parent, &event->coll, &event->p2p, &event->proxy_op,
+        &event->kernel_channel);
   return 0;
 }
 

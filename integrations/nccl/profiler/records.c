@@ -10,7 +10,7 @@ typedef struct Buffer {
   Record record[CAPACITY];
   _Atomic uint64_t left, taken;  // records, since the start
   atomic_uint_fast64_t lost;
-  atomic_bool in_use;            // false: its thread has ended, another may have it
+  atomic_bool in_use;  // false: its thread has ended, another may have it
   struct Buffer* next;
 } Buffer;
 

@@ -1,5 +1,5 @@
-// What the plugin records, and the buffers in which threads leave it: each thread has a buffer of its own that one other thread, the
-// writer, empties, so that no thread of NCCL ever waits.
+// What the plugin records, and the buffers in which threads leave it: each thread has a buffer of its own that one
+// other thread, the writer, empties, so that no thread of NCCL ever waits.
 #pragma once
 
 #include <stdbool.h>
@@ -35,7 +35,7 @@ typedef struct {
 
 typedef struct {
   RecordKind kind;
-  int comm;            // number of the communicator in this process
+  int comm;  // number of the communicator in this process
   uint64_t id, parent;
   uint64_t start, stop;  // ns of the host's monotonic clock; stop 0: see kind
   union {

@@ -20,15 +20,15 @@ enum { TEXT = 1 << 16, LINE = 1024, PERIOD = 100000000 /* ns between two looks a
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // of opening and closing
 static pthread_mutex_t sleeping = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
-static bool stopping;  // guarded by `sleeping`
+static bool stopping;      // guarded by `sleeping`
 static int communicators;  // guarded by `lock`
 static pthread_t thread;
 static pid_t owner;  // the process that opened the file: a fork has no writing thread
 static atomic_bool writing;
 
 static int file = -1;
-static bool failed;         // the file could not be opened or written: nothing more is tried
-static char text[TEXT];     // the writing thread's, as all below
+static bool failed;      // the file could not be opened or written: nothing more is tried
+static char text[TEXT];  // the writing thread's, as all below
 static size_t used;
 static uint64_t clock_offset;  // ns from the monotonic clock to the time of day
 
@@ -48,8 +48,10 @@ static void write_text(void) {
   for (size_t done = 0; done < used && !failed;) {
     const ssize_t written = write(file, text + done, used - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("TOPOFLOW_NCCL_TRACE");
-    else done += (size_t)written;
+    if (written < 0)
+      fail("TOPOFLOW_NCCL_TRACE");
+    else
+      done += (size_t)written;
   }
   used = 0;
 }
@@ -69,8 +71,10 @@ static void put(const char* format, ...) {
 static void put_string(const char* name, const char* string) {
   put(",\"%s\":\"", name);
   for (const unsigned char* c = (const unsigned char*)string; *c; ++c) {
-    if (*c < 0x20 || *c > 0x7e || *c == '"' || *c == '\\') put("\\u%04x", *c);
-    else put("%c", *c);
+    if (*c < 0x20 || *c > 0x7e || *c == '"' || *c == '\\')
+      put("\\u%04x", *c);
+    else
+      put("%c", *c);
   }
   put("\"");
 }
@@ -94,13 +98,13 @@ static void put_call(const Record* r) {
 
 static void put_record(const Record* r) {
   static const char* const names[] = {"comm", "comm_end", "coll", "p2p", "queued", "proxy", "kernel"};
-  put("{\"event\":\"%s\",\"comm\":%d,\"id\":%" PRIu64 ",\"start\":%" PRIu64, names[r->kind], r->comm, r->id,
-      r->start + clock_offset);
+  put("{\"event\":\"%s\",\"id\":%" PRIu64 ",\"start\":%" PRIu64, names[r->kind], r->id, r->start + clock_offset);
+  if (r->comm) put(",\"comm\":%d", r->comm);
   if (r->stop) put(",\"stop\":%" PRIu64, r->stop + clock_offset);
   if (r->parent) put(",\"parent\":%" PRIu64, r->parent);
   if (r->kind == COMM_OPENED) {
-    put(",\"hash\":\"%016" PRIx64 "\",\"nodes\":%d,\"ranks\":%d,\"rank\":%d", r->opened.hash, r->opened.nodes, r->opened.ranks,
-        r->opened.rank);
+    put(",\"hash\":\"%016" PRIx64 "\",\"nodes\":%d,\"ranks\":%d,\"rank\":%d", r->opened.hash, r->opened.nodes,
+        r->opened.ranks, r->opened.rank);
     put_string("name", r->opened.name);
   } else if (r->kind == COLL || r->kind == P2P) {
     put_call(r);
@@ -166,7 +170,8 @@ static bool open_file(void) {
   clock_gettime(CLOCK_REALTIME, &day);
   const uint64_t today = (uint64_t)day.tv_sec * 1000000000u + (uint64_t)day.tv_nsec;
   clock_offset = today - now();
-  put("{\"event\":\"start\",\"format\":\"topoflow-nccl\",\"version\":1,\"process\":%d,\"time\":%" PRIu64, (int)getpid(), today);
+  put("{\"event\":\"start\",\"format\":\"topoflow-nccl\",\"version\":1,\"process\":%d,\"time\":%" PRIu64, (int)getpid(),
+      today);
   put_number_of("rank", rank_of_job());
   put_number_of("ranks", "WORLD_SIZE");
   put_string("host", host);

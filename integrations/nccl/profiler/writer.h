@@ -1,4 +1,5 @@
-// Writes records as JSON, one object a line, to one file per process. Whatever goes wrong is said once on stderr; the job goes on.
+// Writes records as JSON, one object a line, to one file per process. Whatever goes wrong is said once on stderr; the
+// job goes on.
 #pragma once
 
 #include <stdbool.h>

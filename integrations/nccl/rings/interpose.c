@@ -1,12 +1,13 @@
-// NCCL's functions as the program sees them when this library is preloaded. Large all-reduces are spread over ring orders; all
-// else goes to NCCL as it came.
+// NCCL's functions as the program sees them when this library is preloaded. Large all-reduces are spread over ring
+// orders; all else goes to NCCL as it came.
 #include <stdlib.h>
 #include <string.h>
 
 #include "spread.h"
 
-#define EXPORT // nccl_abi.h declares these functions visible
-// The call that was made, to the real NCCL. A function that this NCCL has not cannot have been called by a program that needs it.
+#define EXPORT  // nccl_abi.h declares these functions visible
+// The call that was made, to the real NCCL. A function that this NCCL has not cannot have been called by a program that
+// needs it.
 #define PASS(name, ...) (nccl()->name ? nccl()->name(__VA_ARGS__) : ncclInvalidUsage)
 
 static ncclResult_t first(ncclResult_t a, ncclResult_t b) { return a ? a : b; }
@@ -16,7 +17,8 @@ typedef struct {
   cudaStream_t stream;
 } Queued;
 
-// The group that this thread has open: what was spread in it, and which communicators are to get rings when it has ended.
+// The group that this thread has open: what was spread in it, and which communicators are to get rings when it has
+// ended.
 static __thread struct {
   int depth;
   int queued, wanted;
@@ -57,7 +59,8 @@ static int enter_queued(void) {
   return entered;
 }
 
-// NCCL starts what a group holds when it ends: before that the rings wait for the callers' streams, after it those for the rings.
+// NCCL starts what a group holds when it ends: before that the rings wait for the callers' streams, after it those for
+// the rings.
 static ncclResult_t end_group(void) {
   const int entered = enter_queued();  // fewer than queued if another thread has ended one of the communicators
   ncclResult_t result = entered < group.queued ? ncclInternalError : ncclSuccess, joined = ncclSuccess;
@@ -69,8 +72,8 @@ static ncclResult_t end_group(void) {
 }
 
 // What was added to a group before an error is started too, and ordered after and before the stream like the whole.
-static ncclResult_t spread_now(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               cudaStream_t stream) {
+static ncclResult_t spread_now(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, cudaStream_t stream) {
   const ncclResult_t opened = nccl()->ncclGroupStart();
   if (opened) return opened;
   const ncclResult_t added = reduce_on_rings(spread, send, receive, count, type, op, stream);
@@ -101,9 +104,9 @@ static bool is_large(size_t count, ncclDataType_t type, ncclRedOp_t op) {
 static bool can_spread(void) {
   const Nccl* real = nccl();
   static int said;
-  const bool able = cuda() && real->ncclAllReduce && real->ncclGroupStart && real->ncclGroupEnd && real->ncclCommSplit &&
-                    real->ncclCommCount && real->ncclCommUserRank && real->ncclCommCuDevice && real->ncclCommDestroy &&
-                    real->ncclCommAbort && real->ncclCommGetAsyncError;
+  const bool able = cuda() && real->ncclAllReduce && real->ncclGroupStart && real->ncclGroupEnd &&
+                    real->ncclCommSplit && real->ncclCommCount && real->ncclCommUserRank && real->ncclCommCuDevice &&
+                    real->ncclCommDestroy && real->ncclCommAbort && real->ncclCommGetAsyncError;
   if (!able) say_once(&said, "NCCL or CUDA's driver lacks a function that rings need; all-reduces stay as they are");
   return able;
 }
@@ -177,7 +180,8 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
 }
 
 // Shrinking may end what the communicator has under way; its rings hold a part of that.
-EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config, int flags) {
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config,
+                                   int flags) {
   const ncclResult_t children = flags & NCCL_SHRINK_ABORT ? end_rings(comm, nccl()->ncclCommAbort) : ncclSuccess;
   return first(PASS(ncclCommShrink, comm, excluded, count, made, config, flags), children);
 }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { MAX_NODES = 1 << 16 };
-// Below it an all-reduce takes as long as its messages' latencies, which more rings do not shorten. 1 MiB is the size that no
-// measurement of ours has contradicted, nothing more: set TOPOFLOW_NCCL_THRESHOLD where yours does.
+// Below it an all-reduce takes as long as its messages' latencies, which more rings do not shorten. 1 MiB is the size
+// that no measurement of ours has contradicted, nothing more: set TOPOFLOW_NCCL_THRESHOLD where yours does.
 static const size_t kThreshold = 1 << 20;
 
 void say_once(int* said, const char* format, ...) {
@@ -103,8 +103,8 @@ static const char* parse_weights(const char* text, Settings* out) {
   return text && fabs(sum - 1) > 1e-6 ? "must sum to 1" : NULL;
 }
 
-bool parse_settings(const char* rings, const char* weights, const char* threshold, const char* ranks_per_node, Settings* out,
-                    char* error, size_t error_size) {
+bool parse_settings(const char* rings, const char* weights, const char* threshold, const char* ranks_per_node,
+                    Settings* out, char* error, size_t error_size) {
   *out = (Settings){.threshold = kThreshold, .ranks_per_node = 1};
   const char* name = "TOPOFLOW_NCCL_RINGS";
   const char* value = rings;

@@ -8,18 +8,18 @@
 typedef enum { UNTRIED, MAKING, READY, OFF } State;
 
 typedef struct {
-  ncclComm_t comm;   // the child, or the communicator itself where the ring has its own order
-  CUstream stream;   // NULL where the ring runs on the caller's stream
+  ncclComm_t comm;  // the child, or the communicator itself where the ring has its own order
+  CUstream stream;  // NULL where the ring runs on the caller's stream
   CUevent done;
 } Child;
 
 struct Spread {
   ncclComm_t comm;
-  State state;    // guarded by `lock`
-  bool ended;     // guarded by `lock`: nobody may use or end the children any more but who set it
-  int users;      // guarded by `lock`
-  int inside;     // guarded by `lock`: threads that use the rings at the moment
-  int rings;      // how many of `child` exist
+  State state;             // guarded by `lock`
+  bool ended;              // guarded by `lock`: nobody may use or end the children any more but who set it
+  int users;               // guarded by `lock`
+  int inside;              // guarded by `lock`: threads that use the rings at the moment
+  int rings;               // how many of `child` exist
   Child child[MAX_RINGS];  // [rings]
   CUevent start;
   CUcontext context;
@@ -120,7 +120,8 @@ static ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
   return result;
 }
 
-// ---- making rings ---------------------------------------------------------------------------------------------------------
+// ---- making rings
+// ---------------------------------------------------------------------------------------------------------
 
 typedef struct {
   int rank, ranks;
@@ -150,8 +151,10 @@ static bool is_meant(int ranks) {
   for (int r = 0; r < settings()->rings; ++r) {
     permuted = permuted || !is_natural(&settings()->ring[r]);
     if (fits(&settings()->ring[r], ranks)) continue;
-    say_once(&said, "TOPOFLOW_NCCL_RINGS: ring %d is no ring of the %d nodes of a communicator of %d ranks, which stays as it is",
-             r, ranks / settings()->ranks_per_node, ranks);
+    say_once(
+        &said,
+        "TOPOFLOW_NCCL_RINGS: ring %d is no ring of the %d nodes of a communicator of %d ranks, which stays as it is",
+        r, ranks / settings()->ranks_per_node, ranks);
     return false;
   }
   return permuted;
@@ -187,8 +190,8 @@ static void keep_child(Spread* spread, Making* making, int ring, ncclComm_t chil
   if (child && ring == VOTE) settled(spread->comm, nccl()->ncclCommDestroy(child));
 }
 
-// One split of every spread; those of one thread must be in one group. A rank that `leaves` takes part without a color, so that the
-// others see a child with fewer ranks.
+// One split of every spread; those of one thread must be in one group. A rank that `leaves` takes part without a color,
+// so that the others see a child with fewer ranks.
 static void split(Spread** spreads, Making* making, int count, int ring, bool leaves) {
   const bool grouped = count > 1;
   ncclComm_t child[count];
@@ -254,12 +257,13 @@ static bool is_ended(Spread** spreads, int count) {
   return ended;
 }
 
-// Splits ring by ring, then once more as a vote. A rank on which something fails takes part in one more split, without a color, and
-// stops; a rank whose child lacks another rank stops at once. So all ranks stop at the same split, whether the failed call had
-// reached the others or not. Only a failure of the vote itself cannot be reported to the others, and is returned.
+// Splits ring by ring, then once more as a vote. A rank on which something fails takes part in one more split, without
+// a color, and stops; a rank whose child lacks another rank stops at once. So all ranks stop at the same split, whether
+// the failed call had reached the others or not. Only a failure of the vote itself cannot be reported to the others,
+// and is returned.
 //
-// Several communicators of one thread are split in one group; a communicator never twice in a group, because its splits would
-// exchange their messages over the same connections.
+// Several communicators of one thread are split in one group; a communicator never twice in a group, because its splits
+// would exchange their messages over the same connections.
 static ncclResult_t split_all(Spread** spreads, Making* making, int count, bool leaves, bool* made) {
   for (int next = 0;;) {
     while (next < settings()->rings && is_natural(&settings()->ring[next])) {
@@ -291,7 +295,8 @@ static ncclResult_t make_all(Spread** spreads, Making* making, int count) {
   return result;
 }
 
-// The spread is to be made now, by this call: its state is MAKING. Otherwise it has another state, or there was an error.
+// The spread is to be made now, by this call: its state is MAKING. Otherwise it has another state, or there was an
+// error.
 static ncclResult_t claim(Spread* spread, Making* making, bool* claimed) {
   ncclResult_t result = nccl()->ncclCommCount(spread->comm, &making->ranks);
   if (!result) result = nccl()->ncclCommUserRank(spread->comm, &making->rank);
@@ -317,12 +322,14 @@ ncclResult_t make_rings(Spread** spreads, int count) {
   return result;
 }
 
-// ---- using rings ----------------------------------------------------------------------------------------------------------
+// ---- using rings
+// ----------------------------------------------------------------------------------------------------------
 
 size_t size_of_type(ncclDataType_t type) {
-  static const size_t sizes[ncclNumTypes] = {
-      [ncclInt8] = 1,    [ncclUint8] = 1,   [ncclInt32] = 4,   [ncclUint32] = 4,   [ncclInt64] = 8,      [ncclUint64] = 8,
-      [ncclFloat16] = 2, [ncclFloat32] = 4, [ncclFloat64] = 8, [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1};
+  static const size_t sizes[ncclNumTypes] = {[ncclInt8] = 1,     [ncclUint8] = 1,      [ncclInt32] = 4,
+                                             [ncclUint32] = 4,   [ncclInt64] = 8,      [ncclUint64] = 8,
+                                             [ncclFloat16] = 2,  [ncclFloat32] = 4,    [ncclFloat64] = 8,
+                                             [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1};
   return type >= 0 && type < ncclNumTypes ? sizes[type] : 0;
 }
 
@@ -333,8 +340,8 @@ static size_t boundary(size_t count, double before, size_t size) {
   return element < count ? element : count;
 }
 
-ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                             cudaStream_t stream) {
+ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
+                             ncclRedOp_t op, cudaStream_t stream) {
   const size_t size = size_of_type(type);
   double before = 0;
   size_t first = 0;
@@ -378,7 +385,8 @@ ncclResult_t join_rings(Spread* spread, cudaStream_t stream) {
   return failed ? ncclUnhandledCudaError : ncclSuccess;
 }
 
-// ---- ending them ----------------------------------------------------------------------------------------------------------
+// ---- ending them
+// ----------------------------------------------------------------------------------------------------------
 
 // The spread of a communicator if its children exist, counted; else NULL.
 static Spread* find_ready(ncclComm_t comm) {

@@ -1,5 +1,5 @@
-// Communicators whose all-reduces are spread: for each of them, one child communicator per ring order, and the streams that let
-// the children run at the same time.
+// Communicators whose all-reduces are spread: for each of them, one child communicator per ring order, and the streams
+// that let the children run at the same time.
 #pragma once
 
 #include <stdbool.h>
@@ -16,19 +16,19 @@ void release_spread(Spread* spread);
 
 bool wants_rings(Spread* spread);  // whether they were never tried
 
-// Makes the rings of the given spreads. Collective: every rank of the communicators must call it at the same place. Communicators of one
-// thread must come in one call. Afterwards a spread either has rings on all ranks or on none; an error says that ranks may
-// disagree, and must be returned to the caller. The thread must be in no group.
+// Makes the rings of the given spreads. Collective: every rank of the communicators must call it at the same place.
+// Communicators of one thread must come in one call. Afterwards a spread either has rings on all ranks or on none; an
+// error says that ranks may disagree, and must be returned to the caller. The thread must be in no group.
 ncclResult_t make_rings(Spread** spreads, int count);
 
-// Every use of the rings lies between these two: children are not ended by another thread in between, unless the use lasts longer than
-// 10 s, as one that is stuck does. `enter_rings` is false if there are no rings (any more).
+// Every use of the rings lies between these two: children are not ended by another thread in between, unless the use
+// lasts longer than 10 s, as one that is stuck does. `enter_rings` is false if there are no rings (any more).
 bool enter_rings(Spread* spread);
 void leave_rings(Spread* spread);
 
 // Adds an all-reduce of the spread to the group that is open. `join_rings` may follow only after the group has ended.
-ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                             cudaStream_t stream);
+ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
+                             ncclRedOp_t op, cudaStream_t stream);
 ncclResult_t fork_rings(Spread* spread, cudaStream_t stream);  // the rings' streams wait for `stream`
 ncclResult_t join_rings(Spread* spread, cudaStream_t stream);  // `stream` waits for the rings' streams
 

@@ -10,8 +10,8 @@ static Nccl real_nccl;
 static Cuda real_cuda;
 static bool has_cuda;
 
-// Frameworks load NCCL without making its names global, so it is looked up by its file name; a program that is linked with NCCL
-// under another name has it after us in the search order.
+// Frameworks load NCCL without making its names global, so it is looked up by its file name; a program that is linked
+// with NCCL under another name has it after us in the search order.
 static void find_nccl(void) {
   const char* file = getenv("TOPOFLOW_NCCL_LIBRARY");
   void* library = dlopen(file ? file : "libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
@@ -24,7 +24,7 @@ static void find_nccl(void) {
 static void find_cuda(void) {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   has_cuda = library != NULL;
-#define FIND(name, symbol, parameters) has_cuda = has_cuda && (*(void**)&real_cuda.name = dlsym(library, symbol));
+#define FIND(name, symbol, parameters) has_cuda = has_cuda && (*(void**)& real_cuda.name = dlsym(library, symbol));
   CUDA_FUNCTIONS(FIND)
 #undef FIND
 }

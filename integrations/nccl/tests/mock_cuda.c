@@ -1,11 +1,11 @@
-// A libcuda.so.1 for tests: streams are threads that run what is queued on them in order, events order streams, and a stream that is
-// captured keeps what is queued until the graph is launched. Memory is the host's.
-#include "mock.h"
-
+// A libcuda.so.1 for tests: streams are threads that run what is queued on them in order, events order streams, and a
+// stream that is captured keeps what is queued until the graph is launched. Memory is the host's.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "mock.h"
 
 typedef struct Work {
   void (*run)(void*);

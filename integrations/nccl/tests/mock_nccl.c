@@ -1,12 +1,12 @@
-// A libnccl.so.2 for tests: the ranks of a job are threads of one process, memory is the host's, and an all-reduce is a ring that
-// really passes messages from rank to rank. It says who sent how much to whom.
-#include "mock.h"
-
+// A libnccl.so.2 for tests: the ranks of a job are threads of one process, memory is the host's, and an all-reduce is a
+// ring that really passes messages from rank to rank. It says who sent how much to whom.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "mock.h"
 
 typedef struct Message {
   long op;
@@ -22,7 +22,7 @@ typedef struct World {
   pthread_cond_t changed;
   int ranks, users, joined;
   atomic_bool aborted;
-  int member[MOCK_MAX_RANKS];   // rank of the job
+  int member[MOCK_MAX_RANKS];  // rank of the job
   Message* inbox[MOCK_MAX_RANKS];
   // The split under way: the last rank that arrives makes the children.
   long round;
@@ -121,7 +121,8 @@ static void leave_world(World* world) {
 
 static ncclComm_t new_comm(World* world, int rank, bool blocking) {
   ncclComm_t comm = calloc(1, sizeof *comm);
-  *comm = (struct ncclComm){.world = world, .rank = rank, .job_rank = world->member[rank], .blocking = blocking, .users = 1};
+  *comm = (struct ncclComm){
+      .world = world, .rank = rank, .job_rank = world->member[rank], .blocking = blocking, .users = 1};
   pthread_mutex_init(&comm->lock, NULL);
   ++mock_comms_live;
   return comm;
@@ -155,7 +156,8 @@ ncclResult_t mock_comm(ncclComm_t* comm, int id, int ranks, int rank, bool block
   return ncclSuccess;
 }
 
-// ---- splits ---------------------------------------------------------------------------------------------------------------
+// ---- splits
+// ---------------------------------------------------------------------------------------------------------------
 
 // Called by the last rank that arrives: ranks of a color, sorted by key, are a child.
 static void make_children(World* world) {
@@ -254,7 +256,8 @@ MOCK ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t*
 }
 #endif
 
-// ---- all-reduce -----------------------------------------------------------------------------------------------------------
+// ---- all-reduce
+// -----------------------------------------------------------------------------------------------------------
 
 static double value(const void* at, ncclDataType_t type, size_t i) {
   if (type == ncclFloat32) return ((const float*)at)[i];
@@ -264,10 +267,14 @@ static double value(const void* at, ncclDataType_t type, size_t i) {
 }
 
 static void store(void* at, ncclDataType_t type, size_t i, double v) {
-  if (type == ncclFloat32) ((float*)at)[i] = (float)v;
-  else if (type == ncclFloat64) ((double*)at)[i] = v;
-  else if (type == ncclInt32) ((int32_t*)at)[i] = (int32_t)v;
-  else ((uint8_t*)at)[i] = (uint8_t)v;
+  if (type == ncclFloat32)
+    ((float*)at)[i] = (float)v;
+  else if (type == ncclFloat64)
+    ((double*)at)[i] = v;
+  else if (type == ncclInt32)
+    ((int32_t*)at)[i] = (int32_t)v;
+  else
+    ((uint8_t*)at)[i] = (uint8_t)v;
 }
 
 static size_t width(ncclDataType_t type) {
@@ -371,12 +378,15 @@ MOCK ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, n
   if (failed) return failed;
   Reduction* r = malloc(sizeof *r);
   *r = (Reduction){comm, 0, send, receive, count, type, op, stream, NULL};
-  if (group.depth) group.reduction[group.reductions++] = r;
-  else launch(r);
+  if (group.depth)
+    group.reduction[group.reductions++] = r;
+  else
+    launch(r);
   return fault(MOCK_ALL_REDUCE, comm->job_rank, true);
 }
 
-// ---- groups ---------------------------------------------------------------------------------------------------------------
+// ---- groups
+// ---------------------------------------------------------------------------------------------------------------
 
 MOCK ncclResult_t ncclGroupStart(void) {
   const ncclResult_t failed = fault(MOCK_GROUP_START, thread_rank, false);
@@ -394,8 +404,10 @@ MOCK ncclResult_t ncclGroupEnd(void) {
     if (!result) result = one;
   }
   for (int i = 0; i < group.reductions; ++i) {
-    if (result && result != ncclInProgress) free(group.reduction[i]);
-    else launch(group.reduction[i]);
+    if (result && result != ncclInProgress)
+      free(group.reduction[i]);
+    else
+      launch(group.reduction[i]);
   }
   group.splits = group.reductions = 0;
   return result;
@@ -409,7 +421,8 @@ MOCK ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return ncclSuccess;
 }
 
-// ---- communicators --------------------------------------------------------------------------------------------------------
+// ---- communicators
+// --------------------------------------------------------------------------------------------------------
 
 static void abort_world(World* world) {
   pthread_mutex_lock(&world->lock);
@@ -440,7 +453,8 @@ MOCK ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   abort_world(comm->world);
   return ncclSuccess;
 }
-MOCK ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config, int flags) {
+MOCK ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config,
+                                 int flags) {
   (void)excluded, (void)count, (void)config;
   if (flags & NCCL_SHRINK_ABORT) abort_world(comm->world);
   return *made = NULL, ncclSuccess;

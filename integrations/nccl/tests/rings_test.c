@@ -1,5 +1,5 @@
-// Laws of the interposed all-reduce, each in a process of its own: rings_test NAME. The rings are those of the environment. Exits with 0
-// if the law holds; prints what does not hold.
+// Laws of the interposed all-reduce, each in a process of its own: rings_test NAME. The rings are those of the
+// environment. Exits with 0 if the law holds; prints what does not hold.
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,17 +26,18 @@ static int ranks = 8;
 static bool blocking = true, ends_with_error;
 static atomic_int failures;
 
-#define CHECK(condition, ...)                                                    \
-  do {                                                                           \
-    if (!(condition)) {                                                          \
-      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);            \
-      fprintf(stderr, __VA_ARGS__);                                              \
-      fputc('\n', stderr);                                                       \
-      ++failures;                                                                \
-    }                                                                            \
+#define CHECK(condition, ...)                                         \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+      fprintf(stderr, __VA_ARGS__);                                   \
+      fputc('\n', stderr);                                            \
+      ++failures;                                                     \
+    }                                                                 \
   } while (0)
 
-// ---- what runs on a stream ------------------------------------------------------------------------------------------------
+// ---- what runs on a stream
+// ------------------------------------------------------------------------------------------------
 
 // Late, so that an all-reduce that does not wait for the stream reads what was there before.
 static void fill(void* argument) {
@@ -74,7 +75,8 @@ static void reduce_and_check(Rank* r, size_t count) {
   check_sums(r);
 }
 
-// ---- jobs -----------------------------------------------------------------------------------------------------------------
+// ---- jobs
+// -----------------------------------------------------------------------------------------------------------------
 
 static void open_rank(Rank* r, int rank) {
   *r = (Rank){.rank = rank, .ranks = ranks};
@@ -129,14 +131,16 @@ static void check_peers(int local, const int* strides, int rings, double bytes) 
         if (next == q) expected += 2.0 * (ranks - 1) / ranks * bytes / rings;
       }
       total += (double)mock_sent(r, q);
-      CHECK(fabs((double)mock_sent(r, q) - expected) <= 0.02 * bytes, "%d -> %d: %ld B, expected %.0f", r, q, mock_sent(r, q),
-            expected);
+      CHECK(fabs((double)mock_sent(r, q) - expected) <= 0.02 * bytes, "%d -> %d: %ld B, expected %.0f", r, q,
+            mock_sent(r, q), expected);
     }
-    CHECK(fabs(total - 2.0 * (ranks - 1) / ranks * bytes) < 0.01 * bytes, "rank %d sends %.0f B of %.0f", r, total, bytes);
+    CHECK(fabs(total - 2.0 * (ranks - 1) / ranks * bytes) < 0.01 * bytes, "rank %d sends %.0f B of %.0f", r, total,
+          bytes);
   }
 }
 
-// ---- laws -----------------------------------------------------------------------------------------------------------------
+// ---- laws
+// -----------------------------------------------------------------------------------------------------------------
 
 static void sizes_body(Rank* r) {
   static const size_t counts[] = {65536, 40001, 4096, 1023, 65521};
@@ -146,7 +150,8 @@ static void sizes_body(Rank* r) {
 static void sums_are_right_and_bytes_go_to_the_strides(void) {
   run(sizes_body);
   check_peers(1, (int[]){1, 3}, 2, 4.0 * (65536 + 40001 + 4096 + 1023 + 65521));
-  CHECK(mock_calls(MOCK_SPLIT, 0) == 2, "%d splits, for one ring besides the natural one, and the vote", mock_calls(MOCK_SPLIT, 0));
+  CHECK(mock_calls(MOCK_SPLIT, 0) == 2, "%d splits, for one ring besides the natural one, and the vote",
+        mock_calls(MOCK_SPLIT, 0));
 }
 
 static void nodes_stay_together(void) {
@@ -198,7 +203,8 @@ static void group_body(Rank* r) {
     mock_queue(r->stream, fill, r);
     CHECK(!ncclAllReduce(r->send, r->receive, 20000, ncclFloat32, ncclSum, r->comm, r->stream), "group");
     CHECK(!ncclGroupEnd(), "inner");
-    CHECK(!ncclAllReduce(r->send + 20000, r->receive + 20000, 10000, ncclFloat32, ncclSum, r->comm, r->stream), "group");
+    CHECK(!ncclAllReduce(r->send + 20000, r->receive + 20000, 10000, ncclFloat32, ncclSum, r->comm, r->stream),
+          "group");
     CHECK(!ncclGroupEnd(), "outer");
     mock_queue(r->stream, look, r);
     mock_synchronize(r->stream);
@@ -340,7 +346,8 @@ static void abort_ends_a_split(void) {
   for (int i = 0; i < ranks; ++i) mock_drop(ranks_of_job[i].comm);
 }
 
-// A fault of one rank: the sums are right everywhere, or the rank that has the fault gets an error; nobody waits for ever.
+// A fault of one rank: the sums are right everywhere, or the rank that has the fault gets an error; nobody waits for
+// ever.
 static atomic_bool broken;
 static int faulty_rank;
 static bool fault_returned;
@@ -390,7 +397,8 @@ static void cuda_faults(void) {
   char* spelled = getenv("FAULT");  // call, nth
   int call, nth;
   if (sscanf(spelled, "%d,%d", &call, &nth) != 2) abort();
-  mock_fail_cuda((MockCudaCall)call, call == MOCK_STREAM_CREATE ? nth + ranks : nth);  // each rank makes one stream itself
+  mock_fail_cuda((MockCudaCall)call,
+                 call == MOCK_STREAM_CREATE ? nth + ranks : nth);  // each rank makes one stream itself
   faulty_rank = -1;
   atomic_bool done = false;
   pthread_t thread;

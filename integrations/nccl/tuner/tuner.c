@@ -1,6 +1,6 @@
-// A tuner plugin that lets NCCL reduce in rings: all-reduces as large as the smallest share of those that are spread (see rings/)
-// take NCCL's ring algorithm, and where the environment says so one protocol and one number of channels. The order of a ring cannot be set here:
-// it is that of the communicator's ranks.
+// A tuner plugin that lets NCCL reduce in rings: all-reduces as large as the smallest share of those that are spread
+// (see rings/) take NCCL's ring algorithm, and where the environment says so one protocol and one number of channels.
+// The order of a ring cannot be set here: it is that of the communicator's ranks.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,17 +45,20 @@ static int start4(size_t ranks, size_t nodes, TunerLog log, void** context) {
   return start(context);
 }
 
-static int start5(void** context, uint64_t id, size_t ranks, size_t nodes, TunerLog log, void* domains, void* constants) {
+static int start5(void** context, uint64_t id, size_t ranks, size_t nodes, TunerLog log, void* domains,
+                  void* constants) {
   (void)id, (void)ranks, (void)nodes, (void)log, (void)domains, (void)constants;
   return start(context);
 }
 
-// NCCL takes the cheapest entry of the table. Those of the ring keep their costs, so that it still chooses the protocol by size.
+// NCCL takes the cheapest entry of the table. Those of the ring keep their costs, so that it still chooses the protocol
+// by size.
 static int get(void* context, int function, size_t bytes, int operations, float** costs, int algorithms, int protocols,
                int registered, int* channels) {
   (void)context, (void)operations, (void)registered;
   float* table = (float*)costs;  // [algorithms, protocols]
-  if (!settings()->on || function != FUNCTION_ALL_REDUCE || bytes < smallest_share || algorithms <= ALGORITHM_RING) return 0;
+  if (!settings()->on || function != FUNCTION_ALL_REDUCE || bytes < smallest_share || algorithms <= ALGORITHM_RING)
+    return 0;
   const float* ring = table + ALGORITHM_RING * protocols;
   bool can_ring = false;
   for (int p = 0; p < protocols; ++p) can_ring = can_ring || ring[p] != kIgnored;
