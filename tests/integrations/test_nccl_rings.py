@@ -60,7 +60,7 @@ def test_an_order_is_listed_node_by_node(nccl_build: Build) -> None:
 # the error (a CUDA error, a refusal), and whether the fault comes before the call has an effect or after.
 FAULTS = [(0, nth, error, after) for nth in (1, 2, 3) for error in (1, 5) for after in (0, 1)]
 FAULTS += [(call, nth, 1, 0) for call in range(1, 8) for nth in (1, 2, 3)] + [(6, 1, 1, 1), (6, 2, 1, 1)]
-# What must be an error on the rank that has the fault: a failed vote or all-reduce, a communicator that does not answer.
+# What must be an error on the rank that has the fault: a failed vote or all-reduce, a communicator without answer.
 # Anything else must not be noticed but for rings that are not made.
 ERRORS = {(0, 2), (1, 1), (1, 3), (2, 1)} | {(call, nth) for call in (4, 5, 6) for nth in (1, 2, 3)}
 
