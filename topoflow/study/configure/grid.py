@@ -43,6 +43,9 @@ from topoflow.study.configure.sweeps import check_sweeps, nested
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
+SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
+
+
 Check = Callable[[Mapping[str, typing.Any]], None]
 
 
@@ -70,6 +73,7 @@ def grid(
     file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
     """
     given = {} if objects is None else objects
+    arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
     register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]
