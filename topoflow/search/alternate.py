@@ -156,15 +156,18 @@ class _Search:
         """What to do after every few steps of a walk."""
         chains = self.settings.ladders * self.settings.chains
         began, first = time.perf_counter(), 0 if self.at.walk is None else self.at.walk.step
+        shares = sum(row[4] for row in self.steps if row[0] == self.at.round)
 
         def stretch(reached: Stretch) -> None:
+            nonlocal shares
             rate = (reached.walk.step - first) * chains / max(time.perf_counter() - began, 1e-9)
             made = self.steps[-1][1] if self.steps else 0
             columns = zip(reached.best.tolist(), reached.coldest.tolist(), reached.accepted.tolist(), strict=True)
             for count, (best, coldest, accepted) in enumerate(columns, 1):
                 self.steps.append((self.at.round, made + count * chains, best, coldest, accepted / chains, rate))
+                shares += accepted / chains
             self.at = replace(self.at, walk=reached.walk)
-            self._inform("exploring", present)
+            self._inform("exploring", present, shares / reached.walk.step)
             if time.perf_counter() - self.saved > SAVE_EVERY:
                 self._save()
 
@@ -173,13 +176,11 @@ class _Search:
     def _history(self) -> History:
         return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
 
-    def _inform(self, activity: str, present: Candidate) -> None:
-        """What the last step of the round has found, by the columns of ``History``."""
-        rows = [row for row in self.steps if row[0] == self.at.round] if self.at.walk else []
-        time = present.iteration_time
-        _, _, best, current, _, rate = rows[-1] if rows else (0, 0, time, time, 0.0, 0.0)
+    def _inform(self, activity: str, present: Candidate, acceptance: float = 0.0) -> None:
+        walk, time = self.at.walk, present.iteration_time
+        _, _, best, current, _, rate = self.steps[-1] if walk else (0, 0, time, time, 0.0, 0.0)
         observer = self.run.observer
-        observer.advance(len(rows), self.settings.steps)
+        observer.advance(walk.step if walk else 0, self.settings.steps)
         observer.record(
             activity=activity,
             round=self.at.round,
@@ -187,8 +188,8 @@ class _Search:
             time=time,
             best=best,
             current=current,
-            acceptance=sum(row[4] for row in rows) / max(len(rows), 1),
-            rate=rate,
+            acceptance=acceptance,
+            rate=rate if activity == "exploring" else 0.0,
         )
 
     def _save(self) -> None:

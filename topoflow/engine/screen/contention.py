@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.device import Device
-from topoflow.engine.launch import count_threads, launch
+from topoflow.engine.launch import Kernel, count_threads, launch
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
@@ -104,10 +104,12 @@ class Contention:
             return np.zeros(0)
         arrays = self.arrays | self.where.put({"placement": rows.ravel()})
         arrays["makespan"] = self.where.zeros(len(rows))
-        where, cancel = self.where, self.where.flag()
-        launch(
-            lambda: _C.contention(arrays, self.sizes, where.memory, where.stream, self.threads), cancel, device=where
-        )
+        where = self.where
+
+        def call() -> None:
+            _C.contention(arrays, self.sizes, where.memory, where.stream, self.threads)
+
+        launch(Kernel(call, where.flag(), lambda: [f"{len(rows)} placements"]), where)
         found: Floats = where.numpy(arrays["makespan"])
         return found
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints
-from topoflow.engine.launch import launch
+from topoflow.engine.launch import Kernel, launch
 from topoflow.engine.screen.contention import Contention
 from topoflow.memory import check_memory
 from topoflow.units import human
@@ -107,7 +107,7 @@ class Ladders:
         ladders, chains = self.shapes["rung"]
         settings = _C.WalkSettings(ladders=ladders, chains=chains, **self.settings)
 
-        def kernel() -> None:
+        def call() -> None:
             _C.walk(self.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)
 
-        launch(kernel, self.arrays["cancel"], where, running=lambda: [f"{ladders} ladders of {chains} chains"])
+        launch(Kernel(call, self.arrays["cancel"], lambda: [f"{ladders} ladders of {chains} chains"]), where)
