@@ -1,0 +1,116 @@
+"""Slots on random worlds: the kernel does exactly what its plain-Python twin does, in every cell and slot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow import _C
+from topoflow.arrays import offsets
+from topoflow.engine.base import Run
+from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.slotted.batch import PROTOCOLS, Batch, pack
+from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.random import philox
+from topoflow.engine.slotted.reference import Reference
+from topoflow.engine.slotted.schedule import Schedule
+
+CASES = st.integers(0, 2**32 - 1)
+
+
+def random_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:
+    """Tasks between servers of few racks: many meet, some wait for others, some stay in their rack."""
+    nodes = int(draw.integers(2, most_nodes + 1))
+    schedule = Schedule(nodes, int(draw.integers(1, nodes + 1)))
+    node = np.sort(np.append(np.arange(nodes), draw.integers(0, nodes, draw.integers(0, 8)))).astype(np.int32)
+    tasks = int(draw.integers(1, 25))
+    cells = draw.integers(0, most_cells + 1, tasks) * (draw.random(tasks) < 0.9)
+    source = draw.integers(0, len(node), tasks)
+    shift = draw.integers(1, len(node), tasks)
+    target = np.where(draw.random(tasks) < 0.3, 0, (source + shift) % len(node))
+    target = np.where(target == source, (source + 1) % len(node), target)
+    after = [np.unique(draw.integers(0, t, draw.choice([0, 0, 1, 2]))) if t else np.zeros(0, int) for t in range(tasks)]
+    slot = int(draw.choice([100, 1000]))
+    return Cells(
+        schedule=schedule,
+        slot=slot,
+        node=node,
+        pace=int(draw.choice([1, slot // 3, 2 * slot])),
+        cells=cells.astype(np.int32),
+        source=np.where(cells > 0, source, -1).astype(np.int32),
+        target=np.where(cells > 0, target, -1).astype(np.int32),
+        delay=draw.choice([0, 0, 70, 100_000], tasks),
+        release=draw.choice([0, 0, 333, 5_000], tasks),
+        after_offsets=offsets([len(each) for each in after]),
+        after=np.concatenate(after).astype(np.int32),
+        until=NEVER if draw.random() < 0.8 else int(draw.integers(1, 60_000)),
+        window=int(draw.integers(1, 60_000)),
+        seed=int(draw.integers(0, 2**32)),
+    )
+
+
+def random_setting(draw: np.random.Generator) -> tuple[str, int, int]:
+    """Protocol, Q and seed."""
+    return str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32))
+
+
+def by_kernel(worlds: list[Cells], setting: tuple[str, int, int], run: Run = Run(threads=1)) -> Batch:
+    batch = pack(worlds, *setting, log=True)
+    batch.run(run, HOST_MEMORY)
+    return batch
+
+
+def compare(world: Cells, setting: tuple[str, int, int]) -> None:
+    protocol, queue, seed = setting
+    twin = Reference(world, protocol, queue, (seed, world.seed))
+    twin.run()
+    found = by_kernel([world], setting)
+    logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
+    first = offsets(world.cells)
+    for hop in twin.hops:
+        at = first[hop.cell.task] + hop.cell.number
+        again = logged["sent"][at] >= 0
+        logged["sent_on" if again else "sent"][at] = hop.slot
+        if again:
+            logged["through"][at] = hop.source
+    for name, expected in logged.items():
+        assert found.of(name, 0).tolist() == expected.tolist(), name
+    times = {"start": twin.start, "finish": twin.finish}
+    for name, each in times.items():
+        assert found.of(name, 0).tolist() == [NEVER if time is None else time for time in each], name
+    assert found.of("delivered", 0).tolist() == [flow.delivered for flow in twin.flow]
+    assert found.of("reorder", 0).tolist() == [flow.reorder for flow in twin.flow]
+    assert found.of("fullest", 0).tolist() == twin.fullest
+    assert found.of("received", 0).tolist() == [twin.received]
+    assert found.of("hops", 0).tolist() == [len(twin.hops)]
+    assert found.of("status", 0).tolist() == [_C.PAUSED if twin.left else _C.DONE]
+
+
+@settings(max_examples=300)
+@given(CASES)
+def test_the_kernel_is_exactly_the_twin(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    compare(random_cells(draw), random_setting(draw))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(protocol: str) -> None:
+    draw = np.random.default_rng(3)
+    world = replace(random_cells(draw), schedule=Schedule(67, 67), until=NEVER)
+    node = np.arange(67, dtype=np.int32)
+    tasks = world.tasks
+    source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
+    cells = np.maximum(world.cells, 30)
+    ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
+    compare(replace(world, node=node, cells=cells, **ends), (protocol, 4, 1))
+
+
+def test_words_are_those_of_the_generator_that_was_published() -> None:
+    """Source: Random123's known answers for philox4x32-10."""
+    most = 2**32 - 1
+    assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    assert philox((most,) * 4, (most,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
