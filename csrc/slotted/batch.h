@@ -38,7 +38,7 @@ struct SlottedBatch {
   int32_t *delivered, *reorder, *fullest;
   int64_t *hops, *received;
   int32_t* epochs;
-  int32_t *through;
+  int32_t* through;
   int64_t *sent, *sent_on;
   int32_t* status;
 

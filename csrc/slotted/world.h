@@ -26,6 +26,8 @@ class World {
     groups = (nodes + slots - 1) / slots;
     words = (nodes + kWordBits - 1) / kWordBits;
     group_words = (groups + kWordBits - 1) / kWordBits;
+    columns = slots * groups;
+    column_words = (columns + kWordBits - 1) / kWordBits;
     room = batch.queue[world];
     slot_time = batch.slot[world];
     epoch_time = slots * slot_time;
@@ -37,21 +39,15 @@ class World {
 
   // Everything is as before the first epoch.
   DEVICE void begin() {
-    const int32_t pairs = nodes * nodes;
-    team.for_each(tasks, [&](int32_t i) { begin_task(i); });
+    team.for_each(nodes, [&](int32_t i) { begin_node(i); });
     team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, 0, 0}; });
-    team.for_each(pairs, [&](int32_t i) {
+    team.for_each(nodes * columns, [&](int32_t i) {
       state.local[i] = {kNone, kNone};
-      state.queue[i] = {0, {kNone, kNone}, 0, 0};
-      state.candidate[i] = i % nodes + (i % nodes >= i / nodes);
+      state.queue[i] = {0, 0, 0};
     });
-    team.for_each(nodes, [&](int32_t i) {
-      state.node[i] = {0, 0, 0, 0, 0};
-      for (uint64_t* bits : {state.requested, state.granted, state.declined})
-        for (int32_t word = 0; word < words; ++word) bits[i * words + word] = 0;
-      for (int32_t word = 0; word < group_words; ++word) state.came[i * group_words + word] = 0;
-      for (int32_t word = 0; word < slots * group_words; ++word) state.waiting[i * slots * group_words + word] = 0;
-    });
+    team.for_each(nodes * nodes,
+                  [&](int32_t i) { state.candidate[i] = static_cast<uint16_t>(i % nodes + (i % nodes >= i / nodes)); });
+    team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0}; });
   }
 
@@ -82,10 +78,8 @@ class World {
   // An epoch has passed: grants that found no cell are known to the nodes that gave them.
   DEVICE void end_epoch() {
     team.for_each(nodes, [&](int32_t node) {
-      for_bits(state.declined + node * words, words, [&](int32_t source) {
-        const int32_t grant = state.unused[node * nodes + source];
-        state.queue[node * nodes + grant / 16].reserved &= static_cast<uint16_t>(~(1u << grant % 16));
-      });
+      for_bits(state.declined + node * words, words,
+               [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
       for (int32_t word = 0; word < words; ++word) state.declined[node * words + word] = 0;
     });
     team.for_each(1, [&](int32_t) { ++state.control->epoch; });
@@ -107,9 +101,9 @@ class World {
     });
   }
 
-  // For protocols: a cell for `target` leaves LOCAL of `source` for a place at its intermediate node. There is one.
-  DEVICE int32_t take(int32_t source, int32_t target, int32_t through, int32_t reservation) {
-    Ends& list = state.local[source * nodes + target];
+  // For protocols: a cell for the column `target` leaves LOCAL of `source`. There is one.
+  DEVICE Cell take(int32_t source, int32_t target) {
+    Ends& list = state.local[source * columns + target];
     const int32_t task = list.head;
     Flow& flow = state.flow[task];
     Active* const row = active_of(source);
@@ -122,17 +116,26 @@ class World {
       state.flow[last.task].place = flow.place;
       flow.place = kNone;
     }
-    const int32_t place = (through * nodes + target) * room + reservation;
-    state.cell[place] = {task, flow.number++, target, kNone};
     ++state.node[source].held;
-    return place;
+    return {task, flow.number++};
   }
 
-  // That something waits at `source` for the slot of `target`.
-  DEVICE void set_waiting(int32_t source, int32_t target) {
-    const int32_t group = target / slots;
-    state.waiting[(source * slots + target % slots) * group_words + group / kWordBits] |= bit(group);
+  // A cell waits at `node` to be sent on to `column`, in a place that is reserved.
+  DEVICE void relay(int32_t node, int32_t column, const Cell& cell) {
+    Queue& queue = state.queue[node * columns + column];
+    int32_t place = queue.first + queue.count++;
+    if (place >= room) place -= room;
+    state.relayed[(place * nodes + node) * columns + column] = cell;
+    set_waiting(state.has_relayed, node, column);
   }
+
+  // That something waits at `source` for the slot of `column`.
+  DEVICE void set_waiting(uint64_t* has, int32_t source, int32_t column) const {
+    const int32_t place = column / groups, group = column - place * groups;
+    has[(source * slots + place) * group_words + group / kWordBits] |= bit(group);
+  }
+
+  DEVICE int32_t column_of(int32_t node) const { return state.place[node] * groups + state.group[node]; }
 
   DEVICE Active* active_of(int32_t node) const {
     return state.active + (batch.node_tasks[first_node + node] - batch.node_tasks[first_node]);
@@ -166,22 +169,42 @@ class World {
   const int32_t world;
   State state;
   int64_t first_task, first_node, first_server;
-  int32_t tasks, nodes, servers, slots, groups, words, group_words;
+  int32_t tasks, nodes, servers, slots, groups, columns, words, group_words, column_words;
   int32_t room;  // Q
   int64_t slot_time, epoch_time, pace, window;
   int32_t epoch = 0;
   uint32_t key[2];
 
  private:
+  DEVICE void begin_node(int32_t i) {
+    state.node[i] = {0, 0, 0, 0, 0};
+    state.place[i] = i % slots;
+    state.group[i] = i / slots;
+    state.node_at[column_of(i)] = i;
+    clear(state.requested, i, words);
+    clear(state.declined, i, words);
+    clear(state.answered, i, column_words);
+    clear(state.came, i, 2 * group_words);
+    clear(state.has_granted, i, slots * group_words);
+    clear(state.has_relayed, i, slots * group_words);
+  }
+
+  DEVICE static void clear(uint64_t* bits, int32_t node, int32_t words) {
+    for (int32_t word = 0; word < words; ++word) bits[node * words + word] = 0;
+  }
+
   DEVICE void begin_task(int32_t i) {
     const int64_t task = first_task + i;
-    const int32_t source = batch.source[task], target = batch.target[task];
-    const int32_t* const node = batch.server_node + first_server;
     const int32_t cells = batch.cells[task];
-    state.flow[i] = {cells, 0, kNone, kNone, kNone, cells ? node[source] : kNone, cells ? node[target] : kNone};
-    state.receipt[i] = {0, 0, 0};
-    const int64_t* const word = batch.bit_offsets + task;
-    for (int64_t at = word[0]; at < word[1]; ++at) state.bits[at - batch.bit_offsets[first_task]] = 0;
+    state.flow[i] = {cells, 0, kNone, kNone, kNone, kNone, kNone};
+    const int64_t begin = batch.bit_offsets[task] - batch.bit_offsets[first_task];
+    const int64_t end = batch.bit_offsets[task + 1] - batch.bit_offsets[first_task];
+    state.receipt[i] = {begin, cells, batch.target[task], 0, 0, 0};
+    if (cells) {
+      state.flow[i].source = batch.server_node[first_server + batch.source[task]];
+      state.flow[i].target = column_of(batch.server_node[first_server + batch.target[task]]);
+    }
+    for (int64_t word = begin; word < end; ++word) state.bits[word] = 0;
     state.pending[i] = batch.pending[task];
     state.ready[i] = batch.release[task];
     batch.start[task] = batch.pending[task] ? kNever : batch.release[task];
@@ -280,15 +303,15 @@ class World {
 
   // Cells come to LOCAL, or to the server next to it.
   DEVICE void put(int32_t task, Flow& flow, int32_t number) {
-    if (flow.source == flow.target) {
-      for (int32_t i = 0; i < number; ++i) deliver(task, flow.number++, flow.target, epoch * epoch_time);
+    if (column_of(flow.source) == flow.target) {
+      for (int32_t i = 0; i < number; ++i) deliver({task, flow.number++}, flow.source, epoch * epoch_time);
       return;
     }
     Active* const row = active_of(flow.source);
     if (flow.place == kNone) {
       flow.place = state.node[flow.source].active++;
       row[flow.place] = {task, flow.target, 0, 0, kNone};
-      append(state.local[flow.source * nodes + flow.target], task, &Flow::next_local, state.flow);
+      append(state.local[flow.source * columns + flow.target], task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
   }
@@ -301,87 +324,112 @@ class World {
   }
 
   DEVICE void send_from(int32_t node, int32_t slot) {
-    const int32_t place = (node + slot) % slots, own = node / slots;
-    uint64_t* const row = state.waiting + (node * slots + place) * group_words;
-    for_bits(row, group_words, [&](int32_t group) {
-      const int32_t target = group * slots + place;
-      Queue& queue = state.queue[node * nodes + target];
-      int32_t cell;
-      bool again = false;
-      if (queue.count) {
-        const auto reservation = static_cast<int32_t>(queue.order & 15);
-        queue.order >>= 4;
-        queue.reserved &= static_cast<uint16_t>(~(1u << reservation));
-        cell = (node * nodes + target) * room + reservation;
-        again = true;
-        --queue.count;
-      } else {
-        cell = queue.first.head;
-        queue.first.head = state.cell[cell].next;
-      }
-      if (!queue.count && queue.first.head == kNone) row[group / kWordBits] &= ~bit(group);
-      --state.node[node].held;
-      ++state.node[node].hops;
-      state.inbox[target * groups + own] = cell;
-      set_bit(state.came + target * group_words, own);
-      if (batch.through) record(cell, node, slot, again);
-    });
+    int32_t place = state.place[node] + slot;
+    if (place >= slots) place -= slots;
+    for (int32_t word = 0; word < group_words; ++word) {
+      const int32_t at = (node * slots + place) * group_words + word;
+      const uint64_t granted = state.has_granted[at], relayed = state.has_relayed[at] & ~granted;
+      if (!(granted | relayed)) continue;
+      send_granted(node, place, word, granted, slot);
+      const uint64_t empty = send_relayed(node, place, word, relayed, slot);
+      state.has_granted[at] = 0;
+      state.has_relayed[at] &= ~empty;
+      const int32_t count = bits(granted | relayed);
+      state.node[node].held -= count;
+      state.node[node].hops += count;
+    }
   }
 
-  DEVICE void record(int32_t place, int32_t node, int32_t slot, bool again) {
-    const Cell& cell = state.cell[place];
-    const int64_t at = batch.cell_offsets[first_task + cell.task] + cell.number;
+  // Cells of this node go to their intermediate nodes.
+  DEVICE void send_granted(int32_t node, int32_t place, int32_t word, uint64_t which, int32_t slot) {
+    const Sent* const row = state.granted + node * columns + place * groups;
+    Sent* const inbox = state.inbox + place * groups + state.group[node];
+    uint64_t* const came = state.came + 2 * place * group_words;
+    const int32_t stride = slots * groups, bit_stride = 2 * slots * group_words, first = place * groups;
+    const int32_t own = state.group[node], more = group_words;
+    for (uint64_t rest = which; rest; rest &= rest - 1) {
+      const int32_t group = word * kWordBits + lowest_bit(rest);
+      const Sent sent = row[group];
+      inbox[group * stride] = sent;
+      set_bit(came + group * bit_stride + (sent.to == first + group ? more : 0), own);
+      if (batch.through) record(sent, node, slot);
+    }
+  }
+
+  // Cells of others are sent on. Returns for which of these groups no more wait.
+  DEVICE uint64_t send_relayed(int32_t node, int32_t place, int32_t word, uint64_t which, int32_t slot) {
+    const int32_t first = node * columns + place * groups, plane = nodes * columns, q = room;
+    Sent* const inbox = state.inbox + place * groups + state.group[node];
+    uint64_t* const came = state.came + (2 * place + 1) * group_words;
+    const int32_t stride = slots * groups, bit_stride = 2 * slots * group_words, own = state.group[node];
+    uint64_t empty = 0;
+    for (uint64_t rest = which; rest; rest &= rest - 1) {
+      const int32_t group = word * kWordBits + lowest_bit(rest), column = first + group;
+      Queue queue = state.queue[column];
+      const Sent sent{state.relayed[queue.first * plane + column], kLast};
+      inbox[group * stride] = sent;
+      set_bit(came + group * bit_stride, own);
+      ++queue.first;
+      --queue.reserved;
+      const bool last = !--queue.count;
+      if (last || queue.first == q) queue.first = 0;  // an empty queue begins anew, where memory is near
+      if (last) empty |= rest & -rest;
+      state.queue[column] = queue;
+      if (batch.through) record(sent, node, slot);
+    }
+    return empty;
+  }
+
+  DEVICE void record(const Sent& sent, int32_t node, int32_t slot) {
+    const int64_t at = batch.cell_offsets[first_task + sent.cell.task] + sent.cell.number;
     const int64_t now = int64_t{epoch} * slots + slot;
-    if (again && node == state.flow[cell.task].source) again = false;  // without a detour
+    const bool again = sent.to == kLast && node != state.flow[sent.cell.task].source;
     (again ? batch.sent_on : batch.sent)[at] = now;
     if (again) batch.through[at] = node;
   }
 
   DEVICE void receive_at(int32_t node, int32_t slot) {
-    uint64_t* const row = state.came + node * group_words;
-    for_bits(row, group_words, [&](int32_t group) {
-      const int32_t place = state.inbox[node * groups + group];
-      const Cell cell = state.cell[place];
-      Queue& queue = state.queue[node * nodes + cell.to];
-      const int32_t reservation = place - (node * nodes + cell.to) * room;
-      if (cell.to != node) {
-        queue.order |= static_cast<uint64_t>(reservation) << 4 * queue.count++;
-        set_waiting(node, cell.to);
-        ++state.node[node].held;
-        return;
-      }
-      if (0 <= reservation && reservation < room) queue.reserved &= static_cast<uint16_t>(~(1u << reservation));
-      deliver(cell.task, cell.number, node, (int64_t{epoch} * slots + slot + 1) * slot_time);
+    uint64_t* const came = state.came + 2 * node * group_words;
+    const Sent* const inbox = state.inbox + node * groups;
+    int32_t relayed = 0;
+    for_bits(came, group_words, [&](int32_t group) {
+      relay(node, inbox[group].to, inbox[group].cell);
+      ++relayed;
     });
-    for (int32_t word = 0; word < group_words; ++word) row[word] = 0;
+    const int32_t own = column_of(node);
+    const int64_t now = (int64_t{epoch} * slots + slot + 1) * slot_time;
+    for_bits(came + group_words, group_words, [&](int32_t group) {
+      if (inbox[group].to == own) --state.queue[node * columns + own].reserved;
+      deliver(inbox[group].cell, node, now);
+    });
+    for (int32_t word = 0; word < 2 * group_words; ++word) came[word] = 0;
+    state.node[node].held += relayed;
     note_fullest(node);
   }
 
   // From the node to the server.
-  DEVICE void deliver(int32_t task, int32_t number, int32_t node, int64_t time) {
-    Receipt& receipt = state.receipt[task];
-    Server& server = state.server[batch.target[first_task + task]];
+  DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
+    Receipt& receipt = state.receipt[cell.task];
+    Server& server = state.server[receipt.server];
     server.free = (server.free > time ? server.free : time) + pace;
-    if (server.free <= window) ++state.node[node].received;
+    state.node[node].received += server.free <= window;
     ++receipt.arrived;
-    if (number == receipt.expected && receipt.arrived == number + 1) {
+    if (cell.number == receipt.expected && receipt.arrived == cell.number + 1) {
       ++receipt.expected;  // in order, as most are
     } else {
-      arrive_early(task, receipt, number);
+      arrive_early(receipt, cell.number);
     }
-    if (receipt.arrived < batch.cells[first_task + task]) return;
-    batch.finish[first_task + task] = server.free;
-    state.ended[team.atomic_add(&state.control->ended, 1)] = task;
+    if (receipt.arrived < receipt.cells) return;
+    batch.finish[first_task + cell.task] = server.free;
+    state.ended[team.atomic_add(&state.control->ended, 1)] = cell.task;
   }
 
-  DEVICE void arrive_early(int32_t task, Receipt& receipt, int32_t number) {
-    uint32_t* const bits =
-        state.bits + (batch.bit_offsets[first_task + task] - batch.bit_offsets[first_task]);
+  DEVICE void arrive_early(Receipt& receipt, int32_t number) {
+    uint32_t* const bits = state.bits + receipt.bits;
     bits[number / 32] |= 1u << number % 32;
-    if (number == receipt.expected) {
-      const int32_t cells = batch.cells[first_task + task];
-      while (receipt.expected < cells && bits[receipt.expected / 32] >> receipt.expected % 32 & 1) ++receipt.expected;
-    }
+    if (number == receipt.expected)
+      while (receipt.expected < receipt.cells && bits[receipt.expected / 32] >> receipt.expected % 32 & 1)
+        ++receipt.expected;
     const int32_t waiting = receipt.arrived - receipt.expected;
     if (waiting > receipt.latest) receipt.latest = waiting;
   }

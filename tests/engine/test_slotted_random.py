@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,7 @@ from hypothesis import strategies as st
 
 from topoflow import _C
 from topoflow.arrays import offsets
-from topoflow.engine.base import Run
-from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.slotted.batch import PROTOCOLS, Batch, pack
+from topoflow.engine.slotted.batch import PROTOCOLS, Batch
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.random import philox
 from topoflow.engine.slotted.reference import Reference
@@ -22,53 +21,16 @@ from topoflow.engine.slotted.schedule import Schedule
 CASES = st.integers(0, 2**32 - 1)
 
 
-def random_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:
-    """Tasks between servers of few racks: many meet, some wait for others, some stay in their rack."""
-    nodes = int(draw.integers(2, most_nodes + 1))
-    schedule = Schedule(nodes, int(draw.integers(1, nodes + 1)))
-    node = np.sort(np.append(np.arange(nodes), draw.integers(0, nodes, draw.integers(0, 8)))).astype(np.int32)
-    tasks = int(draw.integers(1, 25))
-    cells = draw.integers(0, most_cells + 1, tasks) * (draw.random(tasks) < 0.9)
-    source = draw.integers(0, len(node), tasks)
-    shift = draw.integers(1, len(node), tasks)
-    target = np.where(draw.random(tasks) < 0.3, 0, (source + shift) % len(node))
-    target = np.where(target == source, (source + 1) % len(node), target)
-    after = [np.unique(draw.integers(0, t, draw.choice([0, 0, 1, 2]))) if t else np.zeros(0, int) for t in range(tasks)]
-    slot = int(draw.choice([100, 1000]))
-    return Cells(
-        schedule=schedule,
-        slot=slot,
-        node=node,
-        pace=int(draw.choice([1, slot // 3, 2 * slot])),
-        cells=cells.astype(np.int32),
-        source=np.where(cells > 0, source, -1).astype(np.int32),
-        target=np.where(cells > 0, target, -1).astype(np.int32),
-        delay=draw.choice([0, 0, 70, 100_000], tasks),
-        release=draw.choice([0, 0, 333, 5_000], tasks),
-        after_offsets=offsets([len(each) for each in after]),
-        after=np.concatenate(after).astype(np.int32),
-        until=NEVER if draw.random() < 0.8 else int(draw.integers(1, 60_000)),
-        window=int(draw.integers(1, 60_000)),
-        seed=int(draw.integers(0, 2**32)),
-    )
-
-
 def random_setting(draw: np.random.Generator) -> tuple[str, int, int]:
     """Protocol, Q and seed."""
     return str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32))
 
 
-def by_kernel(worlds: list[Cells], setting: tuple[str, int, int], run: Run = Run(threads=1)) -> Batch:
-    batch = pack(worlds, *setting, log=True)
-    batch.run(run, HOST_MEMORY)
-    return batch
-
-
-def compare(world: Cells, setting: tuple[str, int, int]) -> None:
+def compare(world: Cells, setting: tuple[str, int, int], run_cells: Callable[..., Batch]) -> None:
     protocol, queue, seed = setting
     twin = Reference(world, protocol, queue, (seed, world.seed))
     twin.run()
-    found = by_kernel([world], setting)
+    found = run_cells([world], setting)
     logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
     first = offsets(world.cells)
     for hop in twin.hops:
@@ -90,15 +52,19 @@ def compare(world: Cells, setting: tuple[str, int, int]) -> None:
     assert found.of("status", 0).tolist() == [_C.PAUSED if twin.left else _C.DONE]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(CASES)
-def test_the_kernel_is_exactly_the_twin(seed: int) -> None:
+def test_the_kernel_is_exactly_the_twin(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch], seed: int
+) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_cells(draw), random_setting(draw))
+    compare(random_cells(draw), random_setting(draw), run_cells)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(protocol: str) -> None:
+def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch], protocol: str
+) -> None:
     draw = np.random.default_rng(3)
     world = replace(random_cells(draw), schedule=Schedule(67, 67), until=NEVER)
     node = np.arange(67, dtype=np.int32)
@@ -106,7 +72,7 @@ def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(protocol: str) -> Non
     source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
     cells = np.maximum(world.cells, 30)
     ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
-    compare(replace(world, node=node, cells=cells, **ends), (protocol, 4, 1))
+    compare(replace(world, node=node, cells=cells, **ends), (protocol, 4, 1), run_cells)
 
 
 def test_words_are_those_of_the_generator_that_was_published() -> None:

@@ -17,7 +17,7 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   State& state = world.state;
   const auto epoch = static_cast<uint32_t>(world.epoch);
   Active* const flows = world.active_of(source);
-  int32_t* const candidates = state.candidate + source * world.nodes;
+  uint16_t* const candidates = state.candidate + source * world.nodes;
   int32_t count = state.node[source].active;
   Words words{};
   for (int32_t number = 0; number < world.nodes - 1 && count; ++number) {
@@ -25,11 +25,12 @@ DEVICE void request_from(World<T>& world, int32_t source) {
       words = philox({{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}},
                      world.key[0], world.key[1]);
     const int32_t place = below(words.word[number % 2 * 2], count), rest = world.nodes - 1 - number;
-    const int32_t drawn = below(words.word[number % 2 * 2 + 1], rest), node = candidates[drawn];
+    const int32_t drawn = below(words.word[number % 2 * 2 + 1], rest);
+    const uint16_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;
     Active& flow = flows[place];
-    state.request[node * world.nodes + source] = flow.target;
+    state.request[node * world.nodes + source] = static_cast<uint16_t>(flow.target);
     world.set_bit(state.requested + node * world.words, source);
     if (flow.epoch != world.epoch) flow.epoch = world.epoch, flow.asked = 0;
     if (++flow.asked < flow.local) continue;
@@ -46,28 +47,26 @@ template <Team T>
 DEVICE void grant_at(World<T>& world, int32_t node) {
   State& state = world.state;
   uint64_t* const requested = state.requested + node * world.words;
-  const uint32_t all = (1u << world.room) - 1;
+  const int32_t own = world.column_of(node);
   const auto grant = [&](int32_t source) {
-    const int32_t target = state.request[node * world.nodes + source];
-    Queue& queue = state.queue[node * world.nodes + target];
-    const uint32_t room = all & ~queue.reserved;
-    if (!room) return;
-    const int32_t reservation = lowest_bit(room);
-    queue.reserved |= static_cast<uint16_t>(1u << reservation);
-    state.grant[source * world.nodes + node] = 16 * target + reservation;
-    world.set_bit(state.granted + source * world.words, node);
+    const uint16_t target = state.request[node * world.nodes + source];
+    Queue& queue = state.queue[node * world.columns + target];
+    if (queue.reserved >= world.room) return;
+    ++queue.reserved;
+    state.grant[source * world.columns + own] = target;
+    world.set_bit(state.answered + source * world.column_words, own);
   };
   const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
                              world.key[0], world.key[1]);
   const int32_t first = below(words.word[0], world.nodes), word = first / kWordBits;
-  const uint64_t before = World<T>::bit(first) - 1, own = requested[word];
+  const uint64_t before = World<T>::bit(first) - 1, here = requested[word];
   const auto in_word = [&](uint64_t rest, int32_t at) {
     for (; rest; rest &= rest - 1) grant(at * kWordBits + lowest_bit(rest));
   };
-  in_word(own & ~before, word);
+  in_word(here & ~before, word);
   for (int32_t at = word + 1; at < world.words; ++at) in_word(requested[at], at);
   for (int32_t at = 0; at < word; ++at) in_word(requested[at], at);
-  in_word(own & before, word);
+  in_word(here & before, word);
   for (int32_t at = 0; at < world.words; ++at) requested[at] = 0;
 }
 
@@ -75,19 +74,19 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
 template <Team T>
 DEVICE void receive_grants_at(World<T>& world, int32_t source) {
   State& state = world.state;
-  uint64_t* const granted = state.granted + source * world.words;
-  World<T>::for_bits(granted, world.words, [&](int32_t node) {
-    const int32_t grant = state.grant[source * world.nodes + node], target = grant / 16;
-    if (state.local[source * world.nodes + target].head == kNone) {
-      state.unused[node * world.nodes + source] = grant;
+  uint64_t* const answered = state.answered + source * world.column_words;
+  World<T>::for_bits(answered, world.column_words, [&](int32_t column) {
+    const int32_t at = source * world.columns + column, target = state.grant[at];
+    if (state.local[source * world.columns + target].head == kNone) {
+      const int32_t node = state.node_at[column];
+      state.unused[node * world.nodes + source] = static_cast<uint16_t>(target);
       world.set_bit(state.declined + node * world.words, source);
       return;
     }
-    const int32_t cell = world.take(source, target, node, grant % 16);
-    World<T>::append(state.queue[source * world.nodes + node].first, cell, &Cell::next, state.cell);
-    world.set_waiting(source, node);
+    state.granted[at] = {world.take(source, target), target};
+    world.set_waiting(state.has_granted, source, column);
   });
-  for (int32_t at = 0; at < world.words; ++at) granted[at] = 0;
+  for (int32_t at = 0; at < world.column_words; ++at) answered[at] = 0;
 }
 
 template <Team T>

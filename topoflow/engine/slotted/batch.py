@@ -84,7 +84,7 @@ def pack(worlds: Sequence[Cells], protocol: str, queue: int, seed: int, *, log: 
         "server": [len(world.node) for world in worlds],
         "node": [world.schedule.nodes for world in worlds],
     }
-    arrays = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
+    arrays: dict[str, Array] = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
     first = [_first(world) for world in worlds]
     followers = [_followers(world) for world in worlds]
     cells = _joined([world.cells for world in worlds], np.int64)

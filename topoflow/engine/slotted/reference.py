@@ -19,7 +19,9 @@ What the paper leaves open:
 
     - Which cell for D leaves LOCAL: flows for D take turns.
     - In which order a node looks at the requests that it got: by source, beginning with a random one.
-    - A cell that waits to be sent on goes before one at its source that waits for the same slot.
+    - Where a cell that was granted and one that is to be sent on wait for the same slot, the former goes: it is "to be
+      transmitted in the next epoch" (4.3). So no more than one waits at its source for each slot.
+    - In which order a source looks at the grants that it got: by the places of the nodes in their groups.
     - A grant that finds no cell (it was requested in two epochs) is given back with the next cell.
     - Cells fly for no time; the node of the source and of the target may be among the intermediate ones: the target is
       (the cell then takes one hop, and is granted by the same rule), the source is not, it has no slot to itself.
@@ -92,7 +94,7 @@ class Reference:
         self.active: list[list[int]] = [[] for _ in nodes]  # flows with cells in LOCAL, in no order that matters
         self.candidates = [[j for j in nodes if j != i] for i in nodes]  # the other nodes, in no order that matters
         self.local = [[deque[int]() for _ in nodes] for _ in nodes]  # the same by destination; they take turns
-        self.first = [[deque[Cell]() for _ in nodes] for _ in nodes]  # [i][j] cells at their source i that go to j
+        self.granted: list[dict[int, Cell]] = [{} for _ in nodes]  # at each source: node that granted -> cell
         self.relayed = [[deque[Cell]() for _ in nodes] for _ in nodes]  # [i][d] cells at i that go on to d
         self.reserved = [[0 for _ in nodes] for _ in nodes]  # [i][d] room at i for cells to d: granted, or there
         self.requests: list[dict[int, int]] = [{} for _ in nodes]  # at each node: source -> destination
@@ -277,9 +279,10 @@ class Reference:
     def receive_grants(self) -> None:
         """A cell that is granted leaves LOCAL for the queue of the node that granted it."""
         for source, grants in enumerate(self.grants):
-            for node in sorted(grants):
+            for node in sorted(grants, key=lambda node: (node % self.world.schedule.slots, node)):
                 if self.local[source][grants[node]]:
-                    self.first[source][node].append(self.take(source, grants[node], node))
+                    assert node not in self.granted[source], "what is granted is sent in the next epoch"
+                    self.granted[source][node] = self.take(source, grants[node], node)
                 else:
                     self.unused.append((node, grants[node]))
         self.grants = [{} for _ in self.grants]
@@ -294,10 +297,13 @@ class Reference:
                 target = schedule.target(node, uplink, slot)
                 if target == EMPTY:
                     continue
-                for queue in (self.relayed[node][target], self.first[node][target]):
-                    if queue:
-                        sent.append(Hop(self.epoch * schedule.slots + slot, node, target, queue.popleft()))
-                        break
+                if target in self.granted[node]:
+                    cell = self.granted[node].pop(target)
+                elif self.relayed[node][target]:
+                    cell = self.relayed[node][target].popleft()
+                else:
+                    continue
+                sent.append(Hop(self.epoch * schedule.slots + slot, node, target, cell))
         self.hops += sent
         for hop in sorted(sent, key=lambda hop: (hop.target, hop.source)):
             self.arrive(hop)
@@ -327,8 +333,8 @@ class Reference:
             self.end(cell.task, server.free)
 
     def note_fullest(self) -> None:
-        for node, queues in enumerate(zip(self.first, self.relayed, strict=True)):
-            waiting = sum(len(queue) for row in queues for queue in row)
+        for node, queues in enumerate(self.relayed):
+            waiting = len(self.granted[node]) + sum(map(len, queues))
             self.fullest[node] = max(self.fullest[node], waiting)
 
     def is_empty(self) -> bool:

@@ -5,8 +5,8 @@
     ...                          in slot t the node at place x of its group sends to the nodes at place x + t (mod E)
 
 An epoch has E slots, in which every node is joined once to every other, and once to itself (which carries no data but
-sets clocks). E = ceil(N / U), the least number of slots in which U uplinks reach N nodes; a grating needs E ports. Where
-U is no divisor of N, the last group is short and the slots of its missing nodes stay empty.
+sets clocks). E = ceil(N / U), the least number of slots in which U uplinks reach N nodes; a grating needs E ports.
+Where U is no divisor of N, the last group is short and the slots of its missing nodes stay empty.
 
 Shapes: N nodes, U uplinks of a node, E slots of an epoch.
 Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, 4.2 and Figure 5. The paper does not say how 50 % more uplinks are
@@ -16,10 +16,6 @@ wired; here they make the groups smaller and the epoch shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
-
-from topoflow.arrays import Ints
 
 EMPTY = -1  # no node
 MAX_NODES = 4096  # racks; Source: Sirius, 4.1, a large datacenter
