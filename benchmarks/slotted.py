@@ -19,11 +19,11 @@ from dataclasses import replace
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Run
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.slotted.batch import Batch, pack
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.schedule import Schedule
+from topoflow.engine.slotted.settings import Settings
 
 ROUNDS = 3
 SEED = 1
@@ -39,6 +39,7 @@ def world(load: float, flows: int = 200_000, size: int = 100_000) -> Cells:
     source = draw.integers(0, servers, flows)
     gap = size / CELL * PACE / (load * servers)  # ps between two arrivals
     return Cells(
+        name=f"load {load:g}",
         schedule=Schedule(RACKS, UPLINKS),
         slot=SLOT,
         node=np.repeat(np.arange(RACKS, dtype=np.int32), SERVERS),
@@ -57,7 +58,7 @@ def timed(batch: Batch, threads: int) -> tuple[float, float, int]:
     """CPU and wall seconds, and the bytes of state."""
     batch.arrays["status"][:] = 0
     cpu, wall = time.process_time(), time.perf_counter()
-    state = batch.run(Run(threads=threads), HOST_MEMORY)
+    state = _C.slots(batch.arrays, HOST_MEMORY, 0, threads)
     found = time.process_time() - cpu, time.perf_counter() - wall, state
     if (batch.arrays["status"] != _C.DONE).any():
         raise RuntimeError(f"worlds must be simulated to their end, got status {batch.arrays['status']}")
@@ -65,7 +66,7 @@ def timed(batch: Batch, threads: int) -> tuple[float, float, int]:
 
 
 def one_core(load: float) -> None:
-    batch = pack([world(load)], "request_grant", 4, SEED)
+    batch = pack([world(load)], Settings(seed=SEED))
     cpu, _, state = min(timed(batch, 1) for _ in range(ROUNDS))
     hops = int(batch.arrays["hops"].sum())
     time_ms = (batch.arrays["finish"] - batch.arrays["release"]) / 1e9
@@ -82,7 +83,7 @@ def one_core(load: float) -> None:
 def two_cores(worlds: int) -> None:
     """Wall time: a machine that does something else spoils it."""
     one = world(0.5, 5000)
-    batch = pack([replace(one, seed=seed) for seed in range(worlds)], "request_grant", 4, SEED)
+    batch = pack([replace(one, seed=seed) for seed in range(worlds)], Settings(seed=SEED))
     walls = {threads: min(timed(batch, threads)[1] for _ in range(ROUNDS)) for threads in (1, 2)}
     print(f"worlds_{worlds}.two_cores_over_one {walls[1] / walls[2]:.2f}", flush=True)
 

@@ -56,7 +56,7 @@ constexpr std::tuple kSlottedFields{
     array("slots", &SlottedBatch::slots, "W", "of an epoch"),
     array("protocol", &SlottedBatch::protocol, "W", "Protocol"),
     array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
-    array("keys", &SlottedBatch::key, "2,W", "of random numbers: those of the protocol, then those of the world"),
+    array("keys", &SlottedBatch::key, "2,W", "of random numbers: of each world that of the settings and its own"),
     array("slot", &SlottedBatch::slot, "W", "ps"),
     array("pace", &SlottedBatch::pace, "W", "ps that the cable of a server needs for a cell"),
     array("until", &SlottedBatch::until, "W", "ps, nothing later need be simulated"),
@@ -88,7 +88,7 @@ constexpr std::tuple kSlottedFields{
     optional("through", &SlottedBatch::through, "C", "out, node of the detour of each cell, -1: none, or not sent"),
     optional("sent", &SlottedBatch::sent, "C", "out, slot of the first hop of each cell, -1: none"),
     optional("sent_on", &SlottedBatch::sent_on, "C", "out, slot of the second hop of each cell, -1: none"),
-    array("status", &SlottedBatch::status, "W", "out, Status"),
+    on_host("status", &SlottedBatch::status, "W", "out, Status, also while it runs"),
     count('W', &SlottedBatch::worlds)};
 
 // Returns the bytes of state that one team needs.

@@ -1,4 +1,4 @@
-// Worlds of slots, one for each team.
+// Worlds of slots, one for each team. Source: world.h has the physics.
 #pragma once
 
 #include <thrust/functional.h>
@@ -32,22 +32,23 @@ struct Run {
     const int32_t index = batch.order[i];
     World<T> world(team, batch, index, memory + place * bytes);
     world.begin();
-    int32_t status = kPending;
-    for (int32_t epoch = 0; status == kPending; epoch = (epoch + 1) % kEpochs) {
+    int32_t status = kRunning;
+    team.set(&batch.status[index], kRunning);
+    for (int32_t epoch = 0; status == kRunning; epoch = (epoch + 1) % kEpochs) {
       if (!epoch && team.poll(batch.cancel))
         status = kCancelled;
       else
         status = advance(world);
     }
-    team.set(&batch.status[index], status);
     world.end();
+    team.set(&batch.status[index], status);
   }
 
   // One epoch. Returns a Status.
   template <Team T>
   DEVICE int32_t advance(World<T>& world) const {
     const int32_t status = world.begin_epoch();
-    if (status != kPending) return status;
+    if (status != kRunning) return status;
     world.inject();
     switch (batch.protocol[world.world]) {
       case kIdeal:
@@ -61,7 +62,7 @@ struct Run {
     }
     world.send();
     world.end_epoch();
-    return kPending;
+    return kRunning;
   }
 };
 

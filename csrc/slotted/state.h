@@ -4,6 +4,8 @@
 //
 // Rows of tables are nodes. *Columns* are nodes as well, in the order of the slots: column place * G + group, so that
 // the nodes which a node sends to in one slot lie next to each other.
+//
+// Source: topoflow/engine/slotted/reference.py states the model.
 #pragma once
 
 #include "batch.h"
@@ -92,6 +94,7 @@ struct Control {
   int32_t epoch;
   int32_t quiet;    // epochs since a task was open
   int32_t initial;  // of those that wait for no other: how many have begun
+  int32_t status;   // Status
 };
 
 struct State {

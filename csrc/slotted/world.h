@@ -33,8 +33,8 @@ class World {
     epoch_time = slots * slot_time;
     pace = batch.pace[world];
     window = batch.window[world];
-    key[0] = static_cast<uint32_t>(batch.key[world]);
-    key[1] = static_cast<uint32_t>(batch.key[batch.worlds + world]);
+    key[0] = static_cast<uint32_t>(batch.key[2 * world]);
+    key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
   }
 
   // Everything is as before the first epoch.
@@ -48,14 +48,14 @@ class World {
     team.for_each(nodes * nodes,
                   [&](int32_t i) { state.candidate[i] = static_cast<uint16_t>(i % nodes + (i % nodes >= i / nodes)); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
-    team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0}; });
+    team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
   }
 
   // Lets everything happen that is due when an epoch begins, and chooses that epoch. Returns a Status.
   DEVICE int32_t begin_epoch() {
-    team.for_each(1, [&](int32_t) { batch.status[world] = next_epoch(); });
+    team.for_each(1, [&](int32_t) { state.control->status = next_epoch(); });
     epoch = team.get(&state.control->epoch);
-    return team.get(&batch.status[world]);
+    return team.get(&state.control->status);
   }
 
   // Servers put cells into LOCAL: they have sent for an epoch.
@@ -232,7 +232,7 @@ class World {
     const int64_t now = control.epoch * epoch_time;
     if (now >= batch.until[world]) return control.left ? kPaused : kDone;
     while (next_time() <= now) happen(next_event(), now);
-    return control.left ? kPending : kDone;
+    return control.left ? kRunning : kDone;
   }
 
   DEVICE Event first_event() const {

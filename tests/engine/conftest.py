@@ -11,11 +11,12 @@ import pytest
 from topoflow.arrays import offsets as row_offsets
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, Timeline, World
-from topoflow.engine.device import HOST_MEMORY, Device
+from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid, reference
-from topoflow.engine.slotted.batch import Batch, pack
+from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.schedule import Schedule
+from topoflow.engine.slotted.settings import Settings
 
 Task = dict[str, Any]
 
@@ -122,6 +123,7 @@ def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: in
     after = [np.unique(draw.integers(0, t, draw.choice([0, 0, 1, 2]))) if t else np.zeros(0, int) for t in range(tasks)]
     slot = int(draw.choice([100, 1000]))
     return Cells(
+        name="random",
         schedule=schedule,
         slot=slot,
         node=node,
@@ -140,12 +142,10 @@ def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: in
 
 
 @pytest.fixture(scope="session")
-def run_cells(device: str) -> Callable[..., Batch]:
-    """``run_cells(worlds, (protocol, Q, seed), threads=1)``: worlds of slots by the kernel, with all that it logs."""
+def run_cells(device: str) -> Callable[..., list[Found]]:
+    """``run_cells(worlds, settings, threads=1)``: worlds of slots by the kernel, with all that it logs."""
 
-    def run(worlds: Sequence[Cells], setting: tuple[str, int, int], threads: int = 1) -> Batch:
-        batch = pack(worlds, *setting, log=True)
-        batch.run(Run(Device.named(device), threads), HOST_MEMORY)
-        return batch
+    def run(worlds: Sequence[Cells], settings: Settings, threads: int = 1) -> list[Found]:
+        return simulate_cells(worlds, settings, Run(Device.named(device), threads), log=True)
 
     return run

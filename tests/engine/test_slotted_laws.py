@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from topoflow import _C
 from topoflow.engine.base import Run
-from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.slotted.batch import PROTOCOLS, Batch, pack
+from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.schedule import EMPTY, Schedule
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
 
 SLOT = 1000  # ps
 
@@ -21,6 +20,7 @@ def burst(schedule: Schedule, source: np.ndarray, target: np.ndarray, cells: int
     """A message of ``cells`` from each source node to its target; cables of servers are never in the way."""
     tasks = len(source)
     return Cells(
+        name="burst",
         schedule=schedule,
         slot=SLOT,
         node=np.arange(schedule.nodes, dtype=np.int32),
@@ -35,16 +35,15 @@ def burst(schedule: Schedule, source: np.ndarray, target: np.ndarray, cells: int
     )
 
 
-def simulated(world: Cells, protocol: str, queue: int = 4) -> Batch:
-    batch = pack([world], protocol, queue, 1)
-    batch.run(Run(threads=1), HOST_MEMORY)
-    return batch
+def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:
+    (found,) = simulate_cells([world], Settings(protocol, queue, 1), Run(threads=1))
+    return found
 
 
 def used(world: Cells, protocol: str, queue: int = 4) -> float:
     """The share of all slots, but those of nodes to themselves, in which a cell is sent."""
-    batch, nodes = simulated(world, protocol, queue), world.schedule.nodes
-    return float(batch.arrays["hops"][0] / (batch.arrays["epochs"][0] * nodes * (nodes - 1)))
+    found, nodes = simulated(world, protocol, queue), world.schedule.nodes
+    return found.hops / (found.epochs * nodes * (nodes - 1))
 
 
 @pytest.mark.parametrize("nodes", range(2, 20))
@@ -73,25 +72,25 @@ def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: 
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch], protocol: str, first: int, count: int
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str, first: int, count: int
 ) -> None:
     for begin in range(first, first + count, 500):
         draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
         worlds = [random_cells(draw, most_cells=20) for draw in draws]
         queue = int(draws[0].integers(2, 17))
-        found = run_cells(worlds, (protocol, queue, begin))
-        for index, world in enumerate(worlds):
-            check_conservation(world, found, index)
+        for found in run_cells(worlds, Settings(protocol, queue, begin)):
+            check_conservation(found)
 
 
-def check_conservation(world: Cells, found: Batch, index: int) -> None:
-    schedule, through = world.schedule, found.of("through", index)
-    sent, sent_on = found.of("sent", index), found.of("sent_on", index)
+def check_conservation(found: Found) -> None:
+    world, log = found.world, found.log
+    assert log is not None
+    schedule, through, sent, sent_on = world.schedule, log.through, log.sent, log.sent_on
     task = np.repeat(np.arange(world.tasks), world.cells)
     source, target = world.node[world.source[task]], world.node[world.target[task]]
     if world.until == NEVER:
-        assert (found.of("delivered", index) == world.cells).all()
-        assert (found.of("status", index) == _C.DONE).all()
+        assert (found.delivered == world.cells).all()
+        assert found.has_ended
         assert ((sent >= 0) == (source != target)).all(), "only what stays in a rack is not sent"
         assert ((sent_on >= 0) == (through >= 0)).all()
     again = sent_on >= 0
@@ -105,7 +104,7 @@ def check_conservation(world: Cells, found: Batch, index: int) -> None:
         assert (slots % schedule.slots == (ends[1] - ends[0]) % schedule.slots).all(), "as the schedule has it"
         port = (slots * schedule.nodes + ends[1]) * schedule.nodes + ends[0] // schedule.slots
         assert len(np.unique(port)) == len(port), "two cells at one port in one slot"
-    assert found.of("hops", index)[0] == np.count_nonzero(went) + np.count_nonzero(again)
+    assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
 
 
 @pytest.mark.parametrize("protocol", ["request_grant", "ideal"])
@@ -115,8 +114,7 @@ def test_a_permutation_gets_half_of_the_bandwidth(protocol: str, queue: int) -> 
     nodes = np.arange(16)
     world = burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 4000)
     assert used(world, protocol, queue) > 0.98
-    batch = simulated(world, protocol, queue)
-    assert 4000 / batch.arrays["epochs"][0] == pytest.approx(16 / 2, rel=0.02)
+    assert 4000 / simulated(world, protocol, queue).epochs == pytest.approx(16 / 2, rel=0.02)
 
 
 def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -> None:
@@ -130,8 +128,8 @@ def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -
 
 def test_without_detours_a_pair_has_one_cell_an_epoch_and_uniform_traffic_all_slots() -> None:
     nodes = np.arange(16)
-    batch = simulated(burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
-    assert batch.arrays["epochs"][0] == pytest.approx(500, abs=2)
+    found = simulated(burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
+    assert found.epochs == pytest.approx(500, abs=2)
     source, target = np.nonzero(~np.eye(16, dtype=bool))
     assert used(burst(Schedule(16, 4), source, target, 500), "direct") > 0.99
 
@@ -151,29 +149,30 @@ def test_waiting_without_detours_is_that_of_a_queue_with_one_service_an_epoch(lo
     world = burst(schedule, source, target, 1, release)
     found = simulated(world, "direct")
     slots = (target - source) % schedule.slots + 1
-    waited = found.arrays["finish"] - release - slots * SLOT
+    waited = found.finish - release - slots * SLOT
     assert waited.mean() / epoch == pytest.approx(0.5 + load / 2 / (1 - load), rel=0.03)
 
 
-def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Callable[..., Batch]) -> None:
+def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Callable[..., list[Found]]) -> None:
     """Epochs: 1 requests, 2 is answered, 3 is sent; sent on in 3 or 4. Ideal: sent at once."""
     schedule = Schedule(8, 2)
     world = burst(schedule, np.array([0]), np.array([5]), 1, SLOT)
     epoch = schedule.slots
     for protocol, first in (("request_grant", 3), ("ideal", 1), ("direct", 1)):
-        found = run_cells([world], (protocol, 4, 1))
-        slot, then = int(found.of("sent", 0)[0]), int(found.of("sent_on", 0)[0])
+        (found,) = run_cells([world], Settings(protocol, 4, 1))
+        slot, then = int(found.log.sent[0]), int(found.log.sent_on[0])
         assert slot // epoch == first
         assert then == -1 or then // epoch in (first, first + 1)
         assert protocol != "direct" or then == -1
 
 
-def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., Batch]) -> None:
+def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[Found]]) -> None:
     """All to one: the intermediate nodes hold Q cells for it each, and no more."""
     source = np.arange(1, 12)
     for queue in (2, 4, 9):
-        found = run_cells([burst(Schedule(12, 4), source, np.zeros(11), 300)], ("request_grant", queue, 3))
-        logged = [found.of(name, 0) for name in ("through", "sent", "sent_on")]
+        world = burst(Schedule(12, 4), source, np.zeros(11), 300)
+        (found,) = run_cells([world], Settings("request_grant", queue, 3))
+        logged = [found.log.through, found.log.sent, found.log.sent_on]
         for node in range(1, 12):
             through, sent, sent_on = (each[logged[0] == node] for each in logged)
             came = np.sort(sent + 1)
@@ -183,22 +182,23 @@ def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., Batch
 
 
 def test_no_answer_depends_on_threads_or_on_other_worlds(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch]
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]]
 ) -> None:
     draw = np.random.default_rng(5)
     worlds = [random_cells(draw) for _ in range(30)]
-    setting = ("request_grant", 4, 9)
-    together, shuffled = (run_cells(each, setting, 4) for each in (worlds, worlds[::-1]))
-    for index, world in enumerate(worlds):
-        alone = run_cells([world], setting)
-        for name in ("finish", "sent", "sent_on", "through", "fullest", "reorder"):
-            expected = alone.of(name, 0).tobytes()
-            assert together.of(name, index).tobytes() == expected
-            assert shuffled.of(name, len(worlds) - 1 - index).tobytes() == expected
+    model = Settings(seed=9)
+    together, shuffled = run_cells(worlds, model, 4), run_cells(worlds[::-1], model, 4)[::-1]
+    for world, *others in zip(worlds, together, shuffled, strict=True):
+        (alone,) = run_cells([world], model)
+        for other in others:
+            for name in ("finish", "fullest", "reorder"):
+                assert getattr(other, name).tobytes() == getattr(alone, name).tobytes()
+            for name in ("sent", "sent_on", "through"):
+                assert getattr(other.log, name).tobytes() == getattr(alone.log, name).tobytes()
 
 
-def test_another_seed_is_another_course(run_cells: Callable[..., Batch]) -> None:
+def test_another_seed_is_another_course(run_cells: Callable[..., list[Found]]) -> None:
     nodes = np.arange(16)
     world = burst(Schedule(16, 4), nodes, (nodes + 1) % 16, 3)
-    one, two = (run_cells([world], ("request_grant", 4, seed)).of("through", 0) for seed in (1, 2))
+    one, two = (run_cells([world], Settings(seed=seed))[0].log.through for seed in (1, 2))
     assert (one != two).any()

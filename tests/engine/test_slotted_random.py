@@ -10,27 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow import _C
 from topoflow.arrays import offsets
-from topoflow.engine.slotted.batch import PROTOCOLS, Batch
+from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.random import philox
 from topoflow.engine.slotted.reference import Reference
 from topoflow.engine.slotted.schedule import Schedule
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
 
 CASES = st.integers(0, 2**32 - 1)
 
 
-def random_setting(draw: np.random.Generator) -> tuple[str, int, int]:
-    """Protocol, Q and seed."""
-    return str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32))
+def random_settings(draw: np.random.Generator) -> Settings:
+    return Settings(str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32)))
 
 
-def compare(world: Cells, setting: tuple[str, int, int], run_cells: Callable[..., Batch]) -> None:
-    protocol, queue, seed = setting
-    twin = Reference(world, protocol, queue, (seed, world.seed))
+def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]) -> None:
+    twin = Reference(world, model)
     twin.run()
-    found = run_cells([world], setting)
+    (found,) = run_cells([world], model)
     logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
     first = offsets(world.cells)
     for hop in twin.hops:
@@ -40,30 +38,28 @@ def compare(world: Cells, setting: tuple[str, int, int], run_cells: Callable[...
         if again:
             logged["through"][at] = hop.source
     for name, expected in logged.items():
-        assert found.of(name, 0).tolist() == expected.tolist(), name
-    times = {"start": twin.start, "finish": twin.finish}
-    for name, each in times.items():
-        assert found.of(name, 0).tolist() == [NEVER if time is None else time for time in each], name
-    assert found.of("delivered", 0).tolist() == [flow.delivered for flow in twin.flow]
-    assert found.of("reorder", 0).tolist() == [flow.reorder for flow in twin.flow]
-    assert found.of("fullest", 0).tolist() == twin.fullest
-    assert found.of("received", 0).tolist() == [twin.received]
-    assert found.of("hops", 0).tolist() == [len(twin.hops)]
-    assert found.of("status", 0).tolist() == [_C.PAUSED if twin.left else _C.DONE]
+        assert getattr(found.log, name).tolist() == expected.tolist(), name
+    assert found.start.tolist() == [NEVER if time is None else time for time in twin.start]
+    assert found.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
+    assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
+    assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
+    assert found.fullest.tolist() == twin.fullest
+    assert (found.received, found.hops) == (twin.received, len(twin.hops))
+    assert found.has_ended == (not twin.left)
 
 
 @settings(max_examples=150)
 @given(CASES)
 def test_the_kernel_is_exactly_the_twin(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch], seed: int
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_cells(draw), random_setting(draw), run_cells)
+    compare(random_cells(draw), random_settings(draw), run_cells)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., Batch], protocol: str
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str
 ) -> None:
     draw = np.random.default_rng(3)
     world = replace(random_cells(draw), schedule=Schedule(67, 67), until=NEVER)
@@ -72,7 +68,7 @@ def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
     source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
     cells = np.maximum(world.cells, 30)
     ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
-    compare(replace(world, node=node, cells=cells, **ends), (protocol, 4, 1), run_cells)
+    compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, 1), run_cells)
 
 
 def test_words_are_those_of_the_generator_that_was_published() -> None:

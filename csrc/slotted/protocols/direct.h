@@ -1,5 +1,7 @@
 // No detour: a cell waits at its source for the slot of its own destination, as if the source were its intermediate
 // node.
+//
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, "simple direct routing".
 #pragma once
 
 #include "slotted/world.h"

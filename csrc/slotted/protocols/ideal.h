@@ -1,4 +1,6 @@
 // Sirius with back-pressure that needs no time: requests are answered and used at once.
+//
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 7, "Sirius (Ideal)".
 #pragma once
 
 #include "requests.h"

@@ -1,4 +1,6 @@
 // Sirius' congestion control: requests are answered an epoch later, and what is granted is sent in the one after that.
+//
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.3 and Figure 15.
 #pragma once
 
 #include "requests.h"

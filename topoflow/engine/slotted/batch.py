@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,14 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.arrays import Ints, Offsets, offsets
-from topoflow.engine.base import Run
-from topoflow.engine.launch import count_threads, launch
+from topoflow.engine.device import Device
+from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
 
 Array = NDArray[Any]
 
-PROTOCOLS = {"request_grant": _C.REQUEST_GRANT, "ideal": _C.IDEAL, "direct": _C.DIRECT}
 WORD = 32  # cells whose bits are in a word
-RESERVED = 2**30  # cells: node pairs times Q are numbered in 32 bits
 
 # Arrays that the kernel writes: their type, and what they have one entry for.
 ANSWERS = {
@@ -37,6 +37,9 @@ ANSWERS = {
     "status": ("int32", "world"),
 }
 LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for
+
+
+SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 
 
 @dataclass(frozen=True)
@@ -55,29 +58,26 @@ class Batch:
             begin = self.arrays[f"{what}_offsets"] if what != "world" else np.arange(len(self.worlds) + 1)
         return self.arrays[name][begin[world] : begin[world + 1]]
 
-    def run(self, run: Run, memory: int) -> int:
-        """Simulate all worlds. Returns the bytes of state that a team needs."""
-        device, arrays = run.device, self.arrays
+    def steps(self, device: Device, threads: int | None) -> Steps[None]:
+        """One launch, after which the answers are there."""
+        arrays = self.arrays
         if device.torch is not None:
-            arrays = device.put(arrays) | {"cancel": device.flag()}
-        state: list[int] = []
-
-        def poll() -> None:
-            if not device.on_cuda:  # a GPU is not interrupted for that
-                run.observer.advance(int(np.count_nonzero(self.arrays["status"])), len(self.worlds))
-
-        def kernel() -> None:
-            state.append(_C.slots(arrays, memory, device.stream, count_threads(run.threads)))
-
-        launch(kernel, arrays["cancel"], device, poll=poll)
+            arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
+            arrays |= {name: device.shared(len(self.arrays[name])) for name in SHARED}
+        status = np.asarray(arrays["status"])
+        yield Kernel(
+            partial(_C.slots, arrays, device.memory, device.stream, count_threads(threads)),
+            arrays["cancel"],
+            running=lambda: [self.worlds[index].name for index in np.flatnonzero(status == _C.RUNNING)],
+            done=lambda: int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))),
+        )
         if device.torch is not None:
-            for name in (*ANSWERS, *LOGGED):
+            self.arrays["status"][:] = status
+            for name in {*ANSWERS, *LOGGED} - {"status"}:
                 self.arrays[name][:] = device.numpy(arrays[name])
-        run.observer.advance(len(self.worlds), len(self.worlds))
-        return state[0]
 
 
-def pack(worlds: Sequence[Cells], protocol: str, queue: int, seed: int, *, log: bool = False) -> Batch:
+def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> Batch:
     """A batch of these worlds. ``log``: say for each cell when it was sent, and through which node."""
     counts = {
         "task": [world.tasks for world in worlds],
@@ -92,9 +92,9 @@ def pack(worlds: Sequence[Cells], protocol: str, queue: int, seed: int, *, log: 
         "first_offsets": offsets([len(each) for each in first]),
         "first": _joined(first, np.int32),
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
-        "protocol": np.full(len(worlds), PROTOCOLS[protocol], np.int32),
-        "queue": np.full(len(worlds), queue, np.int32),
-        "keys": np.array([[seed] * len(worlds), [world.seed for world in worlds]], np.uint32).view(np.int32).ravel(),
+        "protocol": np.full(len(worlds), PROTOCOLS[settings.protocol], np.int32),
+        "queue": np.full(len(worlds), settings.queue, np.int32),
+        "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
         "slot": np.array([world.slot for world in worlds], np.int64),
         "pace": np.array([world.pace for world in worlds], np.int64),
         "until": np.array([world.until for world in worlds], np.int64),

@@ -21,6 +21,7 @@ class Cells:
     queue at its source. One without cells has finished then. Laws: as ``Graph`` has them; servers of a task differ.
     """
 
+    name: str
     schedule: Schedule
     slot: int  # ps
     node: Ints  # [S] the node of each server

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.random import below, philox
 from topoflow.engine.slotted.schedule import EMPTY
+from topoflow.engine.slotted.settings import Settings
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 
@@ -86,8 +87,9 @@ class Server:
 class Reference:
     """One world; ``run`` simulates it to the end."""
 
-    def __init__(self, cells: Cells, protocol: str, queue: int, key: tuple[int, int]) -> None:
-        self.world, self.protocol, self.limit, self.key = cells, protocol, queue, key
+    def __init__(self, cells: Cells, settings: Settings) -> None:
+        self.world, self.protocol, self.limit = cells, settings.protocol, settings.queue
+        self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
         self.flow = [Flow(int(each)) for each in cells.cells]
         self.server = [Server() for _ in cells.node]
