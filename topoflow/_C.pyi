@@ -60,3 +60,10 @@ class PacketModel:
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
+
+REQUEST_GRANT: int
+IDEAL: int
+DIRECT: int
+MOST_RESERVATIONS: int
+
+def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...
