@@ -95,7 +95,7 @@ def test_no_folder_is_a_drawer() -> None:
 
 
 def test_simulating_needs_no_torch() -> None:
-    """torch is 3 GB of downloads: only what runs inside a job of torch imports it; CUDA arrays in engine when called."""
+    """torch is 3 GB of downloads: only what runs in jobs of torch imports it; CUDA arrays in engine, when called."""
     for path in modules():
         tree = ast.parse(path.read_text())
         for node in tree.body:
