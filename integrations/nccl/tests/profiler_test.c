@@ -99,7 +99,7 @@ static void events(void) {
   stop(NULL);
   state(NULL, STATE_SEND_WAIT, 1);
   ProfiledEvent5 message = {.type = PROFILE_P2P, .rank = 1};
-  message.p2p = (ProfiledP2p){.function = "Send", .datatype = "ncclInt8", .count = 64, .peer = 3, .channels = 1};
+  message.p2p = (ProfiledP2p){.function = "Send", .datatype = "ncclFloat8e4m3", .count = 64, .peer = 3, .channels = 1};
   stop(start(context, &message));
   ProfiledEvent5 unknown = {.type = 1 << 5, .rank = 1};
   stop(start(context, &unknown));
