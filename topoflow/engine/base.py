@@ -31,6 +31,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
@@ -66,6 +67,7 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     traffic: Traffic | None = None  # whose tasks the owners are, by reference; None: they have numbers only
 
