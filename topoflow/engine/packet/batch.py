@@ -35,6 +35,7 @@ ANSWERS = {
     "latency_most": ("int64", "world"),
     "status": ("int32", "world"),
 }
+SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 
 
 # Arrays of a layout that the kernel reads as they are.
