@@ -64,6 +64,7 @@ struct Sender {
 
 struct Message {
   int64_t packets, left;  // all of them, and those that have not arrived
+  int64_t arrival;        // ps, of the latest of the others: ports of a window send in any order
   int32_t short_bytes;    // of the last packet, 0: the full size
   int32_t first_sender;
 };

@@ -152,7 +152,7 @@ class World {
     int32_t senders = 0;
     for (int32_t t = 0; t < tasks_; ++t) {
       const int64_t bytes = b_.bytes[task_ + t], packets = (bytes + b_.size - 1) / b_.size;
-      s_.message[t] = {packets, packets, static_cast<int32_t>(bytes % b_.size), senders};
+      s_.message[t] = {packets, packets, 0, static_cast<int32_t>(bytes % b_.size), senders};
       s_.pending[t] = b_.pending[task_ + t];
       b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
       for (int32_t i = 0; i < b_.roots[task_ + t]; ++i) {
@@ -527,7 +527,9 @@ class World {
     ++b_.latencies[world_ * kLatencyBins + latency_bin(latency)];
     b_.latency_sum[world_] += latency;
     if (latency > b_.latency_most[world_]) b_.latency_most[world_] = latency;
-    if (--s_.message[packet.task].left == 0) s_.events->push({arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    Message& message = s_.message[packet.task];
+    if (arrival > message.arrival) message.arrival = arrival;
+    if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
   }
 
   DEVICE void forward(const Port& port, const Slot& packet, int32_t next, int32_t channel, int32_t size, int64_t now) {
