@@ -36,6 +36,7 @@ class World {
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
         full_(batch.size / batch.flit),
+        seed_(static_cast<uint64_t>(batch.seed[world])),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
         branch_(batch.branch_offsets[world]) {}
@@ -282,8 +283,9 @@ class World {
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
     const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
-    const uint32_t drawn =
-        philox(static_cast<uint64_t>(b_.seed[world_]), kPurpose, static_cast<uint32_t>(task), place, branch);
+    const uint32_t drawn = philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}},
+                                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
+                               .word[0];
     int32_t row = first;
     while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
     return row;
@@ -571,7 +573,8 @@ class World {
   int64_t task_, port_;  // the first
   int64_t window_;       // ps
   int32_t full_;         // flits of a packet of the full size
-  int64_t root_, edge_, branch_;
+  uint64_t seed_;
+  int64_t root_, edge_, branch_;  // the first
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -58,7 +58,7 @@ class Assembly:
             path_limit=table.path_limit,
             alternatives=table.alternatives,
             ends=self._ends(begin),
-            traffic=self.traffic,
+            named=self.traffic.where,
         )
 
     def _blocks(self, begin: Offsets) -> Iterator[tuple[Offsets, Floats, Block]]:
