@@ -13,7 +13,7 @@
 
 namespace topoflow {
 
-constexpr int32_t kLatencyBins = 1024;        // of the histogram of latencies (state.h)
+constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.h)
 
 struct PacketBatch {
   int32_t worlds, bins;

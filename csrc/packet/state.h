@@ -27,7 +27,7 @@ struct Slot {
   int64_t ready;  // ps; of a credit, when it is back
   int64_t born;   // ps, when the packet began to leave the NIC
   int32_t task;
-  int32_t edge;     // whose queue it waits in
+  int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
   uint32_t number;  // among the packets of its message; kShort
   int32_t next;
 };
@@ -94,7 +94,8 @@ DEVICE int32_t latency_bin(int64_t latency) {
 }
 
 struct State {
-  int64_t* next;  // [N] ps, when the port may be able to send
+  int64_t* next;   // [N] ps, when the port may be able to send
+  int32_t* awake;  // [N] ports that may send in a window
   Port* port;
   uint64_t* occupied;  // bits of each port's queues that hold a packet
   Channel* channel;
@@ -113,6 +114,7 @@ struct State {
     const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
     events = memory.take<EventHeap>(1);
     next = memory.take<int64_t>(ports);
+    awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));

@@ -64,8 +64,7 @@ class World {
       const int64_t end = first + window_;
       while (s_.events->time() < end) happen(s_.events->pop());
       if (b_.output_queues) {
-        for (int32_t p = 0; p < ports_; ++p)
-          if (s_.next[p] < end) send_until(p, end);
+        send_all(end);
       } else if (ports_ > 0) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
@@ -404,6 +403,26 @@ class World {
     return place == kNone ? kNone : place + 1;
   }
 
+  // All ports send to the end of the window.
+  DEVICE void send_all(int64_t end) {
+    int32_t* last = s_.awake;
+    for (int32_t p = 0; p < ports_; ++p) {
+      *last = p;
+      last += s_.next[p] < end;  // no branch: which way it takes is hard to predict
+    }
+    for (const int32_t* p = s_.awake; p < last; ++p) {
+      if (p + 1 < last) prefetch(s_.port[p[1]]);
+      send_until(*p, end);
+    }
+  }
+
+  DEVICE static void prefetch(const Port& port) {
+#ifndef TOPOFLOW_ON_GPU
+    __builtin_prefetch(&port);
+    __builtin_prefetch(reinterpret_cast<const char*>(&port) + 64);
+#endif
+  }
+
   DEVICE void send_until(int32_t p, int64_t end) {
     Port& port = s_.port[p];
     int64_t now = s_.next[p] > port.free ? s_.next[p] : port.free;
@@ -464,13 +483,13 @@ class World {
     if (turn == 0) {
       const int32_t channel = s_.sender[port.first].channel;
       const Slot packet = leave_nic(port, now);
-      pass(port, packet, packet.edge, channel, now);
+      pass(port, packet, packet.step, channel, now);
       return;
     }
     Queue& queue = s_.queue[queue_at(port, turn - 1)];
     const int32_t old = queue.head, channel = queue.after;
     const Slot packet = s_.slot[old];
-    pass(port, packet, s_.edge[packet.edge].next, channel, now);
+    pass(port, packet, b_.output_queues ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, old, packet.next, now);
   }
 
@@ -504,7 +523,7 @@ class World {
       if (!b_.output_queues) {
         if (queue.ready < now) queue.ready = now;
         forget(port, place);
-        lead(queue, s_.slot[head].edge);
+        lead(queue, s_.slot[head].step);
         remember(queue.port, queue.turn, queue.ready);
       }
     }
@@ -537,10 +556,11 @@ class World {
   DEVICE void forward(const Port& port, const Slot& packet, int32_t next, int32_t channel, int32_t size, int64_t now) {
     const int32_t place = take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
-    Queue& queue = s_.queue[s_.edge[edge].queue];
+    const Edge taken = s_.edge[edge];
+    Queue& queue = s_.queue[taken.queue];
     const bool usual = b_.output_queues && size == full_;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
-    s_.slot[place] = {ready, packet.born, packet.task, edge, packet.number, kNone};
+    s_.slot[place] = {ready, packet.born, packet.task, b_.output_queues ? taken.next : edge, packet.number, kNone};
     if (queue.ready == kNever) {
       queue.ready = ready;
       queue.head = queue.tail = place;

@@ -15,7 +15,7 @@ import numpy as np
 from topoflow.arrays import offsets
 from topoflow.engine.alternatives import Alternatives, joined, rows_of
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.routing import Connections, Routing, Split, routing_named
+from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
 from topoflow.fabric.base import Fabric, Path
 from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
@@ -77,6 +77,8 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     if lost.size:
         ends = f"{fabric.nodes[source[lost[0]]]!r} to {fabric.nodes[target[lost[0]]]!r}"
         raise ValueError(f"{fabric.name}.route: must connect all servers, got no path from {ends}")
+    if isinstance(routing, OwnPaths):
+        return routing.paths(fabric, connections, kind, seed)
     split = routing.split(choices, connections, seed)
     taken = split.connection
     return routes.links(source[taken], target[taken], split.number, kind), split

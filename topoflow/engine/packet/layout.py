@@ -14,9 +14,10 @@ Ports, channels and queues are numbered in the order in which paths come upon th
 other), so nothing depends on the numbers of links.
 
 Virtual channels keep a lossless network free of deadlocks. A circle of full buffers, each waiting for the next, needs a
-circle of links in which paths cross each link just before the next one. Links are ordered by a depth-first search along
-the paths; a packet changes to the next virtual channel wherever its path goes against the order. So channels (virtual
-channel, order) only rise along every path, and there is no circle. A fat-tree needs one channel, a ring two.
+circle of links in which paths cross each link just before the next one. Links are put in an order, by a depth-first
+search along the paths or by their last place on them; a packet changes to the next virtual channel wherever its path
+goes against the order. So channels (virtual channel, order) only rise along every path, and there is no circle. A
+fat-tree needs one channel, a ring and a dragonfly two.
 
 Source: Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Trans.
 Computers C-36(5), 1987 (channels that rise along a route, the two of a ring); virtual output queues: Tamir and Frazier,
@@ -191,13 +192,26 @@ def _queues(hop_port: Ints, hop_channel: Ints, is_last: Mask, output: bool) -> t
     return hop_queue, queue_channel, np.stack([sent // (len(key) + 1), sent % (len(key) + 1)]).astype(np.int32)
 
 
-def _virtual_channels(hop_port: Ints, first: Offsets, is_last: np.ndarray, ports: int) -> Ints:
-    """[H] how often a path has gone against the order of the ports, up to and with each hop."""
+def _virtual_channels(hop_port: Ints, first: Offsets, is_last: Mask, ports: int) -> Ints:
+    """[H] how often a path has gone against the order of the ports, up to and with each hop; the better of two orders.
+
+    The other one is by the last place that a port has on any path: it gives minimal routes of a dragonfly two channels.
+    """
     (here,) = np.nonzero(~is_last)
     # The last hop of a path holds no buffer, so nothing can wait for it in a circle.
     here = here[~is_last[here + 1]] if len(here) else here
     edges = np.unique(hop_port[here].astype(np.int64) * ports + hop_port[here + 1]) if ports else here
-    order = _depth_first(edges // max(ports, 1), edges % max(ports, 1), ports)
+    place = np.zeros(ports, np.int64)
+    np.maximum.at(
+        place, hop_port, np.arange(len(hop_port)) - np.repeat(first, np.diff(np.append(first, len(hop_port))))
+    )
+    orders = _depth_first(edges // max(ports, 1), edges % max(ports, 1), ports), np.lexsort((np.arange(ports), place))
+    falls = [_falls(hop_port, first, here, order) for order in (orders[0], np.argsort(orders[1]))]
+    return min(falls, key=lambda each: int(each[~is_last].max(initial=0)))
+
+
+def _falls(hop_port: Ints, first: Offsets, here: Offsets, order: Offsets) -> Ints:
+    """[H] how often a path has gone against ``order`` [N] up to and with each hop; ``here`` are hops before a hop."""
     falls = np.zeros(len(hop_port), np.int64)
     falls[here + 1] = order[hop_port[here + 1]] < order[hop_port[here]]
     total = np.cumsum(falls)
