@@ -166,6 +166,17 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Slots:
+    """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
+
+    received: float  # B of cells that servers got until the end, or until the world's ``until``
+    fullest: Floats  # [N] B, the most that waited for slots at a node
+    reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
+    hops: int  # cells that were sent, once for each hop
+    epochs: int
+
+
+@dataclass(frozen=True)
 class Timeline:
     """When every task of one world ran, and what every link carried.
 
@@ -181,6 +192,7 @@ class Timeline:
     task_finish: Floats  # [K] s, ... and the last
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def name(self) -> str:

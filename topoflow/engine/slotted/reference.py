@@ -38,8 +38,8 @@ from dataclasses import dataclass, field
 
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.schedule import EMPTY
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.schedule import EMPTY
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 
