@@ -31,6 +31,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
@@ -65,6 +66,7 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
@@ -159,8 +161,15 @@ class Ports:
     active: Floats  # [L] s that it sent
     stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
     packets: Offsets  # [L] sent
+    idle_1us: Offsets  # [L] how often it was idle for more than 1 us at a time
+    idle_1ms: Offsets  # [L] and for more than 1 ms
     fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
+    message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
+
+    def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
+        """Of what, and which."""
+        return ("packet", self.latency), ("message", self.message_latency)
 
 
 @dataclass(frozen=True)

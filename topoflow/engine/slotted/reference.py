@@ -36,8 +36,8 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
+from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.random import below, philox
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.schedule import EMPTY
 
