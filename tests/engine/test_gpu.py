@@ -156,6 +156,28 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
     assert torch.cuda.current_stream().cuda_stream in {call.stream for call in calls}
 
 
+def test_of_several_pieces_with_an_error_that_of_the_first_is_raised(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the kernel of the first piece ends last."""
+    monkeypatch.setattr(Device, "memory", 1)  # a world is a piece
+    dead = [replace(world, capacity=world.capacity * 0) for world in worlds]
+    kernel, others = _C.simulate, threading.Semaphore(0)
+    first = dead[0].graph.tasks
+
+    def waiting(arrays: dict[str, Any], *how: Any) -> Any:
+        if len(arrays["start"]) == first:
+            assert others.acquire(timeout=60)
+            return kernel(arrays, *how)
+        found = kernel(arrays, *how)
+        others.release()
+        return found
+
+    monkeypatch.setattr(_C, "simulate", waiting)
+    with pytest.raises(ValueError, match=r"^world 0: every flow must get bandwidth, got none for task 0$"):
+        Fluid().simulate(dead[:2], Run(Device.named("cuda")))
+
+
 @EVERY
 def test_a_second_launch_needs_no_new_memory(fidelity: str, worlds: list[World]) -> None:
     run, model = Run(Device.named("cuda")), accepted(fidelity, worlds)
