@@ -84,6 +84,7 @@ class PacketModel:
         credit_latency: int,
         cut_through: bool,
         output_queues: bool,
+        by_message: bool,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...

@@ -15,8 +15,8 @@ from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid, reference
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.schedule import Schedule
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.schedule import Schedule
 
 Task = dict[str, Any]
 

@@ -31,6 +31,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
@@ -65,6 +66,7 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
@@ -159,8 +161,26 @@ class Ports:
     active: Floats  # [L] s that it sent
     stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
     packets: Offsets  # [L] sent
+    idle_1us: Offsets  # [L] how often it was idle for more than 1 us at a time
+    idle_1ms: Offsets  # [L] and for more than 1 ms
     fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
+    message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
+
+    def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
+        """Of what, and which."""
+        return ("packet", self.latency), ("message", self.message_latency)
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
+
+    received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
+    fullest: Floats  # [N] B, the most that waited for slots at a node
+    reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
+    hops: int  # cells that were sent, once for each hop
+    epochs: int
 
 
 @dataclass(frozen=True)
@@ -179,6 +199,7 @@ class Timeline:
     task_finish: Floats  # [K] s, ... and the last
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def name(self) -> str:
@@ -258,8 +279,23 @@ class Pause:
     start: Floats  # [T] s, when the task was ready; inf: it is not
     finish: Floats  # [T] s; inf: it has not finished
     left: Floats  # [T] B; all of its bytes until a task has waited its delay and latency
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def has_finished(self) -> bool:
         """Whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())
+
+
+@runtime_checkable
+class PausingFidelity(Protocol):
+    """A fidelity that can say how far a world is at some time."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def pause(self, world: World, until: float, run: Run = ...) -> Pause:
+        """Where ``world`` is at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
+        ...

@@ -6,9 +6,10 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
@@ -32,11 +33,13 @@ SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the n
 class Device:
     """Where the arrays of a launch lie and its kernel runs: numpy's memory (``torch`` None), or a device of torch.
 
-    ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own.
+    ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own. Where it
+    ``pins``, large copies to a GPU go through pinned memory, which is faster from the second one on.
     """
 
     torch: Any = None
     others: tuple[Device, ...] = ()
+    pins: bool = field(default=False, compare=False)
 
     @classmethod
     def named(cls, name: str) -> Device:
@@ -137,7 +140,7 @@ class Device:
     def put(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """numpy's arrays, where a kernel can reach them: as they are on a CPU, copies on a GPU.
 
-        These are made on the caller's stream, large ones while the caller goes on.
+        These are made on the caller's stream.
         """
         return dict(arrays) if self.torch is None else {name: self._put(array) for name, array in arrays.items()}
 
@@ -145,7 +148,7 @@ class Device:
         import torch
 
         host = torch.from_numpy(array)
-        if not self.on_cuda or array.nbytes < PINNED_ABOVE:
+        if not self.pins or array.nbytes < PINNED_ABOVE:
             return host.to(self.torch)
         return host.pin_memory().to(self.torch, non_blocking=True)  # torch keeps what is pinned until it is copied
 
@@ -228,8 +231,13 @@ def _missing_for_cuda(number: int | None) -> str | None:
         import torch
     except ImportError:
         return "torch, run `pip install 'topoflow[torch]'`"
-    if not torch.cuda.is_available():
-        return "a GPU that torch sees, got none"
+    if torch.version.cuda is None and not torch.cuda.is_available():
+        return f"torch built with CUDA, got {torch.__version__}"
+    with warnings.catch_warnings(record=True) as said:  # why, where it is the driver
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if not available:
+        return " ".join(f"a GPU that torch sees, got none. {said[0].message if said else ''}".split())
     if number is not None and number >= torch.cuda.device_count():
         return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
     number = torch.cuda.current_device() if number is None else number

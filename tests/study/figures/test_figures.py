@@ -17,7 +17,15 @@ from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
+FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
+
 SMALL = {  # a figure in a second or two
+    "sirius_fig6b": ("servers=128",),
+    "sirius_fig9": FLOWS,
+    "sirius_fig10": FLOWS,
+    "sirius_fig11": FLOWS,
+    "sirius_fig12": FLOWS,
+    "sirius_fig13": (*FLOWS, "experiment.means=[4096,100e3]"),
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
     "topoopt_fig10": ("servers=16", "degree=4"),
     "topoopt_fig11": (
@@ -268,7 +276,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
-        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, got 'none'"),
+        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, slotted, got"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (
             ["topoopt_fig11", "experiment.similar_cost=ours", "out=X"],
@@ -276,7 +284,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         ),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
-        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, packet, series, search, experiment\n"),
+        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, packet, slotted, series, search, experiment\n"),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
         (

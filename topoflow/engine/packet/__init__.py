@@ -29,8 +29,17 @@ from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
-from topoflow.engine.packet.layout import NONE, Layout, lay_out
-from topoflow.engine.packet.settings import SECOND, Numbers, Settings, in_picoseconds, numbers
+from topoflow.engine.packet.layout import Layout, lay_out
+from topoflow.engine.packet.merge import NONE
+from topoflow.engine.packet.settings import (
+    MICROSECOND,
+    MILLISECOND,
+    SECOND,
+    Numbers,
+    Settings,
+    in_picoseconds,
+    numbers,
+)
 from topoflow.engine.timelines import timeline
 
 SLOT = 32  # B of a packet in a buffer
@@ -45,13 +54,13 @@ class Packet(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Worlds whose circuits change, and flows that take several paths at once."""
+        """Worlds whose circuits change, and flows over several paths at once of which only the union is known."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
         weight = world.graph.path_weight
-        if weight is not None and len(weight) and weight.min() < 1:
-            law = f"every message must take one path with fidelity={self.name}"
-            return f"routing: {law}, got {world.routing} in {world.name}"
+        if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
+            law = f"paths must be known one by one with fidelity={self.name}"
+            return f"routing: {law}, got only their union in {world.name}"
         return None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
@@ -81,6 +90,7 @@ class Packet(Settings):
             credit_latency=in_picoseconds(self.credit_latency),
             cut_through=self.cut_through,
             output_queues=self.output_queues,
+            by_message=self.by_message,
         )
 
     def _check(self, world: World) -> None:
@@ -137,7 +147,7 @@ def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prep
     first, taken = 0, 0
     for index, each in enumerate(prepared):
         world, layout, amounts = each.world, each.layout, each.amounts
-        needed = 64 * world.graph.tasks + 16 * len(layout.hop_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
+        needed = 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
         _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
         if index > first and taken + needed > memory:
             yield prepared[first:index]
@@ -211,21 +221,43 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
     fullest = np.zeros(world.graph.links)
     taken = batch.of("fullest", index).astype(np.float64) * settings.flit
     np.add.at(fullest, layout.port_link[layout.channel_port], taken)
-    counts = batch.latencies(index)
-    (bins,) = np.nonzero(counts)
+    end = int(batch.of("finish", index).max(initial=0, where=batch.of("finish", index) < _C.NEVER))
+    rest = end - batch.of("free", index)  # ps, since the port last sent
     return Ports(
         active=each("active") / SECOND,
         stalled=each("stalled") / SECOND,
         packets=each("packets").astype(np.int64),
+        idle_1us=_idle(world.graph, layout, batch.of("idle_1us", index) + (rest > MICROSECOND), end > MICROSECOND),
+        idle_1ms=_idle(world.graph, layout, batch.of("idle_1ms", index) + (rest > MILLISECOND), end > MILLISECOND),
         fullest=fullest,
-        latency=Histogram(
-            _bin_begin(bins) / SECOND,
-            _bin_begin(bins + 1) / SECOND,
-            counts[bins],
-            float(batch.of("latency_sum", index)[0]) / SECOND,
-            float(batch.of("latency_most", index)[0]) / SECOND,
+        latency=_histogram(
+            batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),
+        message_latency=_message_latency(batch, index, amounts),
     )
+
+
+def _idle(graph: Graph, layout: Layout, counts: Offsets, whole: bool) -> Offsets:
+    """[L] of what ports have [N]; one that nothing crosses is idle once, for the ``whole`` time."""
+    found = np.full(graph.links, int(whole))
+    found[layout.port_link] = counts
+    return found
+
+
+def _histogram(counts: Offsets, total: int, largest: int) -> Histogram:
+    """In s, of numbers in the kernel's bins, in ps."""
+    (bins,) = np.nonzero(counts)
+    ends = _bin_begin(bins) / SECOND, _bin_begin(bins + 1) / SECOND
+    return Histogram(*ends, counts[bins], total / SECOND, largest / SECOND)
+
+
+def _message_latency(batch: Batch, index: int, amounts: Numbers) -> Histogram:
+    start, finish = batch.of("start", index), batch.of("finish", index)
+    sent = (amounts.bytes > 0) & (finish < _C.NEVER)
+    latency = (finish - start - amounts.delay)[sent]
+    shift = np.maximum(np.frexp(latency.astype(np.float64))[1] - 5, 0)  # whole numbers up to 2^53
+    counts = np.bincount(16 * shift + (latency >> shift), minlength=_C.LATENCY_BINS)
+    return _histogram(counts, int(latency.sum()), int(latency.max(initial=0)))
 
 
 def _bin_begin(bins: Offsets) -> Floats:
