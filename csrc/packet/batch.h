@@ -90,7 +90,7 @@ constexpr std::tuple kPacketFields{
     array("latencies", &PacketBatch::latencies, "W,B", "out, packets whose latency lies in each bin"),
     array("latency_sum", &PacketBatch::latency_sum, "W", "out, ps"),
     array("latency_most", &PacketBatch::latency_most, "W", "out, ps"),
-    array("status", &PacketBatch::status, "W", "out, Status"),
+    on_host("status", &PacketBatch::status, "W", "out, Status, also while it runs"),
     count('W', &PacketBatch::worlds),
     count('B', &PacketBatch::bins)};
 

@@ -28,9 +28,9 @@ struct Run {
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
     World one(batch, world, memory + place * bytes);
-    team.set(&batch.status[world], kPending);
+    team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) { one.begin(); });
-    while (team.get(&batch.status[world]) == kPending) {
+    while (team.get(&batch.status[world]) == kRunning) {
       if (team.poll(batch.cancel)) {
         team.set(&batch.status[world], kCancelled);
       } else {

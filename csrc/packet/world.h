@@ -53,7 +53,7 @@ class World {
       if (s_.pending[t] == 0) ready(t, 0);
   }
 
-  // At most this many windows; kPending: there are more.
+  // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
       int64_t first = s_.events->time();
@@ -69,7 +69,7 @@ class World {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
     }
-    return kPending;
+    return kRunning;
   }
 
   // Writes what ports and buffers saw.

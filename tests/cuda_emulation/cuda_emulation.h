@@ -167,6 +167,7 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719
 };
@@ -236,6 +237,7 @@ int blocks_per_processor(int threads, size_t shared);
 void launch(const char* name, int blocks, int threads, size_t shared, cudaStream_t stream, void (*body)(const void*),
             const void* arguments, size_t bytes);
 void finish(cudaStream_t stream);
+cudaError_t find_kernels();  // of the current device's architecture
 }  // namespace emulation
 template <class T>
 cudaError_t cudaMalloc(T** memory, size_t bytes) {
@@ -256,7 +258,7 @@ cudaError_t cudaHostAlloc(T** memory, size_t bytes, unsigned) {
 template <class F>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, F*) {
   found->sharedSizeBytes = 0;
-  return cudaSuccess;
+  return emulation::find_kernels();
 }
 template <class F>
 cudaError_t cudaFuncSetAttribute(F*, cudaFuncAttribute, int) {

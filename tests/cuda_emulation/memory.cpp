@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -182,13 +183,12 @@ bool release(void* memory) {
   return true;
 }
 
-size_t memory_of_a_device() {
-  static const auto bytes = static_cast<size_t>(setting("CUDA_EMULATION_MEMORY", int64_t{4} << 30));
-  return bytes;
+size_t memory_of_a_device() {  // a test may change it
+  return static_cast<size_t>(setting("CUDA_EMULATION_MEMORY", int64_t{4} << 30));
 }
 size_t memory_left(int device) {
   const std::lock_guard lock(mutex);
-  return memory_of_a_device() - taken()[device];
+  return memory_of_a_device() - std::min(taken()[device], memory_of_a_device());
 }
 
 void touch(const void* pointer, size_t bytes, Access access, const void* site) {

@@ -29,6 +29,8 @@ cudaError_t broken = cudaSuccess;  // after a fault every call fails
 
 int devices() { return static_cast<int>(setting("CUDA_EMULATION_DEVICES", 2)); }
 
+int architecture() { return static_cast<int>(setting("CUDA_EMULATION_ARCHITECTURE", 90)); }
+
 cudaError_t result(cudaError_t error) {
   if (broken != cudaSuccess) error = broken;
   if (error != cudaSuccess) last = error;
@@ -70,6 +72,10 @@ void launch(const char* name, int blocks, int threads, size_t shared, cudaStream
 
 void finish(cudaStream_t) {}
 
+cudaError_t find_kernels() {
+  return result(architecture() < __CUDA_ARCH_LIST__ / 10 ? cudaErrorNoKernelImageForDevice : cudaSuccess);
+}
+
 }  // namespace emulation
 
 using emulation::Event;
@@ -106,10 +112,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
       *value = emulation::kReserved;
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = emulation::architecture() / 10;
       break;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = emulation::architecture() % 10;
       break;
   }
   return cudaSuccess;
@@ -127,6 +133,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorLaunchFailure:

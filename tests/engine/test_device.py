@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import topoflow
 from topoflow import _C
 from topoflow.cli import main
 from topoflow.engine.base import Fidelity, Run, World
@@ -123,8 +124,36 @@ def test_what_is_no_device_or_number_of_threads_is_one_line(verb: str, capsys: p
     out = ["out=none"] if verb == "experiment" else []
     for key, law in (
         ("device=tpu", "must be one of auto, cpu, cuda, cuda:N"),
+        ("device=cuda:x", "must be one of auto, cpu, cuda, cuda:N"),
+        ("device='cuda:1,cpu'", "must be cuda:N for each of several"),
+        ("device=cuda:1,cuda:01", "must be another GPU each time"),
         ("threads=0", "must be None or within 1..1024"),
     ):
         assert main([*VERBS[verb], key, *out]) == 2
         name = key.partition("=")[0]
         assert capsys.readouterr().err.startswith(f"topoflow {verb}: {name}: {law}, got ")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the devices that are asked for; all are the CPU."""
+    names: list[str] = []
+
+    def named(name: str) -> Device:
+        names.append(name)
+        return Device()
+
+    monkeypatch.setattr(Device, "named", named)
+    return names
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_several_gpus_are_one_value(verb: str, tmp_path: Path, asked: list[str]) -> None:
+    assert main([*VERBS[verb], "device=cuda:0,cuda:1", "threads=1", f"out={tmp_path / 'out'}"]) == 0
+    assert {*asked} - {"cpu"} == {"cuda:0,cuda:1"}
+
+
+def test_several_gpus_are_one_value_in_python_too(asked: list[str]) -> None:
+    topoflow.compare(*SMALL, fabric="ring", device="cuda:0,cuda:1")
+    topoflow.compare(*SMALL, "device=cuda:0,cuda:1", fabric="ring")
+    assert {*asked} - {"cpu"} == {"cuda:0,cuda:1"}

@@ -235,7 +235,7 @@ def test_looks_that_are_jumped_over_are_not_once_the_run_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, watching: Any
 ) -> None:
     flags = []
-    monkeypatch.setattr(reconfigure, "launch", lambda kernel, cancel: flags.append(cancel) or kernel())
+    monkeypatch.setattr(reconfigure, "launch", lambda kernel: flags.append(kernel.cancel) or kernel.call())
 
     def stop() -> None:
         flags[0][0] = 1

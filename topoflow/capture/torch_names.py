@@ -86,6 +86,7 @@ class Signature:
     output: int | None
     input: int | None
     other: int | None = None  # argument with the root or the peer, as a rank of the group
+    group: int | None = None  # argument with the name of the process group
 
 
 # Schemas of Ops.cpp: allreduce_(Tensor[] tensors, pg, ...), alltoall_base_(Tensor output, Tensor input, pg, ...), ...
@@ -107,6 +108,28 @@ SIGNATURES = {
     "c10d::barrier": Signature("barrier", None, None),
     "c10d::send": Signature("send", None, 0, other=2),
     "c10d::recv_": Signature("recv", 0, None, other=2),
+}
+
+# Operators that work on symmetric memory, without NCCL. Of others of this kind the size is in no argument: splits of
+# all_to_all_vdev are on the device, and how the chunks of a fused_all_gather_matmul overlap is recorded nowhere.
+# Source: pytorch v2.13 torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.cpp, torch/distributed/_symmetric_memory.
+SYMMETRIC = {
+    "symm_mem::one_shot_all_reduce": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::one_shot_all_reduce_out": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::one_shot_all_reduce_copy": Signature("all_reduce", None, 1, group=3),
+    "symm_mem::one_shot_all_reduce_copy_out": Signature("all_reduce", None, 1, group=3),
+    "symm_mem::two_shot_all_reduce_": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::two_shot_all_reduce_out": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::multimem_all_reduce_": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::multimem_one_shot_all_reduce": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::multimem_one_shot_all_reduce_out": Signature("all_reduce", None, 0, group=2),
+    "symm_mem::multimem_one_shot_reduce_out": Signature("reduce", None, 0, other=2, group=3),
+    "symm_mem::multimem_all_gather_out": Signature("all_gather", None, 0, group=1),
+    "symm_mem::_low_contention_all_gather": Signature("all_gather", None, 0, group=1),
+    "symm_mem::_low_contention_reduce_scatter": Signature("reduce_scatter", None, 0, group=2),
+    "symm_mem::reduce_scatter_out": Signature("reduce_scatter", 3, None, group=1),
+    "symm_mem::nvshmem_all_to_all": Signature("all_to_all", 1, 0, group=2),
+    "symm_mem::nvshmem_broadcast": Signature("broadcast", None, 0, other=1, group=2),
 }
 
 

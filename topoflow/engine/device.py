@@ -5,9 +5,11 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,26 +22,34 @@ except ImportError as error:
 
 Array = NDArray[Any]
 T = TypeVar("T")
-NAMES = ("auto", "cpu", "cuda", "cuda:N")
+NAMES = ("auto", "cpu", "cuda", "cuda:N")  # and several of the last with commas
 HOST_MEMORY = 2**31  # B for the arrays of one launch on a CPU, and as much again for the state of its teams
+PINNED_ABOVE = 2**20  # B of an array: a copy of fewer takes less than to pin them
 SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the next, state of teams, a reserve
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where the arrays of a launch lie and its kernel runs: numpy's memory (``torch`` None), or a device of torch."""
+    """Where the arrays of a launch lie and its kernel runs: numpy's memory (``torch`` None), or a device of torch.
+
+    ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own.
+    """
 
     torch: Any = None
+    others: tuple[Device, ...] = ()
 
     @classmethod
     def named(cls, name: str) -> Device:
         """ "cpu"; "cuda", torch's current GPU; "cuda:1", the second; or "auto", the GPU if one is usable, else the CPU.
 
-        Raises ``ValueError`` for another name, and for a GPU where something is missing.
+        "cuda:0,cuda:1": both share each batch. Raises ``ValueError`` for another name, and for a GPU where something is
+        missing.
         """
+        check_name(name)
+        if "," in name:
+            first, *others = (cls.named(each) for each in name.split(","))
+            return cls(first.torch, tuple(others))
         kind, _, number = name.partition(":")
-        if name not in NAMES[:-1] and not (kind == "cuda" and number.isdecimal()):
-            raise ValueError(f"device: must be one of {', '.join(NAMES)}, got {name!r}")
         missing = None if name == "cpu" else _missing_for_cuda(int(number) if number else None)
         if kind == "cuda" and missing is not None:
             raise ValueError(f"device: {name} needs {missing}")
@@ -48,6 +58,11 @@ class Device:
         import torch
 
         return cls(torch.device("cuda", int(number) if number else torch.cuda.current_device()))
+
+    @property
+    def all(self) -> tuple[Device, ...]:
+        """This one and the others, each by itself."""
+        return (Device(self.torch), *self.others)
 
     @property
     def on_cuda(self) -> bool:
@@ -66,6 +81,10 @@ class Device:
 
         return torch.cuda.current_stream(self.torch)
 
+    def other_stream(self) -> Any:
+        """A stream of this GPU other than the caller's, for ``using``: the same at every call."""
+        return _other_stream(self.torch)
+
     @contextmanager
     def using(self, stream: Any) -> Iterator[None]:
         """Makes this GPU and the stream torch's current ones in this thread: torch exports arrays of no other GPU."""
@@ -76,6 +95,11 @@ class Device:
 
         with torch.cuda.device(self.torch), torch.cuda.stream(stream):
             yield
+
+    def wait(self) -> None:
+        """Until what was begun on the caller's stream is done."""
+        if self.on_cuda:
+            self.current_stream().synchronize()
 
     @property
     def memory(self) -> int:
@@ -111,12 +135,19 @@ class Device:
         return rows.max(1) if self.torch is None else rows.amax(1)
 
     def put(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """numpy's arrays, where a kernel can reach them: as they are on a CPU, copies on a GPU."""
-        if self.torch is None:
-            return dict(arrays)
+        """numpy's arrays, where a kernel can reach them: as they are on a CPU, copies on a GPU.
+
+        These are made on the caller's stream, large ones while the caller goes on.
+        """
+        return dict(arrays) if self.torch is None else {name: self._put(array) for name, array in arrays.items()}
+
+    def _put(self, array: Array) -> Any:
         import torch
 
-        return {name: torch.from_numpy(array).to(self.torch) for name, array in arrays.items()}
+        host = torch.from_numpy(array)
+        if not self.on_cuda or array.nbytes < PINNED_ABOVE:
+            return host.to(self.torch)
+        return host.pin_memory().to(self.torch, non_blocking=True)  # torch keeps what is pinned until it is copied
 
     def write(self, to: Any, values: Array) -> None:
         """Copy numbers of numpy into an array that lies here."""
@@ -150,23 +181,43 @@ class Device:
         return self.shared(1)
 
 
+def check_name(name: object) -> None:
+    """Raise ``ValueError`` unless it is one that ``Device.named`` knows, here or on another machine."""
+    each = name.split(",") if isinstance(name, str) else [name]
+    numbered = [one for one in each if isinstance(one, str) and re.fullmatch(r"cuda:\d{1,4}", one, re.ASCII)]
+    if len(each) == 1 and not numbered and name not in NAMES[:3]:
+        raise ValueError(f"device: must be one of {', '.join(NAMES)}, got {name!r}")
+    if len(each) > 1 and len(numbered) < len(each):
+        raise ValueError(f"device: must be cuda:N for each of several, got {name!r}")
+    if len({int(one[5:]) for one in numbered}) < len(numbered):
+        raise ValueError(f"device: must be another GPU each time, got {name!r}")
+
+
 class Kept:
-    """What stays on a device between launches: for each kind, that of the last objects it was made of."""
+    """What stays on each device between launches: for each kind, that of the last objects it was made of."""
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[tuple[object, ...], Any]] = {}
+        self._last: dict[tuple[str, Device], tuple[tuple[object, ...], Any]] = {}
 
     def get(self, kind: str, device: Device, owners: Sequence[object], make: Callable[[], T]) -> T:
         """What ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
         if device.torch is None:
             return make()
-        known, found = self._last.get(kind, ((), None))
+        known, found = self._last.get((kind, device), ((), None))
         if len(known) != len(owners) or any(one is not other for one, other in zip(known, owners, strict=True)):
-            self._last.pop(kind, None)  # freed before anything else needs the memory
+            self._last.pop((kind, device), None)  # freed before anything else needs the memory
             found = make()
-            self._last[kind] = tuple(owners), found
+            device.wait()  # another stream may read it
+            self._last[kind, device] = tuple(owners), found
         kept: T = found
         return kept
+
+
+@cache
+def _other_stream(device: Any) -> Any:
+    import torch
+
+    return torch.cuda.Stream(device)  # torch keeps memory for each stream: it should not be another every time
 
 
 def _missing_for_cuda(number: int | None) -> str | None:

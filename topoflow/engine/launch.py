@@ -1,17 +1,34 @@
-"""Launch: a kernel runs in a thread of its own, so that progress is shown and Ctrl-C works meanwhile."""
+"""Launch: a kernel runs in a thread of its own, so that progress is shown and Ctrl-C works meanwhile.
+
+    launch       one kernel
+    in_pieces    the worlds of a batch, on one device or several
+
+A GPU has two pieces at a time, on a stream each: one is copied while the kernel of the other runs. Everything but
+kernels happens in the caller's thread.
+
+    copies    1 to | 2 to |      | 1 back, 3 to | 2 back, 4 to |
+    stream a       | kernel 1    |              | kernel 3 ...
+    stream b              | kernel 2            |              | kernel 4 ...
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, Protocol, TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Generic, Protocol, TypeVar
 
 from topoflow import _C
 from topoflow.engine.device import Device
+from topoflow.engine.observer import Observer
 
 MAX_THREADS = 1024  # OpenMP gives up beyond some thousands
 POLL_INTERVAL = 0.1  # s
 MAX_NAMES = 3  # in an error
+STREAMS = 2  # of a GPU: one piece is copied while the kernel of another runs
+SHARES = 4  # pieces for each of several GPUs, so that one that is done earlier takes more of them
 
 
 def count_threads(threads: int | None) -> int:
@@ -32,65 +49,224 @@ class Named(Protocol):
 
 W = TypeVar("W", bound=Named)
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class KernelFault(ValueError):
     """A kernel has ended the process's use of its GPU, as an access outside of memory does; a CPU still works."""
 
 
-def launch(
-    kernel: Callable[[], object],
-    cancel: Any,
-    device: Device = Device(),
-    *,
-    poll: Callable[[], None] | None = None,
-    running: Callable[[], Sequence[str]] = tuple,
-) -> None:
-    """Call ``kernel`` on the caller's stream of ``device``, and ``poll`` repeatedly until it returns.
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that is to run: ``call`` returns when it has ended, which what is not 0 in ``cancel`` [1] hastens."""
 
-    What is raised meanwhile sets ``cancel``. Raises ``KernelFault`` with the names of the worlds that are ``running``
-    where the GPU stops the kernel.
+    call: Callable[[], object]
+    cancel: Any
+    running: Callable[[], Sequence[str]] = tuple  # names of the worlds that it is at, for an error
+    done: Callable[[], int] = int  # worlds of this launch that have ended
+
+
+Steps = Generator[Kernel, None, T]  # what comes before a kernel, the kernel, and what comes after it
+
+
+def launch(kernel: Kernel, device: Device = Device()) -> None:
+    """Run it on the caller's stream of ``device``. What is raised meanwhile, as by Ctrl-C, cancels it.
+
+    Raises ``KernelFault`` with the names of the worlds that it was at where the GPU stops it.
     """
-    stream = device.current_stream()
-
-    def run() -> object:
-        with device.using(stream):
-            return kernel()
-
     with ThreadPoolExecutor(max_workers=1) as pool:
+        begun = _Begun(kernel, Lane(device), pool)
         try:
-            future = pool.submit(run)
-            while not wait([future], timeout=POLL_INTERVAL).done:
-                if poll is not None:
-                    poll()
+            while not wait([begun.future], timeout=POLL_INTERVAL).done:
+                pass
         except BaseException:
-            cancel[0] = 1
+            begun.cancel()
             raise
-    try:
-        future.result()
-    except _C.Fault as error:
-        raise KernelFault(f"{device.torch}: must run {_listed(running())} without a fault, got {error}") from None
+    begun.result()
 
 
-def in_halves(worlds: Sequence[W], device: Device, simulate: Callable[[Sequence[W], int], list[T]]) -> list[T]:
-    """``simulate(worlds, 0)``; where the device's memory is not enough, of each half, with its first world's number.
+def in_pieces(
+    worlds: Sequence[W],
+    device: Device,
+    observer: Observer,
+    cut: Callable[[Sequence[W], int], Iterable[Sequence[W]]],
+    steps: Callable[[Sequence[W], Device], Steps[list[T]]],
+) -> list[T]:
+    """What ``steps`` return of the pieces of a batch, in the order of ``worlds``, wherever each piece runs.
 
-    Raises ``ValueError`` that names a world which does not fit by itself.
+    ``cut`` makes pieces that fit in this much memory (B). One that does not after all is tried again without others,
+    then in halves. ``observer`` is informed how many of the worlds are done.
+
+    Raises ``ValueError`` that names a world which does not fit by itself, and as ``launch`` does.
     """
+    memory = min(each.memory for each in device.all)
+    pieces = [piece for share in _shares(worlds, len(device.all)) for piece in cut(share, memory)]
+    return _Batch(pieces, device, observer, steps).run()
 
-    def run(part: Sequence[W], first: int) -> list[T]:
+
+def _shares(worlds: Sequence[W], devices: int) -> list[Sequence[W]]:
+    """The worlds, in order, cut into about equally many for each of several devices; all of them for one."""
+    count = min(SHARES * devices if devices > 1 else 1, len(worlds))
+    bounds = [len(worlds) * share // count for share in range(count + 1)] if count else []
+    return [worlds[first:end] for first, end in pairwise(bounds)]
+
+
+class Lane:
+    """Where one kernel at a time runs: a stream of a GPU, number 0 the caller's, or the CPU."""
+
+    def __init__(self, device: Device, number: int = 0) -> None:
+        self.device, self.number = device, number
+        self._stream = device.current_stream() if number == 0 else None
+
+    def using(self) -> Any:
+        """A context in which arrays are made and copied on this stream."""
+        if self._stream is None and self.number > 0:
+            self._stream = self.device.other_stream()
+        return self.device.using(self._stream)
+
+
+class _Begun:
+    """A kernel that runs in a thread of the pool."""
+
+    def __init__(self, kernel: Kernel, lane: Lane, pool: ThreadPoolExecutor) -> None:
+        self.kernel, self.lane = kernel, lane
+
+        def run() -> object:
+            with lane.using():
+                return kernel.call()
+
+        self.future: Future[object] = pool.submit(run)
+
+    def cancel(self) -> None:
+        self.kernel.cancel[0] = 1
+
+    def result(self) -> None:
         try:
-            return simulate(part, first)
+            self.future.result()
+        except _C.Fault as error:
+            names = _listed(self.kernel.running())
+            raise KernelFault(f"{self.lane.device.torch}: must run {names} without a fault, got {error}") from None
+
+
+@dataclass(frozen=True)
+class _Piece(Generic[W]):
+    first: int  # of its worlds, in the whole batch
+    worlds: Sequence[W]
+    alone: bool  # runs only while no other does
+
+
+class _Batch(Generic[W, T]):
+    """Pieces that wait, those that run on a lane each, and what was found of those that have ended."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Sequence[W]],
+        device: Device,
+        observer: Observer,
+        steps: Callable[[Sequence[W], Device], Steps[list[T]]],
+    ) -> None:
+        lanes = [Lane(each, n) for n in range(STREAMS) for each in device.all if n == 0 or each.on_cuda]
+        self.free = deque(lanes[: len(pieces)])
+        self.waiting: deque[_Piece[W]] = deque()
+        self.total = 0
+        for worlds in pieces:
+            self.waiting.append(_Piece(self.total, worlds, alone=len(self.free) == 1))
+            self.total += len(worlds)
+        self.observer, self.steps = observer, steps
+        self.busy: dict[Future[object], tuple[_Piece[W], Steps[list[T]], _Begun]] = {}
+        self.found: dict[int, list[T]] = {}  # by the first world
+
+    def run(self) -> list[T]:
+        if not self.waiting:
+            return []
+        with ThreadPoolExecutor(max_workers=len(self.free)) as pool:
+            try:
+                while self.waiting or self.busy:
+                    self._begin(pool)
+                    self._wait()
+            except BaseException:
+                for _, _, begun in self.busy.values():
+                    begun.cancel()
+                raise
+        return [one for first in sorted(self.found) for one in self.found[first]]
+
+    def _begin(self, pool: ThreadPoolExecutor) -> None:
+        """Give the next pieces to lanes that are free."""
+        while self.waiting and self.free and not (self.busy and self._excludes_others()):
+            piece, lane = self.waiting.popleft(), self.free.popleft()
+            steps = self.steps(piece.worlds, lane.device)
+
+            def begin(steps: Steps[list[T]] = steps, lane: Lane = lane) -> _Begun:
+                with lane.using():
+                    return _Begun(next(steps), lane, pool)
+
+            begun = self._tried(piece, lane, begin)
+            if begun is None:
+                self.free.appendleft(lane)
+            else:
+                self.busy[begun.future] = piece, steps, begun
+
+    def _excludes_others(self) -> bool:
+        """Whether the next piece waits for those that run, or one of these runs alone."""
+        return self.waiting[0].alone or any(piece.alone for piece, *_ in self.busy.values())
+
+    def _wait(self) -> None:
+        """Until some kernel has ended, or a while."""
+        if not self.busy:
+            return
+        for future in wait(self.busy, timeout=POLL_INTERVAL, return_when=FIRST_COMPLETED).done:
+            self._end(future)
+        self.observer.advance(self._done(), self.total)
+
+    def _done(self) -> int:
+        return sum(map(len, self.found.values())) + sum(begun.kernel.done() for *_, begun in self.busy.values())
+
+    def _end(self, future: Future[object]) -> None:
+        """What comes after a kernel."""
+        piece, steps, begun = self.busy.pop(future)
+
+        def end() -> list[T]:
+            with begun.lane.using():
+                begun.result()
+                return _returned(steps)
+
+        found = self._tried(piece, begun.lane, end)
+        if found is not None:
+            self.found[piece.first] = found
+        self.free.append(begun.lane)
+
+    def _tried(self, piece: _Piece[W], lane: Lane, step: Callable[[], S]) -> S | None:
+        """What ``step`` returns; None where memory is not enough: then the piece waits once more."""
+        try:
+            return step()
         except RuntimeError as error:
-            if not device.lacks_memory(error):
+            if not lane.device.lacks_memory(error):
                 raise
             reason = str(error).partition("\n")[0]
-        if len(part) == 1:
-            raise ValueError(f"{part[0].name}: must fit in the memory of {device.torch}, got {reason}")
-        half = len(part) // 2
-        return run(part[:half], first) + run(part[half:], first + half)
+            error.__traceback__ = None  # its frames keep arrays
+        self._again(piece, lane.device, reason)
+        return None
 
-    return run(worlds, 0)
+    def _again(self, piece: _Piece[W], device: Device, reason: str) -> None:
+        first, worlds = piece.first, piece.worlds
+        if not piece.alone:  # it may fit without the others
+            self.waiting.appendleft(_Piece(first, worlds, alone=True))
+            return
+        if len(worlds) == 1:
+            raise ValueError(f"{worlds[0].name}: must fit in the memory of {device.torch}, got {reason}")
+        half = len(worlds) // 2
+        self.waiting.appendleft(_Piece(first + half, worlds[half:], alone=True))
+        self.waiting.appendleft(_Piece(first, worlds[:half], alone=True))
+
+
+def _returned(steps: Steps[T]) -> T:
+    """What ``steps`` return after their kernel."""
+    try:
+        next(steps)
+    except StopIteration as stop:
+        found: T = stop.value
+        return found
+    raise RuntimeError("steps: must have one kernel, got another")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -43,7 +43,8 @@ class Captured:
 
 def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
     """The trace with the compute times that were asked for, and a note that says which these are."""
-    spans = [event for events in trace.ranks.values() for event in events if isinstance(event, Compute)]
+    computes = (event for events in trace.ranks.values() for event in events if isinstance(event, Compute))
+    spans = [event for event in computes if not event.communicates]
     known = bool(spans) and all(span.work is not None for span in spans)
     if compute == "roofline" and not known:
         raise ValueError(f"workload.compute: must be recorded, as {trace.name} has no operators, got 'roofline'")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ from typing import Any
 
 import torch
 
-CUDA, CUDA_HOST = 2, 3  # DLPack's device types
+CPU, CUDA = 1, 2  # DLPack's device types
 
 library = ctypes.CDLL(os.environ["TOPOFLOW_EMULATED"])
 for name, result, arguments in (
@@ -48,6 +50,7 @@ def place(plain: torch.Tensor, device: int | None, copy: bool = True) -> torch.T
     weakref.finalize(buffer, release, address).atexit = False
     if device is not None:
         memory[address] = device
+        cache.take(address, size)
     flat = torch.frombuffer(buffer, dtype=torch.uint8)
     placed = flat[: size if plain.numel() else 0].view(plain.dtype).view(plain.shape)
     if copy and plain.numel():
@@ -61,12 +64,42 @@ def allocate(size: int, device: Any = None, stream: Any = None) -> int:
     address = library.emulation_allocate(size, index)
     if not address:
         raise torch.cuda.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} bytes on GPU {index}")
+    cache.take(int(address), size)
     return int(address)
 
 
 def release(address: int) -> None:
     memory.pop(address, None)
+    cache.give_back(address)
     library.emulation_release(address)
+
+
+class Cache:
+    """What torch's caching allocator would keep: memory of a size, given back on a stream, is for it again.
+
+    Here it is freed, so that an access after that is found; what torch would ask the GPU for is counted.
+    """
+
+    def __init__(self) -> None:
+        self.kept: Counter[tuple[int, int]] = Counter()  # blocks by stream and size
+        self.taken: dict[int, tuple[int, int]] = {}  # by address
+        self.asked = 0  # times that the GPU was asked for memory
+        self.lock = threading.RLock()  # memory may be given back while a lock is held, by the collection of garbage
+
+    def take(self, address: int, size: int) -> None:
+        block = torch.cuda.current_stream().cuda_stream or 0, (size + 511) // 512
+        with self.lock:
+            self.taken[address] = block
+            self.asked += self.kept[block] == 0
+            self.kept[block] -= self.kept[block] > 0
+
+    def give_back(self, address: int) -> None:
+        with self.lock:
+            if address in self.taken:
+                self.kept[self.taken.pop(address)] += 1
+
+
+cache = Cache()
 
 
 def without_overrides() -> Any:
@@ -228,6 +261,22 @@ def moved(to: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return method
 
 
+def imported(from_dlpack: Callable[[Any], torch.Tensor]) -> Callable[[Any], torch.Tensor]:
+    """``torch.from_dlpack`` that knows GPUs."""
+
+    def made(given: Any) -> torch.Tensor:
+        kind, device = given.__dlpack_device__()
+        if kind != CUDA:
+            return from_dlpack(given)
+        capsule = given.__dlpack__(stream=torch.cuda.current_stream(device).cuda_stream or 1)
+        tensor = Header.from_address(pointer_of(capsule, b"dltensor"))
+        tensor.device_type, tensor.device_id = CPU, 0
+        found: torch.Tensor = on_gpu(from_dlpack(capsule), device)
+        return found
+
+    return made
+
+
 class Stream:
     def __init__(self, device: Any = None, priority: int = 0, *, address: int | None = None) -> None:
         self.device = torch.device("cuda", torch.cuda.current_device() if device is None else index_of(device))
@@ -289,8 +338,6 @@ class Using:
 
 def install() -> None:
     """Give torch GPUs."""
-    import threading
-
     local = threading.local()
     cuda: Any = torch.cuda
 
@@ -318,6 +365,7 @@ def install() -> None:
     for name in ("zeros", "ones", "full", "arange", "tensor", "as_tensor", "rand", "randn", "linspace"):
         setattr(torch, name, factory(getattr(torch, name)))
     torch.empty = factory(torch.empty, copy=False)
+    torch.from_dlpack = imported(torch.from_dlpack)
     torch.Tensor.to = moved(torch.Tensor.to)
     torch.Tensor.cuda = lambda self, device=None, **_: self.to(torch.device("cuda") if device is None else device)
     torch.Tensor.pin_memory = lambda self, *_: pinned(self)
@@ -338,12 +386,13 @@ def install() -> None:
         library.emulation_memory_left(library.emulation_device() if device is None else index_of(device)),
         library.emulation_memory(),
     )
+    cuda.memory_stats = lambda device=None: {"num_device_alloc": cache.asked}
     cuda.memory_reserved = cuda.memory_allocated = lambda device=None: 0  # nothing is kept
     cuda.caching_allocator_alloc = allocate
     cuda.caching_allocator_delete = release
     cuda.empty_cache = lambda: None
     cuda.get_device_name = lambda device=None: "emulated GPU"
-    cuda.get_device_capability = lambda device=None: (9, 0)
+    cuda.get_device_capability = lambda device=None: divmod(int(os.environ.get("CUDA_EMULATION_ARCHITECTURE", 90)), 10)
     cuda.get_device_properties = lambda device=None: SimpleNamespace(
         name="emulated GPU", major=9, minor=0, multi_processor_count=2, total_memory=library.emulation_memory()
     )

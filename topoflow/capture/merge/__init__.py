@@ -47,7 +47,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     ranks = {rank: _shift(events, delays[rank] - first) for rank, events in ranks.items()}
     texts = dict.fromkeys(note for part in parts for note in part.notes)
     left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
-    has_compute = any(isinstance(event, Compute) for events in ranks.values() for event in events)
+    has_compute = any(isinstance(event, Compute) and not event.communicates for own in ranks.values() for event in own)
     return Trace(
         name=next((part.name for part in parts if part.name), name),
         world_size=world_size,

@@ -2,7 +2,7 @@
 
 The two number their events differently (Kineto's "External id" and the trace's "rf_id" drift apart with every thread
 that only one of them counts), so what links them is order: the k-th collective that the host issued is the same in
-both. Whatever both record must agree.
+both. Whatever both record must agree. Operators on symmetric memory, if not as many are in both, are not sized.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from topoflow.capture.base import Compute
 from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.seen import without_operators
 
 _FROM_SIZES = (
     *("group", "group_size", "group_rank", "other"),
@@ -24,7 +25,7 @@ def join_ranks(parts: Sequence[Part]) -> list[Part]:
     by_rank: dict[int, list[Part]] = {}
     for part in parts:
         by_rank.setdefault(part.rank, []).append(part)
-    return [_join_rank(by_rank[rank]) for rank in sorted(by_rank)]
+    return [without_operators(_join_rank(by_rank[rank]), of_unknown=True) for rank in sorted(by_rank)]
 
 
 def _join_rank(parts: list[Part]) -> Part:
@@ -47,6 +48,8 @@ def join(times: Part, sizes: Part) -> Part:
         raise ValueError(f"rank {times.rank}: world_size must be the same, got {got}")
     known = [event for event in sizes.events if isinstance(event, Operation)]
     asked = [event for event in times.events if isinstance(event, Operation)]
+    if len(asked) != len(known) and any(event.operator for event in (*asked, *known)):
+        return join(without_operators(times), without_operators(sizes))
     if len(asked) != len(known):
         raise ValueError(
             f"{times.file} and {sizes.file}: must record the same collectives of rank {times.rank}, "

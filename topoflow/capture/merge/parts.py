@@ -49,6 +49,7 @@ class Operation:
     end: float | None = None
     after: tuple[int, ...] | None = None
     delay: float = 0.0
+    operator: str = ""  # on symmetric memory; without a size or group it counts as seen but not sized
 
 
 @dataclass(frozen=True)

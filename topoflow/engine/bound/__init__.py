@@ -27,7 +27,7 @@ Shapes: W worlds, T tasks, N nodes, L links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -38,8 +38,9 @@ from topoflow import _C
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.device import Array, links_of
-from topoflow.engine.launch import count_threads, in_halves, launch
+from topoflow.engine.device import Array, Device, links_of
+from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
+from topoflow.engine.observer import Part
 from topoflow.engine.timelines import timeline
 
 
@@ -72,16 +73,17 @@ class Bound:
                 check_links(world)
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
-            size = max(1, run.device.memory // (16 * max(alike[0].graph.tasks, 1)))
-
-            def simulated(part: Sequence[World], first: int, graph: CondensedGraph = graph) -> list[Timeline]:
-                return _alone(part, graph, run)
-
-            for first in range(0, len(alike), size):
-                found = in_halves(alike[first : first + size], run.device, simulated)
-                timelines |= dict(zip(group[first : first + size], found, strict=True))
-                run.observer.advance(len(timelines), len(worlds))
+            observer = Part(run.observer, len(timelines), len(worlds))
+            steps = partial(_alone, graph=graph, run=run)
+            timelines |= dict(zip(group, in_pieces(alike, run.device, observer, _pieces, steps), strict=True))
         return [timelines[index] for index in range(len(worlds))]
+
+
+def _pieces(worlds: Sequence[World], memory: int) -> Iterator[Sequence[World]]:
+    """Worlds of one graph, cut into pieces whose answers take at most ``memory`` B."""
+    size = max(1, memory // (16 * max(worlds[0].graph.tasks, 1)))
+    for first in range(0, len(worlds), size):
+        yield worlds[first : first + size]
 
 
 def condense(graph: Graph) -> CondensedGraph:
@@ -95,7 +97,7 @@ def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None,
 
     Arrays and errors are those of ``topoflow.engine.fluid.sweep``. inf where a flow has no bandwidth.
     """
-    known = graph if isinstance(graph, CondensedGraph) else condense(graph)
+    known, team = graph if isinstance(graph, CondensedGraph) else condense(graph), count_threads(threads)
     device, capacity, latency = links_of(known.links, capacity, latency)
     makespan = device.zeros(len(capacity))
     rows = {
@@ -103,7 +105,9 @@ def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None,
         "latency": device.zeros(0) if latency is None else latency.reshape(-1),
         "makespan": makespan,
     }
-    _launch(known, Run(device, threads), rows, [f"world {index}" for index in range(len(capacity))])
+    if len(makespan):
+        arrays = device.put(known.arrays) | rows
+        launch(_kernel(arrays, device, team, [f"world {index}" for index in range(len(makespan))]), device)
     return makespan
 
 
@@ -114,26 +118,25 @@ def _condensed(name: str, graph: Graph, *, collapses: bool) -> CondensedGraph:
         raise ValueError(f"{name}.{error}") from None
 
 
-def _launch(graph: CondensedGraph, run: Run, arrays: dict[str, Any], names: Sequence[str]) -> None:
-    """Fill in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
-    device = run.device
+def _kernel(arrays: dict[str, Any], device: Device, threads: int, names: Sequence[str]) -> Kernel:
+    """Fills in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
     nothing = device.zeros(0)
-    known = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
-    arrays = known | {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
-    if len(arrays["makespan"]):
-        kernel = partial(_C.bound, arrays, device.memory, device.stream, count_threads(run.threads))
-        launch(kernel, arrays["cancel"], device, running=lambda: names)
+    arrays = {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
+    kernel = partial(_C.bound, arrays, device.memory, device.stream, threads)
+    return Kernel(kernel, arrays["cancel"], lambda: names)
 
 
-def _alone(worlds: Sequence[World], graph: CondensedGraph, run: Run) -> list[Timeline]:
+def _alone(worlds: Sequence[World], device: Device, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
     """Timelines of worlds of one graph whose nodes are its tasks: nothing is collapsed."""
-    device, count, tasks = run.device, len(worlds), worlds[0].graph.tasks
+    count, tasks = len(worlds), worlds[0].graph.tasks
     answers = {name: device.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": device.zeros(count)}
     rows = {
         "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
         "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
     }
-    _launch(graph, run, device.put(rows) | answers, [world.name for world in worlds])
+    known = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
+    arrays = known | device.put(rows) | answers
+    yield _kernel(arrays, device, count_threads(run.threads), [world.name for world in worlds])
     start, finish, makespan = (device.numpy(answer) for answer in answers.values())
     start = start.reshape(count, tasks)[:, graph.node]
     finish = finish.reshape(count, tasks)[:, graph.node]

@@ -26,6 +26,7 @@ Source: TopoOpt (Wang et al., NSDI 2023), 5.1, 5.7, Appendices E.4 and F.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from topoflow.engine.base import Floats, Ints, Timeline, World
 from topoflow.engine.dynamic.circuits import Circuits, choose_circuits
 from topoflow.engine.dynamic.crossed_links import CrossedLinks
 from topoflow.engine.dynamic.stepwise import Stepwise
-from topoflow.engine.launch import launch
+from topoflow.engine.launch import Kernel, launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.base import Fabric
@@ -77,7 +78,8 @@ def simulate(
     circuits = Circuits(fabric, world.graph, forwarding=control.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
     job = _Job(world, circuits, merge, cancel)
-    launch(lambda: job.run(control, control.iterations if iterations is None else iterations, observer), cancel)
+    count = control.iterations if iterations is None else iterations
+    launch(Kernel(partial(job.run, control, count, observer), cancel))
     return job.result()
 
 

@@ -12,7 +12,7 @@ Shapes: W worlds, T tasks, L links.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -24,8 +24,8 @@ from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
 from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
-from topoflow.engine.launch import count_threads, in_halves, launch
-from topoflow.engine.observer import Part
+from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
+from topoflow.engine.observer import Part, Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
 
@@ -82,22 +82,16 @@ class Fluid:
         for number in changing:
             found[number] = reconfigure.simulate(worlds[number], merge=merge).timeline
             run.observer.advance(len(found), len(worlds))
-        for piece in pieces([worlds[number] for number in static], run.device.memory):
-            earlier = len(found)
-
-            def simulated(part: Sequence[World], first: int, earlier: int = earlier) -> list[Timeline]:
-                observer = Part(run.observer, earlier + first, len(worlds))
-                return _simulate(part, replace(run, observer=observer), merge)
-
-            timelines = in_halves(piece, run.device, simulated)
-            first = earlier - len(changing)
-            found |= dict(zip(static[first : first + len(piece)], timelines, strict=True))
+        observer = Part(run.observer, len(changing), len(worlds))
+        steps = partial(_steps, run=run, merge=merge)
+        timelines = in_pieces([worlds[number] for number in static], run.device, observer, pieces, steps)
+        found |= dict(zip(static, timelines, strict=True))
         return [found[number] for number in range(len(worlds))]
 
 
-def _simulate(worlds: Sequence[World], run: Run, merge: float) -> list[Timeline]:
+def _steps(worlds: Sequence[World], device: Device, run: Run, merge: float) -> Steps[list[Timeline]]:
     batch = pack(worlds)
-    _run(batch, run, merge)
+    yield from _run(batch, device, run, merge)
     _raise_unfinished(batch)
     return _timelines(batch)
 
@@ -121,10 +115,15 @@ def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -
     """
     if not 0 <= until < np.inf:
         raise ValueError(f"{world.name}.until: must be finite and not negative, got {until}")
-    batch = pack([replace(world, until=until)])
-    _run(batch, run, checked(merge))
-    _raise_unfinished(batch)
-    return Pause(until, *(batch.arrays[name] for name in ("start", "finish", "left")))
+    merge = checked(merge)
+
+    def steps(worlds: Sequence[World], device: Device) -> Steps[list[Pause]]:
+        batch = pack(worlds)
+        yield from _run(batch, device, run, merge)
+        _raise_unfinished(batch)
+        return [Pause(until, *(batch.arrays[name] for name in ("start", "finish", "left")))]
+
+    return in_pieces([replace(world, until=until)], run.device, Silent(), pieces, steps)[0]
 
 
 @dataclass(frozen=True)
@@ -181,46 +180,37 @@ def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity
     arrays |= {name: device.zeros(count * graph.tasks) for name in ("start", "finish")}
     arrays |= {"status": device.shared(count), "cancel": device.flag()}
     if count:
-        _launch(arrays, device, merge, threads, [f"world {index}" for index in range(count)])
+        launch(_kernel(arrays, device, merge, threads, [f"world {index}" for index in range(count)]), device)
     return arrays | {"status": device.here(arrays["status"])}
 
 
-def _run(batch: Batch, run: Run, merge: float) -> None:
+def _run(batch: Batch, device: Device, run: Run, merge: float) -> Steps[None]:
     """Copy to where it runs, run, copy the answers back; in numpy's memory nothing is copied."""
-    device, arrays = run.device, batch.arrays
+    arrays = batch.arrays
     if device.torch is not None:
         graphs = {name: arrays[name] for name in GRAPHS}
         worlds = {name: arrays[name] for name in arrays if name not in (*GRAPHS, *ANSWERS, *SHARED)}
         arrays = {name: device.zeros(len(arrays[name])) for name in ANSWERS}
         arrays |= run.kept.get("fluid", device, batch.graphs, partial(device.put, graphs)) | device.put(worlds)
         arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
-    status = np.asarray(arrays["status"])
-
-    def poll() -> None:
-        run.observer.advance(int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))), len(batch.worlds))
-
-    names = [world.name for world in batch.worlds]
-    _launch(arrays, device, merge, count_threads(run.threads), names, poll)
+    yield _kernel(arrays, device, merge, count_threads(run.threads), [world.name for world in batch.worlds])
     if device.torch is not None:
         for name in ANSWERS:
             batch.arrays[name][:] = device.numpy(arrays[name])
-        batch.arrays["status"][:] = status
-    run.observer.advance(len(batch.worlds), len(batch.worlds))
+        batch.arrays["status"][:] = np.asarray(arrays["status"])
 
 
-def _launch(
-    arrays: dict[str, Any],
-    device: Device,
-    merge: float,
-    threads: int,
-    names: Sequence[str],
-    poll: Callable[[], None] | None = None,
-) -> None:
+def _kernel(arrays: dict[str, Any], device: Device, merge: float, threads: int, names: Sequence[str]) -> Kernel:
+    status = np.asarray(arrays["status"])
+
     def running() -> list[str]:
-        return [names[index] for index in np.flatnonzero(np.asarray(arrays["status"]) == _C.RUNNING).tolist()]
+        return [names[index] for index in np.flatnonzero(status == _C.RUNNING).tolist()]
+
+    def done() -> int:
+        return int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING)))
 
     kernel = partial(_C.simulate, arrays, device.memory, device.stream, merge, threads)
-    launch(kernel, arrays["cancel"], device, poll=poll, running=running)
+    return Kernel(kernel, arrays["cancel"], running, done)
 
 
 def _of_graph(graph: Graph, count: int) -> dict[str, Any]:

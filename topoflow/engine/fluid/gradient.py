@@ -17,7 +17,7 @@ from typing import Any
 
 from topoflow import _C
 from topoflow.engine.device import Device
-from topoflow.engine.launch import launch
+from topoflow.engine.launch import Kernel, launch
 
 Launched = Callable[[Any, Any], dict[str, Any]]  # capacity and latency [W, L] to the arrays of a launch, after it
 
@@ -41,7 +41,7 @@ def backward(arrays: dict[str, Any], of_start: Any, of_finish: Any, threads: int
     arrays = {name: torch.as_tensor(array).cpu() for name, array in arrays.items()}
     arrays |= {"of_start": of_start.contiguous().cpu(), "of_finish": of_finish.cpu().clone(), "cancel": host.flag()}
     arrays |= {name: host.zeros(len(arrays["capacity"])) for name in ("of_capacity", "of_latency")}
-    launch(partial(_C.gradient, arrays, host.memory, threads), arrays["cancel"])
+    launch(Kernel(partial(_C.gradient, arrays, host.memory, threads), arrays["cancel"]))
     return arrays["of_capacity"], arrays["of_latency"]
 
 

@@ -26,10 +26,9 @@ from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
-from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.launch import count_threads, launch
-from topoflow.engine.observer import Part
-from topoflow.engine.packet.batch import ANSWERS, Batch, pack
+from topoflow.engine.device import HOST_MEMORY, Device
+from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces
+from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import NONE, Layout, lay_out
 from topoflow.engine.packet.settings import SECOND, Numbers, Settings, in_picoseconds, numbers
 from topoflow.engine.timelines import timeline
@@ -61,21 +60,16 @@ class Packet(Settings):
         Raises ``ValueError`` as ``Fluid.simulate`` does, and naming the links where full buffers wait for each other
         in a circle.
         """
-        timelines: list[Timeline] = []
         layouts: dict[int, Layout] = {}
         for world in worlds:
             self._check(world)
             if id(world.graph) not in layouts:
                 layouts[id(world.graph)] = layout_of(world.graph, self)
         prepared = [
-            (world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self)) for world in worlds
+            Prepared(world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self))
+            for world in worlds
         ]
-        for piece in _pieces(prepared, run.device.memory):
-            batch = pack(*zip(*piece, strict=True))
-            self._run(batch, replace(run, observer=Part(run.observer, len(timelines), len(worlds))))
-            _raise_unfinished(batch)
-            timelines += [_timeline(batch, index, amounts, self) for index, (_, _, amounts) in enumerate(piece)]
-        return timelines
+        return in_pieces(prepared, run.device, run.observer, _pieces, partial(self._steps, threads=run.threads))
 
     def kernel(self) -> _C.PacketModel:
         """The settings as the kernel takes them."""
@@ -98,21 +92,25 @@ class Packet(Settings):
         if starved != NONE:
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")
 
-    def _run(self, batch: Batch, run: Run) -> None:
-        device, arrays = run.device, batch.arrays
+    def _steps(self, prepared: Sequence[Prepared], device: Device, threads: int | None) -> Steps[list[Timeline]]:
+        batch = pack(*zip(*((each.world, each.layout, each.amounts) for each in prepared), strict=True))
+        arrays = batch.arrays
         if device.torch is not None:
-            arrays = device.put(arrays) | {"cancel": device.flag()}
-
-        def poll() -> None:
-            if not device.on_cuda:  # a GPU is not interrupted for that
-                run.observer.advance(int(np.count_nonzero(batch.arrays["status"])), len(batch.worlds))
-
-        kernel = partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count_threads(run.threads))
-        launch(kernel, arrays["cancel"], device, poll=poll, running=lambda: [world.name for world in batch.worlds])
+            arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
+            arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
+        status = np.asarray(arrays["status"])
+        yield Kernel(
+            partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count_threads(threads)),
+            arrays["cancel"],
+            running=lambda: [batch.worlds[index].name for index in np.flatnonzero(status == _C.RUNNING)],
+            done=lambda: int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))),
+        )
         if device.torch is not None:
-            for name in (*ANSWERS, "latencies"):
+            batch.arrays["status"][:] = status
+            for name in {*ANSWERS, "latencies"} - {"status"}:
                 batch.arrays[name][:] = device.numpy(arrays[name])
-        run.observer.advance(len(batch.worlds), len(batch.worlds))
+        _raise_unfinished(batch)
+        return [_timeline(batch, index, each.amounts, self) for index, each in enumerate(prepared)]
 
 
 def layout_of(graph: Graph, settings: Settings) -> Layout:
@@ -121,13 +119,24 @@ def layout_of(graph: Graph, settings: Settings) -> Layout:
     return lay_out(graph, channels, output_queues=settings.output_queues)
 
 
-Prepared = tuple[World, Layout, Numbers]
+@dataclass(frozen=True)
+class Prepared:
+    """A world as the kernel takes it."""
+
+    world: World
+    layout: Layout
+    amounts: Numbers
+
+    @property
+    def name(self) -> str:
+        return self.world.name
 
 
 def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prepared]]:
     """Cut a batch, in order, into pieces whose arrays take at most ``memory`` B; a larger world goes alone."""
     first, taken = 0, 0
-    for index, (world, layout, amounts) in enumerate(prepared):
+    for index, each in enumerate(prepared):
+        world, layout, amounts = each.world, each.layout, each.amounts
         needed = 64 * world.graph.tasks + 16 * len(layout.hop_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
         _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
         if index > first and taken + needed > memory:

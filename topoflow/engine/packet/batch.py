@@ -34,6 +34,7 @@ ANSWERS = {
     "latency_most": ("int64", "world"),
     "status": ("int32", "world"),
 }
+SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ from topoflow.units import register_resolvers
 CONFIG = "compare"
 MOST_POINTS = 2**17  # of a sweep; each takes milliseconds to compose and some to simulate
 
+SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
+
 
 Check = Callable[[Mapping[str, typing.Any]], None]
 
@@ -74,6 +76,7 @@ def grid(
     file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
     """
     given = {} if objects is None else objects
+    arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
     register_resolvers(circuits_for)
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         own = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]

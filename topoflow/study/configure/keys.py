@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from topoflow.engine.base import AUTO
-from topoflow.engine.device import NAMES as DEVICES
+from topoflow.engine.device import check_name
 from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
@@ -87,7 +87,7 @@ def check_seed(seed: object) -> None:
 
 def check_run(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of the keys that say how worlds are simulated, which every verb has."""
-    check_among("device", config["device"], DEVICES)
+    check_name(config["device"])
     count_threads(config["threads"])
 
 

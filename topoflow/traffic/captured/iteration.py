@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
 from topoflow.capture.periods import representative
 from topoflow.traffic.captured.united import united
+from topoflow.traffic.captured.wrapped import wrapped
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ def recorded_iteration(trace: Trace) -> Iteration:
     model = min(trace.ranks, default=-1)
     if missing:
         _check_mirrors(trace)
-    recorded = {
-        rank: united({position: event for position, event in enumerate(record) if event.iteration == period.number})
+    own = {
+        rank: {position: event for position, event in enumerate(record) if event.iteration == period.number}
         for rank, record in trace.ranks.items()
     }
+    recorded = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
     ranks = {rank: recorded[model if rank in missing else rank] for rank in range(trace.world_size)}
     if not any(ranks.values()):
         raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {period.number}")

@@ -36,7 +36,7 @@ from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
 from topoflow.operations import COLLECTIVES, bus_factor
 from topoflow.traffic.captured.iteration import Iteration
 from topoflow.traffic.captured.time import Part, Times
-from topoflow.traffic.captured.united import Piece, stream
+from topoflow.traffic.captured.united import Piece, channel, stream
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 
@@ -124,17 +124,9 @@ def _together(iteration: Iteration) -> Iterator[tuple[tuple[int, int], ...]]:
             if isinstance(event, Compute):
                 yield ((rank, position),)
             else:
-                queues[_channel(rank, event)][rank].append(position)
-    for channel, by_rank in queues.items():
-        yield from _matched(iteration, channel, by_rank)
-
-
-def _channel(rank: int, event: Communication) -> Hashable:
-    """What the k-th operations of different ranks are matched by."""
-    if event.op in POINT_TO_POINT:
-        ends = (rank, event.peer) if event.op == "send" else (event.peer, rank)
-        return (event.group_name, event.group, event.tag, ends)
-    return (event.group_name, event.group)
+                queues[channel(rank, event)][rank].append(position)
+    for matched_by, by_rank in queues.items():
+        yield from _matched(iteration, matched_by, by_rank)
 
 
 def _matched(

@@ -15,11 +15,18 @@ from pathlib import PurePath
 from topoflow.capture.base import Compute
 from topoflow.capture.formats.execution_trace.durations import with_times
 from topoflow.capture.formats.execution_trace.nodes import Node, read_node
-from topoflow.capture.formats.execution_trace.operations import own_rank, read_groups, read_operation, world_size_of
+from topoflow.capture.formats.execution_trace.operations import (
+    Groups,
+    own_rank,
+    read_groups,
+    read_operation,
+    read_symmetric,
+    world_size_of,
+)
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.groups import shown_size
 from topoflow.capture.merge.parts import Operation, Part, Source
-from topoflow.capture.torch_names import PARAM_COMMS, STEP
+from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC
 from topoflow.fields import LARGEST_RANK, Fields
 
 
@@ -36,9 +43,7 @@ def parse(source: Source) -> list[Part]:
     nodes = sorted((node for node in read if node is not None), key=lambda node: node.id)
     groups = read_groups(nodes)
     counts = Counter[str]()
-    described = (
-        (node, read_operation(node, groups, counts)) for node in nodes if node.name == PARAM_COMMS and not node.device
-    )
+    described = ((node, _operation(node, groups, counts)) for node in nodes if not node.device)
     rows = [(node, operation) for node, operation in described if operation is not None]
     if not rows:
         raise ValueError(
@@ -63,6 +68,12 @@ def parse(source: Source) -> list[Part]:
             counts=counts,
         )
     ]
+
+
+def _operation(node: Node, groups: Groups, counts: Counter[str]) -> Operation | None:
+    if node.name in SYMMETRIC:
+        return read_symmetric(node, groups)
+    return read_operation(node, groups, counts) if node.name == PARAM_COMMS else None
 
 
 def _rank(file: str, operations: Sequence[Operation]) -> tuple[int, int | None]:

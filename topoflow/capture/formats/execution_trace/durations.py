@@ -20,7 +20,7 @@ from topoflow.capture.formats.execution_trace.nodes import Node
 from topoflow.capture.intervals import merge, total
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
-from topoflow.capture.torch_names import PARAM_COMMS
+from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
 NO_COMPUTE = (PARAM_COMMS, "c10d::", "_c10d_functional::", "nccl:", "gloo:", "[pytorch|", "## ")
 
@@ -29,10 +29,13 @@ def with_times(nodes: Sequence[Node], rows: Sequence[tuple[Node, Operation]]) ->
     """(node id, event) by id: the operations with their times, and compute between them, as far as ``nodes`` are timed.
 
     ``nodes`` are sorted by id. The operations' kernels, in order, are all that communicate, or NCCL's among them,
-    whichever are as many as the operations; if neither are, the times of transfers stay unknown.
+    whichever are as many as the operations; if neither are, the times of transfers stay unknown. Then operators on
+    symmetric memory, whose kernels are not NCCL's, are what these kernels show: not sized.
     """
     communicating = [node for node in nodes if node.device and node.busy is not None and _communicates(node)]
     nccl = [node for node in communicating if is_nccl(node.name)]
+    if len(communicating) not in (0, len(rows)):
+        rows = [(node, operation) for node, operation in rows if not operation.operator]
     kernels = next((some for some in (communicating, nccl) if len(some) == len(rows)), [])
     claimed = {kernel.id for kernel in kernels}
     unsized = [node for node in communicating if node.id not in claimed and not is_nccl(node.name)]
@@ -72,7 +75,7 @@ def _computes(
 def _communicates(node: Node) -> bool:
     if node.device:
         return communicates(node.name) or copies_to_peer(node.name)
-    return node.name.startswith(NO_COMPUTE)
+    return node.name.startswith(NO_COMPUTE) or node.name in SYMMETRIC
 
 
 def _compute(span: Sequence[Node], origin: int) -> Compute:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.torch_names import PARAM_COMMS, STEP
+from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC
 from topoflow.fields import LARGEST_WORLD, Fields
 
 GROUPS = "## process_group:init ##"  # lists the process groups, since schema 1.0.2
@@ -68,7 +68,7 @@ def read_node(file: str, index: int, value: Any) -> Node | None:
     name = fields.text("name")
     device = fields.has("stream") and fields.has("cat")
     start, busy = _nanoseconds(fields, "ts"), _nanoseconds(fields, "exclusive_dur")
-    described = name in (PARAM_COMMS, GROUPS) and not device
+    described = (name in (PARAM_COMMS, GROUPS) or name in SYMMETRIC) and not device
     if not described and not name.startswith(STEP):
         return None if busy is None else Node(place, fields.integer("id"), name, (), (), (), {}, device, start, busy)
     inputs, types, outputs = _values(place, fields)

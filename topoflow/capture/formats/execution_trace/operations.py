@@ -11,7 +11,7 @@ from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.nodes import GROUPS, Node, Row, read_row
 from topoflow.capture.merge.groups import strided
 from topoflow.capture.merge.parts import Operation
-from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, split_elements
+from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, SYMMETRIC, split_elements
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
@@ -102,6 +102,36 @@ def read_operation(node: Node, groups: Groups, counts: Counter[str]) -> Operatio
         group_rank=None if of_other else at,
         other=at if of_other else None,
         sequence=_sequence(row.sequence) if op not in POINT_TO_POINT else None,
+    )
+
+
+def read_symmetric(node: Node, groups: Groups) -> Operation:
+    """The operation of an operator on symmetric memory: its arguments hold the tensors and the name of the group."""
+    signature = SYMMETRIC[node.name]
+
+    def argument(at: int | None) -> Any:
+        return None if at is None or at >= len(node.inputs) else node.inputs[at]
+
+    tensors = [argument(signature.input), argument(signature.output)]
+    into, out = (_tensor_bytes(node.place, [tensor]) if isinstance(tensor, list) else None for tensor in tensors)
+    first = next((at for at in (signature.input, signature.output) if at is not None), 0)
+    written = node.input_types[first] if first < len(node.input_types) else ""
+    name, place = argument(signature.group), argument(signature.other)
+    group = groups.ranks.get(name) if isinstance(name, str) else None
+    rooted = group is not None and type(place) is int and 0 <= place < len(group)
+    even = () if signature.op == "all_to_all" else None
+    return Operation(
+        place=node.place,
+        op=signature.op,
+        group=group,
+        group_name=name[:80] if isinstance(name, str) else "",
+        dtype=DTYPES.get(written.partition("Tensor(")[2].partition(")")[0]),
+        bytes_in=into,
+        bytes_out=out,
+        splits_in=even,
+        splits_out=even,
+        root=group[place] if group is not None and rooted else None,
+        operator=node.name,
     )
 
 

@@ -24,6 +24,7 @@ from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
+from topoflow.capture.formats.kineto.symmetric import symmetric
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
@@ -64,7 +65,8 @@ def parse(source: Source) -> list[Part]:
     rows = read_rows(source.name, document)
     counts = Counter[str]()
     described = has_metadata(rows)
-    hosted = (from_metadata if described else from_shapes)(rows, groups, counts)
+    known = (from_metadata if described else from_shapes)(rows, groups, counts)
+    hosted = sorted([*known, *symmetric(rows, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     captured = into_graphs(rows)
     run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
@@ -72,7 +74,7 @@ def parse(source: Source) -> list[Part]:
     found = _in_order(run, device)
     collectives = [
         row
-        for row, operation in hosted
+        for row, operation in known
         if operation.op not in POINT_TO_POINT and operation.group is None and not operation.group_key
     ]
     if not described and not groups and device.streams > 1 and collectives:

@@ -165,8 +165,8 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
     found: list[tuple[Row, Operation]] = []
     for row in both:
         if row.category == "cpu_op":
-            shaped = _shaped(row, annotations.get(row.place), group_name, group)
-            found.append((row, known[row.place].complete(shaped) if row.place in known else shaped))
+            sized = shaped(row, SIGNATURES[row.name], annotations.get(row.place), group_name, group)
+            found.append((row, known[row.place].complete(sized) if row.place in known else sized))
         elif operation := annotated(row, group_name, group, counts):
             found.append((row, operation))
     return found
@@ -192,8 +192,10 @@ def _by_gloo_threads(issued: Sequence[Row], annotations: Sequence[Row]) -> dict[
     return found
 
 
-def _shaped(row: Row, annotation: Row | None, group_name: str, group: tuple[int, ...] | None) -> Operation:
-    signature = SIGNATURES[row.name]
+def shaped(
+    row: Row, signature: Signature, annotation: Row | None, group_name: str, group: tuple[int, ...] | None
+) -> Operation:
+    """The operation of an operator's row, sized by the shapes of its tensors or of those of the annotation within."""
     dtype = tensor_dtype(row, (signature.input, signature.output))
     into, out = tensor_elements(row, signature.input), tensor_elements(row, signature.output)
     if annotation is not None:  # records the flattened input, also of lists of tensors

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from topoflow.capture.torch_names import DTYPES, PARAM_COMMS, STEP
+from topoflow.capture.torch_names import DTYPES, PARAM_COMMS, STEP, SYMMETRIC
 from topoflow.fields import Fields
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -53,7 +53,7 @@ def _matters(category: Any, name: Any) -> bool:
     if not isinstance(category, str) or not isinstance(name, str):
         return False
     if category == "cpu_op":
-        return name == PARAM_COMMS or name.startswith("c10d::")
+        return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
         return name.startswith((STEP, "nccl:", "gloo:"))
     return category in DEVICE or category in LAUNCH

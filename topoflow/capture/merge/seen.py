@@ -1,0 +1,39 @@
+"""Operators on symmetric memory of which the files do not say enough: seen but not sized."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from topoflow.capture.base import Compute
+from topoflow.capture.merge.complete import complete
+from topoflow.capture.merge.parts import Operation, Part
+
+
+def without_operators(part: Part, *, of_unknown: bool = False) -> Part:
+    """The part with its operators on symmetric memory as communication of an unknown size, by name and time.
+
+    ``of_unknown``: only those whose size or group is not known.
+    """
+    events = [
+        _seen(event)
+        if isinstance(event, Operation) and event.operator and not (of_unknown and _known(event, part))
+        else event
+        for event in part.events
+    ]
+    return replace(part, events=tuple(events))
+
+
+def _known(operation: Operation, part: Part) -> bool:
+    if not operation.group:
+        return False
+    try:
+        complete(operation, part.rank, 1 + max(operation.group))
+    except ValueError:
+        return False
+    return True
+
+
+def _seen(operation: Operation) -> Compute:
+    start, end = operation.start, operation.end
+    seconds = 0.0 if start is None or end is None else end - start
+    return Compute(operation.operator, start, end, seconds, operation.iteration, operation.after, communicates=True)
