@@ -12,7 +12,7 @@ from peers.simgrid_peer import SimGrid
 
 from topoflow import _C
 from topoflow.engine.device import Device
-from topoflow.engine.fluid.batch import pack
+from topoflow.engine.fluid.batch import SHARED, pack
 
 BATCH, GPU_BATCH = 256, 4096
 
@@ -33,21 +33,25 @@ def gpu(peer: SimGrid | None, merge: float) -> None:
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
     where = Device.named("cuda")
-    arrays = pack(many_c(GPU_BATCH)).arrays
+    packed = pack(many_c(GPU_BATCH)).arrays
+    arrays = {name: array for name, array in packed.items() if name not in SHARED}
+
+    def put() -> dict[str, Any]:
+        return where.put(arrays) | {"status": where.shared(GPU_BATCH), "cancel": where.flag()}
 
     def launch(on_device: dict[str, Any]) -> None:
         on_device["status"].zero_()
         _C.simulate(on_device, where.memory, where.stream, merge, 0)
 
     def round_trip() -> None:
-        on_device = where.put(arrays) | {"cancel": where.flag()}
+        on_device = put()
         launch(on_device)
-        for name in ("start", "finish", "status"):
+        for name in ("start", "finish"):
             where.numpy(on_device[name])
 
-    resident = where.put(arrays) | {"cancel": where.flag()}
+    resident = put()
     kernel = on_gpu(lambda: launch(resident))
-    status = where.numpy(resident["status"])
+    status = np.asarray(resident["status"])
     if np.any(status != _C.DONE):
         raise RuntimeError(
             f"gpu: every world must be simulated, got {np.count_nonzero(status != _C.DONE)} that were not"

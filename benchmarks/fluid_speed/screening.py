@@ -42,8 +42,8 @@ def bound_on_gpu() -> None:
 
     for case in CASES["E"]():
         graph = condense(case.world.graph)
-        usual = torch.from_numpy(case.world.capacity).to(where.device)
-        capacity = speeds(usual, torch.rand(GPU_WORLDS, 1, dtype=torch.float64, device=where.device))
+        usual = torch.from_numpy(case.world.capacity).to(where.torch)
+        capacity = speeds(usual, torch.rand(GPU_WORLDS, 1, dtype=torch.float64, device=where.torch))
         taken = on_gpu(lambda graph=graph, capacity=capacity: makespans(graph, capacity))
         say(f"bound.gpu.{case.name}.worlds_per_second", GPU_WORLDS / taken)
 
