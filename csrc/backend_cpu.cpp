@@ -5,3 +5,4 @@
 #include "fluid/run.h"
 #include "packet/run.h"
 #include "screen/run.h"
+#include "slotted/run.h"

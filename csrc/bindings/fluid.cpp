@@ -37,13 +37,17 @@ int64_t simulate(const py::dict& named, int64_t budget, int64_t stream, double m
   return cpu::simulate(batch);
 }
 
-void gradient(const py::dict& named, int64_t budget, int32_t threads) {
+void gradient(const py::dict& named, int64_t budget, int64_t stream, int32_t threads) {
   Arrays arrays(named);
   GradientBatch batch{};
-  take_batch(arrays, batch, {budget, 0, 0, threads});
+  take_batch(arrays, batch, {budget, stream, 0, threads});
   arrays.take(batch, kGradientFields);
-  if (!arrays.on_cpu()) throw py::value_error("device: must be CPU");
+
+  [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
   const py::gil_scoped_release release;
+#ifdef TOPOFLOW_CUDA
+  if (!on_cpu) return cuda::gradient(batch);
+#endif
   cpu::gradient(batch);
 }
 
@@ -70,10 +74,9 @@ void bind_fluid(py::module_& module, py::dict& fields) {
              py::arg("threads"),
              "Run every world of a batch; writes start, finish and status. Returns the bytes of state that one team "
              "needs.");
-  module.def(
-      "gradient", &gradient, py::arg("arrays"), py::arg("budget"), py::arg("threads"),
-      "How a loss changes with the links' numbers of worlds that simulate() has run, on the CPU; writes of_capacity "
-      "and of_latency.");
+  module.def("gradient", &gradient, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("threads"),
+             "How a loss changes with the links' numbers of worlds that simulate() has run; writes of_capacity and "
+             "of_latency.");
   module.def("progressive_filling", &progressive_filling, py::arg("arrays"),
              "Max-min fair rates from nothing, on the CPU: the oracle of simulate's.");
   fields["progressive_filling"] = documented(kProgressiveFillingFields);

@@ -14,6 +14,7 @@ void bind_bound(py::module_& module, py::dict& fields);
 void bind_screen(py::module_& module, py::dict& fields);
 void bind_circuits(py::module_& module, py::dict& fields);
 void bind_packet(py::module_& module, py::dict& fields);
+void bind_slotted(py::module_& module, py::dict& fields);
 
 }  // namespace topoflow
 
@@ -34,5 +35,6 @@ PYBIND11_MODULE(_C, module) {
   topoflow::bind_screen(module, fields);
   topoflow::bind_circuits(module, fields);
   topoflow::bind_packet(module, fields);
+  topoflow::bind_slotted(module, fields);
   module.attr("FIELDS") = fields;
 }

@@ -25,41 +25,69 @@
 
 namespace topoflow::BACKEND {
 
-class Gradient {
- public:
-  DEVICE Gradient(const GradientBatch& batch, int32_t world, Arena arena)
-      : graph_(batch.graphs),
-        base_(graph_.task_offsets[batch.graph[world]]),
-        sizes_(WorldData::sizes_of(batch, world)),
-        links_(static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world])),
-        start_(batch.start + batch.task_offsets[world]),
-        finish_(batch.finish + batch.task_offsets[world]),
-        of_start_(batch.of_start + batch.task_offsets[world]),
-        of_finish_(batch.of_finish + batch.task_offsets[world]),
-        of_capacity_(batch.of_capacity + batch.link_offsets[world]),
-        of_latency_(batch.of_latency + batch.link_offsets[world]),
-        time_(batch.time + 2 * batch.task_offsets[world]),
-        event_(batch.event + 2 * batch.task_offsets[world]),
-        first_(static_cast<int32_t>(2 * batch.task_offsets[world])),
-        paths_(WorldData::paths_of(batch, world)),
-        rates_(arena, sizes_, nullptr),
-        max_min_(rates_),
-        state_(arena, sizes_),
-        flowing_(arena.list(sizes_.paths)),
-        limiting_(arena.list(sizes_.links)),
-        levels_(arena.tournament(sizes_.links)),
-        place_(arena.take<int32_t>(sizes_.paths)),
-        limit_(arena.take<int32_t>(sizes_.paths)),
-        listed_(arena.take<int32_t>(sizes_.links)),
-        level_(arena.take<double>(sizes_.links)),
-        worth_of_(arena.take<double>(sizes_.links)),
-        total_(arena.take<double>(1)),
-        byte_(arena.take<double>(sizes_.tasks)),
-        bytes_(arena.take<double>(sizes_.paths)),
-        before_(arena.take<double>(sizes_.paths)),
-        of_rate_(arena.take<double>(sizes_.paths)) {
-    rates_.paths = paths_;
-    rates_.capacities = batch.capacity + batch.link_offsets[world];
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// What does not change while it runs: where everything lies. A warp keeps it in the memory that its lanes share.
+struct GradientData {
+  Graphs graph;
+  int64_t base;  // this graph's first task
+  Sizes sizes;
+  int32_t links;                           // without those of the paths' limits
+  Global<const double> start, finish;      // [T] s
+  Global<const double> of_start;           // [T] what a second is worth
+  Global<double> of_finish;                // [T]
+  Global<double> of_capacity, of_latency;  // [L]
+  Global<const double> time;               // [2T] s, ascending
+  Global<const int32_t> event;             // [2T] twice the task, and 1 more where it ends
+  int32_t first;                           // the first event of the world
+  const int32_t* cancel;                   // not 0: stop
+  Paths paths;                             // with links that are left out
+  Rates rates;
+  State state;
+  List flowing;                // paths with flows
+  List limiting;               // links that limit them
+  Tournament levels;           // these, the highest level first
+  Global<int32_t> place;       // [P] in `flowing`
+  Global<int32_t> limit;       // [P] the link that limits it
+  Global<int32_t> listed;      // [L] 1: in `limiting`
+  Global<double> level;        // [L] B/s
+  Global<double> byte;         // [T] what a byte of the flow is worth
+  Global<double> bytes_worth;  // [P] the sum of its flows
+  Global<double> before;       // [P] B/s
+  Global<double> of_rate;      // [P] what 1 B/s for all its flows is worth
+
+  // `arena`: bytes(sizes).
+  DEVICE GradientData(const GradientBatch& batch, int32_t world, Arena arena)
+      : graph(batch.graphs),
+        base(graph.task_offsets[batch.graph[world]]),
+        sizes(WorldData::sizes_of(batch, world)),
+        links(static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world])),
+        start(batch.start + batch.task_offsets[world]),
+        finish(batch.finish + batch.task_offsets[world]),
+        of_start(batch.of_start + batch.task_offsets[world]),
+        of_finish(batch.of_finish + batch.task_offsets[world]),
+        of_capacity(batch.of_capacity + batch.link_offsets[world]),
+        of_latency(batch.of_latency + batch.link_offsets[world]),
+        time(batch.time + 2 * batch.task_offsets[world]),
+        event(batch.event + 2 * batch.task_offsets[world]),
+        first(static_cast<int32_t>(2 * batch.task_offsets[world])),
+        cancel(batch.cancel),
+        paths(WorldData::paths_of(batch, world)),
+        rates(arena, sizes, nullptr),
+        state(arena, sizes),
+        flowing(arena.list(sizes.paths)),
+        limiting(arena.list(sizes.links)),
+        levels(arena.tournament(sizes.links)),
+        place(arena.take<int32_t>(sizes.paths)),
+        limit(arena.take<int32_t>(sizes.paths)),
+        listed(arena.take<int32_t>(sizes.links)),
+        level(arena.take<double>(sizes.links)),
+        byte(arena.take<double>(sizes.tasks)),
+        bytes_worth(arena.take<double>(sizes.paths)),
+        before(arena.take<double>(sizes.paths)),
+        of_rate(arena.take<double>(sizes.paths)) {
+    rates.paths = WorldData::paths_of(batch, world);
+    rates.capacities = batch.capacity + batch.link_offsets[world];
   }
 
   // B of memory that it needs.
@@ -70,45 +98,53 @@ class Gradient {
     for (int64_t list : {n.paths, n.links}) arena.list(list);
     arena.tournament(n.links);
     for (int64_t numbers : {n.paths, n.paths, n.links}) arena.take<int32_t>(numbers);
-    for (int64_t numbers : {n.links, n.links, int64_t{1}, n.tasks, n.paths, n.paths, n.paths})
-      arena.take<double>(numbers);
+    for (int64_t numbers : {n.links, n.tasks, n.paths, n.paths, n.paths}) arena.take<double>(numbers);
     return arena.taken();
   }
+};
+
+class Gradient {
+ public:
+  DEVICE explicit Gradient(GradientData& data)
+      : data_(data), rates_(data.rates), state_(data.state), max_min_(data.rates) {}
 
   // Returns false where rates were not found.
   DEVICE bool run(const Team auto& team) {
     begin(team);
     double now = kInfinity;
     int32_t number = 0;
-    for (int64_t i = 2 * sizes_.tasks - 1; i >= 0; --i) {
-      if (time_[i] == kInfinity) continue;
-      if (now < kInfinity && now > time_[i] && worth_ > 0) rest(team, now - time_[i]);
-      now = time_[i];
-      const int32_t event = event_[i] - first_;
+    for (int64_t i = 2 * data_.sizes.tasks - 1; i >= 0; --i) {
+      if (i % kPoll == 0 && team.poll(data_.cancel)) return true;
+      if (data_.time[i] == kInfinity) continue;
+      if (now < kInfinity && now > data_.time[i] && worth_ > 0) rest(team, now - data_.time[i]);
+      now = data_.time[i];
+      const int32_t event = data_.event[i] - data_.first;
       if (!happen(team, event / 2, event % 2 != 0, ++number)) return false;
     }
     return true;
   }
 
  private:
+  static constexpr int64_t kPoll = 64;  // events between two looks at `cancel`
+
   DEVICE void begin(const Team auto& team) {
     max_min_.clear(team);
-    for (const List* list : {&state_.changed, &flowing_, &limiting_}) list->clear(team);
-    levels_.clear(team);
+    for (const List& list : {state_.changed, data_.flowing, data_.limiting}) list.clear(team);
+    data_.levels.clear(team);
     Layout{rates_, state_}(team);
-    team.for_each(static_cast<int32_t>(sizes_.links), [&](int32_t l) { listed_[l] = 0; });
-    team.for_each(static_cast<int32_t>(sizes_.paths), [&](int32_t p) { bytes_[p] = 0; });
-    team.for_each(links_, [&](int32_t l) { of_capacity_[l] = of_latency_[l] = 0; });
+    team.for_each(static_cast<int32_t>(data_.sizes.links), [&](int32_t l) { data_.listed[l] = 0; });
+    team.for_each(static_cast<int32_t>(data_.sizes.paths), [&](int32_t p) { data_.bytes_worth[p] = 0; });
+    team.for_each(data_.links, [&](int32_t l) { data_.of_capacity[l] = data_.of_latency[l] = 0; });
   }
 
   // The task ends, or begins to send, seen from what comes after that.
   DEVICE bool happen(const Team auto& team, int32_t task, bool ends, int32_t number) {
-    if (!World::sends(graph_, paths_, base_ + task)) {
-      if (ends) pass(team, task, of_finish_[task]);
+    if (!World::sends(data_.graph, data_.paths, data_.base + task)) {
+      if (ends) pass(team, task, data_.of_finish[task]);
       return true;
     }
-    const int32_t p = graph_.path[base_ + task];
-    const double rate_after = rates_.rate[p], mine = ends ? 0 : byte_[task];
+    const int32_t p = data_.graph.path[data_.base + task];
+    const double rate_after = rates_.rate[p], mine = ends ? 0 : data_.byte[task];
     if (!ends) count(team, p, -1, mine);
     double worth = 0;
     if (!change(team, p, ends ? 1 : -1, number, worth)) return false;
@@ -116,8 +152,8 @@ class Gradient {
       pass(team, task, mine * rate_after + worth);
       return true;
     }
-    const double rate = rates_.rate[p], byte = rate > 0 ? (of_finish_[task] + worth) / rate : 0;
-    team.for_each(1, [&](int32_t) { byte_[task] = byte; });
+    const double rate = rates_.rate[p], byte = rate > 0 ? (data_.of_finish[task] + worth) / rate : 0;
+    team.for_each(1, [&](int32_t) { data_.byte[task] = byte; });
     count(team, p, 1, byte);
     return true;
   }
@@ -126,13 +162,13 @@ class Gradient {
   DEVICE void count(const Team auto& team, int32_t p, int32_t sign, double byte) {
     if (byte == 0) return;
     worth_ += sign;
-    team.for_each(1, [&](int32_t) { bytes_[p] += sign * byte; });
+    team.for_each(1, [&](int32_t) { data_.bytes_worth[p] += sign * byte; });
   }
 
   // The path gets or loses a flow. `worth` becomes what it is worth that this happens later, to all other flows.
   DEVICE bool change(const Team auto& team, int32_t p, int32_t more, int32_t number, double& worth) {
-    const int32_t n = flowing_.count(team);
-    team.for_each(n, [&](int32_t i) { before_[flowing_[i]] = rates_.rate[flowing_[i]]; });
+    const int32_t n = data_.flowing.count(team);
+    team.for_each(n, [&](int32_t i) { data_.before[data_.flowing[i]] = rates_.rate[data_.flowing[i]]; });
     team.for_each(1, [&](int32_t) {
       state_.flows[p].count += more;
       state_.changed.items[0] = p;
@@ -140,12 +176,12 @@ class Gradient {
     });
     const auto flows = [&](int32_t path) { return state_.flows[path].count; };
     if (!max_min_(team, state_.changed, number, flows, [](int32_t, double) {})) return false;
-    team.set(state_.changed.size, 0);
+    state_.changed.clear(team);
     worth = worth_ > 0 ? sum(team, n,
                              [&](int32_t i) {
-                               const int32_t q = flowing_[i];
+                               const int32_t q = data_.flowing[i];
                                const bool flows_on = state_.flows[q].count > 0;
-                               return flows_on ? bytes_[q] * (before_[q] - rates_.rate[q]) : 0;
+                               return flows_on ? data_.bytes_worth[q] * (data_.before[q] - rates_.rate[q]) : 0;
                              })
                        : 0;
     team.for_each(1, [&](int32_t) { list(p, more); });
@@ -156,59 +192,62 @@ class Gradient {
   DEVICE void list(int32_t p, int32_t more) const {
     const int32_t flows = state_.flows[p].count;
     if (more > 0 && flows == 1) {
-      place_[p] = *flowing_.size;
-      flowing_.items[(*flowing_.size)++] = p;
+      data_.place[p] = *data_.flowing.size;
+      data_.flowing.items[(*data_.flowing.size)++] = p;
     } else if (flows == 0) {
-      const int32_t last = flowing_[--*flowing_.size];
-      flowing_.items[place_[p]] = last;
-      place_[last] = place_[p];
-      bytes_[p] = 0;  // but for rounding it is
+      const int32_t last = data_.flowing[--*data_.flowing.size];
+      data_.flowing.items[data_.place[p]] = last;
+      data_.place[last] = data_.place[p];
+      data_.bytes_worth[p] = 0;  // but for rounding it is
     }
   }
 
   // When the task has waited is worth `worth`: so are the latencies on its way, and the last of those that it waits
   // for.
   DEVICE void pass(const Team auto& team, int32_t task, double worth) const {
-    const int64_t first = graph_.after_offsets[base_ + task], end = graph_.after_offsets[base_ + task + 1];
-    const int32_t p = graph_.path[base_ + task];
+    const int64_t first = data_.graph.after_offsets[data_.base + task],
+                  end = data_.graph.after_offsets[data_.base + task + 1];
+    const int32_t p = data_.graph.path[data_.base + task];
     team.for_each(1, [&](int32_t) {
       if (p >= 0)
-        paths_.for_each_hop(p, [&](int32_t l, double weight) {
-          if (l < links_) of_latency_[l] += weight * worth;
+        data_.paths.for_each_hop(p, [&](int32_t l, double weight) {
+          if (l < data_.links) data_.of_latency[l] += weight * worth;
         });
       int32_t last = 0;
-      for (int64_t i = first; i < end; ++i) last += finish_[graph_.after[i] - base_] == start_[task];
-      if (graph_.release[base_ + task] == start_[task]) ++last;
-      const double each = (worth + of_start_[task]) / (last > 0 ? last : 1);
       for (int64_t i = first; i < end; ++i)
-        if (const auto earlier = graph_.after[i] - base_; finish_[earlier] == start_[task]) of_finish_[earlier] += each;
+        last += data_.finish[data_.graph.after[i] - data_.base] == data_.start[task];
+      if (data_.graph.release[data_.base + task] == data_.start[task]) ++last;
+      const double each = (worth + data_.of_start[task]) / (last > 0 ? last : 1);
+      for (int64_t i = first; i < end; ++i)
+        if (const auto earlier = data_.graph.after[i] - data_.base; data_.finish[earlier] == data_.start[task])
+          data_.of_finish[earlier] += each;
     });
   }
 
   // All rates are constant for this time (s): the value of a higher rate is added to the gradient of the capacities.
   DEVICE void rest(const Team auto& team, double seconds) const {
-    const int32_t n = flowing_.count(team);
+    const int32_t n = data_.flowing.count(team);
     team.for_each(n, [&](int32_t i) {
-      const int32_t p = flowing_[i], l = rates_.bottleneck[p];
-      of_rate_[p] = -bytes_[p] * seconds;
-      if (team.atomic_exchange(&listed_[l], 1) != 0) return;
-      limiting_.append(team, l);
-      level_[l] = rates_.rate[p];
-      levels_.set(team, l, -rates_.rate[p]);
+      const int32_t p = data_.flowing[i], l = rates_.bottleneck[p];
+      data_.of_rate[p] = -data_.bytes_worth[p] * seconds;
+      if (team.atomic_exchange(&data_.listed[l], 1) != 0) return;
+      data_.limiting.append(team, l);
+      data_.level[l] = rates_.rate[p];
+      data_.levels.set(team, l, -rates_.rate[p]);
     });
-    team.for_each(n, [&](int32_t i) { limit_[flowing_[i]] = lowest_limit(flowing_[i]); });
+    team.for_each(n, [&](int32_t i) { data_.limit[data_.flowing[i]] = lowest_limit(data_.flowing[i]); });
     double key;
-    for (int32_t l; (l = levels_.pop(team, key)) >= 0;) settle(team, l);
-    team.for_each(limiting_.count(team), [&](int32_t i) { listed_[limiting_[i]] = 0; });
-    limiting_.clear(team);
+    for (int32_t l; (l = data_.levels.pop(team, key)) >= 0;) settle(team, l);
+    team.for_each(data_.limiting.count(team), [&](int32_t i) { data_.listed[data_.limiting[i]] = 0; });
+    data_.limiting.clear(team);
   }
 
   // Of the links on the path that limit some path, the one that is filled first: it limits this one.
   DEVICE int32_t lowest_limit(int32_t p) const {
     int32_t lowest = rates_.bottleneck[p];
     rates_.paths.for_each_hop(p, [&](int32_t l, double) {
-      if (listed_[l] == 0) return;
-      if (level_[l] < level_[lowest] || (level_[l] == level_[lowest] && l > lowest)) lowest = l;
+      if (data_.listed[l] == 0) return;
+      if (data_.level[l] < data_.level[lowest] || (data_.level[l] == data_.level[lowest] && l > lowest)) lowest = l;
     });
     return lowest;
   }
@@ -216,22 +255,22 @@ class Gradient {
   // Of the links that are left, this is filled last.
   DEVICE void settle(const Team auto& team, int32_t l) const {
     const LinkInfo& k = rates_.info[l];
-    team.for_each(1, [&](int32_t) {
-      double weight = 0, worth = 0;
-      for (int32_t i = k.first; i < k.first + k.listed; ++i) {
-        const int32_t p = rates_.members[i], flows = state_.flows[p].count;
-        if (flows == 0 || limit_[p] != l) continue;
-        weight += weigh(p, l) * flows;
-        worth += of_rate_[p];
-      }
-      worth_of_[l] = weight > 0 ? worth / weight : 0;
-      if (l < links_) of_capacity_[l] += worth_of_[l];
+    const int32_t first = k.first, n = k.listed;
+    const auto limited = [&](int32_t p) { return state_.flows[p].count > 0 && data_.limit[p] == l; };
+    const double weight = sum(team, n, [&](int32_t i) {
+      const int32_t p = rates_.members[first + i];
+      return limited(p) ? weigh(p, l) * state_.flows[p].count : 0;
     });
-    const double each = worth_of_[l];
-    if (each == 0 || l >= links_) return;
-    team.for_each(k.listed, [&](int32_t i) {
-      const int32_t p = rates_.members[k.first + i], flows = state_.flows[p].count;
-      if (flows > 0 && limit_[p] != l) of_rate_[p] -= each * weigh(p, l) * flows;
+    const double worth = sum(team, n, [&](int32_t i) {
+      const int32_t p = rates_.members[first + i];
+      return limited(p) ? static_cast<double>(data_.of_rate[p]) : 0;
+    });
+    const double each = weight > 0 ? worth / weight : 0;
+    if (each == 0 || l >= data_.links) return;
+    team.for_each(1, [&](int32_t) { data_.of_capacity[l] += each; });
+    team.for_each(n, [&](int32_t i) {
+      const int32_t p = rates_.members[first + i], flows = state_.flows[p].count;
+      if (flows > 0 && data_.limit[p] != l) data_.of_rate[p] -= each * weigh(p, l) * flows;
     });
   }
 
@@ -241,44 +280,23 @@ class Gradient {
     return weight == Paths::kPerFlow ? 1 : weight;
   }
 
-  // The same in all threads, and for any number of them.
+  // The same in all threads, and for any order of the values: in fixed point (link.h).
   template <class F>
   DEVICE double sum(const Team auto& team, int32_t n, const F& value) const {
-    team.for_each(1, [&](int32_t) {
-      *total_ = 0;
-      for (int32_t i = 0; i < n; ++i) *total_ += value(i);
+    const double most = -team.min(n, [&](int32_t i) {
+      const double one = value(i);
+      return one < 0 ? one : one >= 0 ? -one : -kInfinity;
     });
-    return *total_;
+    if (!(most > 0)) return 0;
+    if (most == kInfinity) return kUnknown;
+    const double all = static_cast<double>(kWhole) / most, per_unit = all < Unit::kMost ? all : Unit::kMost;
+    return team.sum(n, [&](int32_t i) { return Amount::of(value(i) * per_unit); }).units() / per_unit;
   }
 
-  Graphs graph_;
-  int64_t base_;  // this graph's first task
-  Sizes sizes_;
-  int32_t links_;                      // without those of the paths' limits
-  const double *start_, *finish_;      // [T] s
-  const double* of_start_;             // [T] what a second is worth
-  double* of_finish_;                  // [T]
-  double *of_capacity_, *of_latency_;  // [L]
-  const double* time_;                 // [2T] s, ascending
-  const int32_t* event_;               // [2T] twice the task, and 1 more where it ends
-  int32_t first_;                      // the first event of the world
-  Paths paths_;                        // with links that are left out
-  Rates rates_;
+  GradientData& data_;
+  Rates& rates_;
+  const State& state_;
   MaxMin max_min_;
-  State state_;
-  List flowing_;       // paths with flows
-  List limiting_;      // links that limit them
-  Tournament levels_;  // these, the highest level first
-  int32_t* place_;     // [P] in `flowing_`
-  int32_t* limit_;     // [P] the link that limits it
-  int32_t* listed_;    // [L] 1: in `limiting_`
-  double* level_;      // [L] B/s
-  double* worth_of_;   // [L] what 1 B/s more of capacity is worth in an interval
-  double* total_;      // [1]
-  double* byte_;       // [T] what a byte of the flow is worth
-  double* bytes_;      // [P] the sum of its flows
-  double* before_;     // [P] B/s
-  double* of_rate_;    // [P] what 1 B/s for all its flows is worth
   int32_t worth_ = 0;  // flows whose bytes are worth something; the same in all threads
 };
 

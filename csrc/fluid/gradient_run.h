@@ -70,12 +70,12 @@ class Events {
 
 struct GradientBytes {
   GradientBatch batch;
-  HD int64_t operator()(int32_t world) const { return Gradient::bytes(WorldData::sizes_of(batch, world)); }
+  HD int64_t operator()(int32_t world) const { return GradientData::bytes(WorldData::sizes_of(batch, world)); }
 };
 
 struct RunGradient {
-  static constexpr int kThreads = 64;  // of a team on a GPU
-  static constexpr bool kFast = false;
+  static constexpr int kThreads = 32;  // of a team on a GPU
+  static constexpr int64_t kShared = sizeof(GradientData);
 
   GradientBatch batch;
   std::byte* memory;
@@ -84,11 +84,11 @@ struct RunGradient {
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     if (team.poll(batch.cancel)) return;
     const int32_t world = batch.order[i];
-    if (Gradient(batch, world, Arena(memory + place * bytes)).run(team)) return;
+    auto&& data = team.template keep<GradientData>(batch, world, Arena(memory + place * bytes));
+    if (Gradient(data).run(team)) return;
     const int64_t first = batch.link_offsets[world];
-    team.for_each(static_cast<int32_t>(batch.link_offsets[world + 1] - first), [&](int32_t l) {
-      batch.of_capacity[first + l] = batch.of_latency[first + l] = std::numeric_limits<double>::quiet_NaN();
-    });
+    team.for_each(static_cast<int32_t>(batch.link_offsets[world + 1] - first),
+                  [&](int32_t l) { batch.of_capacity[first + l] = batch.of_latency[first + l] = kUnknown; });
   }
 };
 

@@ -9,10 +9,10 @@
 
 #include "fields.h"
 #include "status.h"
+#include "times.h"
 
 namespace topoflow {
 
-constexpr int64_t kNever = int64_t{1} << 62;  // later than every time
 constexpr int32_t kLatencyBins = 1024;        // of the histogram of latencies (state.h)
 
 struct PacketBatch {

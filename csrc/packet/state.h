@@ -9,6 +9,7 @@
 
 #include "batch.h"
 #include "parallel/bits.h"
+#include "parallel/events.h"
 #include "parallel/memory.h"
 
 namespace topoflow::BACKEND::packet {
@@ -66,41 +67,6 @@ struct Port {
   int64_t active, stalled, bytes, packets;
 };
 
-// When a task is sent (its message enters the NIC) or ends.
-struct Event {
-  int64_t time;
-  int64_t what;  // 2 * task, and 1 if it ends
-
-  DEVICE bool operator<(const Event& other) const { return time != other.time ? time < other.time : what < other.what; }
-};
-
-// A binary heap of events, the first of them on top.
-struct Events {
-  Event* event;
-  int64_t size;
-
-  DEVICE int64_t time() const { return size ? event[0].time : kNever; }
-
-  DEVICE void push(Event added) {
-    int64_t at = size++;
-    for (; at > 0 && added < event[(at - 1) / 2]; at = (at - 1) / 2) event[at] = event[(at - 1) / 2];
-    event[at] = added;
-  }
-
-  DEVICE Event pop() {
-    const Event top = event[0], last = event[--size];
-    int64_t at = 0;
-    for (int64_t child = 1; child < size; child = 2 * at + 1) {
-      child += child + 1 < size && event[child + 1] < event[child];
-      if (!(event[child] < last)) break;
-      event[at] = event[child];
-      at = child;
-    }
-    event[at] = last;
-    return top;
-  }
-};
-
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
 DEVICE int32_t latency_bin(int64_t latency) {
   if (latency < 16) return static_cast<int32_t>(latency);
@@ -118,14 +84,14 @@ struct State {
   Hop* hop;
   Message* message;
   int32_t* pending;
-  Events* events;
+  EventHeap* events;
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t tasks = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t first = batch.port_offsets[world];
     const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
-    events = memory.take<Events>(1);
+    events = memory.take<EventHeap>(1);
     next = memory.take<int64_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);

@@ -41,6 +41,7 @@ OPTIONS = (
 # Counts are small or impossible: what is large and possible may take as long as it needs.
 VALUES = [
     *("0", "1", "2", "3", "-1", "1.5", "-0.0", "1e308", "-1e-308", "1e-320", "inf", "nan", str(2**63), str(2**64 - 1)),
+    *(str(10**21), "2,range(1,3)", "choice(range(1,3),2)", "interval(1,2)", "[1,range(1,2)]"),
     *(
         "null",
         "true",

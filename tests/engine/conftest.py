@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoflow.arrays import offsets as row_offsets
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.schedule import Schedule
+from topoflow.engine.slotted.settings import Settings
 
 Task = dict[str, Any]
 
@@ -96,3 +101,51 @@ def pause(request: pytest.FixtureRequest) -> Callable[..., fluid.Pause]:
         return reference.pause
     device = check_device(request.param)
     return lambda world, until: fluid.pause(world, until, run=Run(Device.named(device)))
+
+
+@pytest.fixture(scope="session")
+def random_cells() -> Callable[..., Cells]:
+    """``random_cells(draw, most_nodes=7, most_cells=40)``: a small world of slots."""
+    return draw_cells
+
+
+def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:
+    """Tasks between servers of few racks: many meet, some wait for others, some stay in their rack."""
+    nodes = int(draw.integers(2, most_nodes + 1))
+    schedule = Schedule(nodes, int(draw.integers(1, nodes + 1)))
+    node = np.sort(np.append(np.arange(nodes), draw.integers(0, nodes, draw.integers(0, 8)))).astype(np.int32)
+    tasks = int(draw.integers(1, 25))
+    cells = draw.integers(0, most_cells + 1, tasks) * (draw.random(tasks) < 0.9)
+    source = draw.integers(0, len(node), tasks)
+    shift = draw.integers(1, len(node), tasks)
+    target = np.where(draw.random(tasks) < 0.3, 0, (source + shift) % len(node))
+    target = np.where(target == source, (source + 1) % len(node), target)
+    after = [np.unique(draw.integers(0, t, draw.choice([0, 0, 1, 2]))) if t else np.zeros(0, int) for t in range(tasks)]
+    slot = int(draw.choice([100, 1000]))
+    return Cells(
+        name="random",
+        schedule=schedule,
+        slot=slot,
+        node=node,
+        pace=int(draw.choice([1, slot // 3, 2 * slot])),
+        cells=cells.astype(np.int32),
+        source=np.where(cells > 0, source, -1).astype(np.int32),
+        target=np.where(cells > 0, target, -1).astype(np.int32),
+        delay=draw.choice([0, 0, 70, 100_000], tasks),
+        release=draw.choice([0, 0, 333, 5_000], tasks),
+        after_offsets=row_offsets([len(each) for each in after]),
+        after=np.concatenate(after).astype(np.int32),
+        until=NEVER if draw.random() < 0.8 else int(draw.integers(1, 60_000)),
+        window=int(draw.integers(1, 60_000)),
+        seed=int(draw.integers(0, 2**32)),
+    )
+
+
+@pytest.fixture(scope="session")
+def run_cells(device: str) -> Callable[..., list[Found]]:
+    """``run_cells(worlds, settings, threads=1)``: worlds of slots by the kernel, with all that it logs."""
+
+    def run(worlds: Sequence[Cells], settings: Settings, threads: int = 1) -> list[Found]:
+        return simulate_cells(worlds, settings, Run(Device.named(device), threads), log=True)
+
+    return run

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
+from topoflow import _C
 from topoflow.engine.base import Graph
 from topoflow.engine.fluid import sweep
 
 torch = pytest.importorskip("torch")
+EMULATED = "TOPOFLOW_EMULATED" in os.environ
 
 
 def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
@@ -54,14 +58,14 @@ def slopes(graph: Graph, capacity: np.ndarray, latency: np.ndarray, weights: np.
 
 
 @pytest.mark.parametrize("first", range(0, 40, 8))
-def test_a_gradient_is_the_slope_where_nothing_coincides(first: int) -> None:
+def test_a_gradient_is_the_slope_where_nothing_coincides(first: int, device: str) -> None:
     compared = 0
     for seed in range(first, first + 8):
         graph, *numbers = random_graph(seed)
         weights = np.random.default_rng(seed + 1000).normal(size=(2, graph.tasks))
-        given = [torch.tensor(number[None], requires_grad=True) for number in numbers]
+        given = [torch.tensor(number[None], requires_grad=True, device=device) for number in numbers]
         found = sweep(graph, *given)
-        torch.sum(torch.from_numpy(weights) * torch.cat([found.start, found.finish])).backward()
+        torch.sum(torch.from_numpy(weights).to(device) * torch.cat([found.start, found.finish])).backward()
         for tensor, of in zip(given, ("capacity", "latency"), strict=True):
             assert tensor.grad is not None
             left, right, middle = slopes(graph, *numbers, weights, of)
@@ -69,46 +73,46 @@ def test_a_gradient_is_the_slope_where_nothing_coincides(first: int) -> None:
             smooth = np.abs(left - right) < 1e-3 * scale
             compared += int(smooth.sum())
             np.testing.assert_allclose(
-                tensor.grad[0].numpy()[smooth], middle[smooth], atol=1e-4 * scale, err_msg=f"seed {seed}, {of}"
+                tensor.grad[0].cpu().numpy()[smooth], middle[smooth], atol=1e-4 * scale, err_msg=f"seed {seed}, {of}"
             )
             assert smooth.mean() > 0.8, "a kink must be rare"
     assert compared > 40
 
 
-def gradient(graph: Graph, capacity: list[float]) -> list[float]:
-    given = torch.tensor([capacity], dtype=torch.float64, requires_grad=True)
+def gradient(graph: Graph, capacity: list[float], device: str) -> list[float]:
+    given = torch.tensor([capacity], dtype=torch.float64, requires_grad=True, device=device)
     sweep(graph, given).makespan.sum().backward()
     assert given.grad is not None
     found: list[float] = given.grad[0].tolist()
     return found
 
 
-def test_small_worlds_by_hand(make_world) -> None:
+def test_small_worlds_by_hand(make_world, device) -> None:
     def graph(*tasks):
         return make_world(list(tasks), [1.0] * 3).graph
 
     # One flow: 100 / 10 s; two that end together: 200 / 10 s.
     one = {"path": [0], "bytes": 100}
-    assert gradient(graph(one), [10.0, 1, 1]) == pytest.approx([-1, 0, 0])
-    assert gradient(graph(one, one), [10.0, 1, 1]) == pytest.approx([-2, 0, 0])
+    assert gradient(graph(one), [10.0, 1, 1], device) == pytest.approx([-1, 0, 0])
+    assert gradient(graph(one, one), [10.0, 1, 1], device) == pytest.approx([-2, 0, 0])
     # 100 / 10 s on the first link, then 300 / 20 s on the second.
-    assert gradient(graph(one, {"path": [1], "bytes": 300, "after": [0]}), [10.0, 20, 1]) == pytest.approx(
+    assert gradient(graph(one, {"path": [1], "bytes": 300, "after": [0]}), [10.0, 20, 1], device) == pytest.approx(
         [-1, -300 / 400, 0]
     )
     # The second flow has what the first, of 10 B/s on another link, leaves of 30 B/s: 200 / (30 - 10) s.
     shared = graph({"path": [0, 1], "bytes": 1000}, {"path": [1], "bytes": 200, "after": []})
-    given = torch.tensor([[10.0, 30, 1]], dtype=torch.float64, requires_grad=True)
+    given = torch.tensor([[10.0, 30, 1]], dtype=torch.float64, requires_grad=True, device=device)
     sweep(shared, given).finish[0, 1].backward()
     assert given.grad[0].tolist() == pytest.approx([200 / 400, -200 / 400, 0])
     # Of two that are last at once, on links of their own, each gets half.
     twins = graph(one, {"path": [1], "bytes": 100}, {"delay": 1, "after": [0, 1]})
-    assert gradient(twins, [10.0, 10, 1]) == pytest.approx([-0.5, -0.5, 0])
+    assert gradient(twins, [10.0, 10, 1], device) == pytest.approx([-0.5, -0.5, 0])
 
 
-def test_all_links_k_times_as_fast_divide_the_time_by_k() -> None:
+def test_all_links_k_times_as_fast_divide_the_time_by_k(device: str) -> None:
     """Euler's theorem: of what scales with 1 / k, sum of capacity * gradient is minus it. Also where all coincides."""
     random = np.random.default_rng(0)
-    for paths in (4, 12):
+    for paths in (4, 12)[: 1 if EMULATED else 2]:  # an emulated GPU takes minutes for 12
         ends = [(i, j) for i in range(paths) for j in range(paths) if i != j]
         count = len(ends)
         graph = Graph(
@@ -125,26 +129,26 @@ def test_all_links_k_times_as_fast_divide_the_time_by_k() -> None:
             links=2 * paths,
         )
         for capacity in (np.full(2 * paths, 1e9), random.choice([1e9, 2e9], 2 * paths)):
-            given = torch.tensor(capacity[None], requires_grad=True)
+            given = torch.tensor(capacity[None], requires_grad=True, device=device)
             makespan = sweep(graph, given).makespan
             makespan.sum().backward()
             assert given.grad is not None
             assert float((given.grad * given.detach()).sum()) == pytest.approx(-float(makespan.detach()), rel=1e-9)
 
 
-def test_worlds_do_not_see_each_others_gradients_and_one_that_cannot_end_has_none() -> None:
+def test_worlds_do_not_see_each_others_gradients_and_one_that_cannot_end_has_none(device: str) -> None:
     graph, capacity, latency = random_graph(3)
     rows = capacity * np.random.default_rng(0).uniform(0.5, 2, (5, graph.links))
     rows[2] = 0
-    together = torch.tensor(rows, requires_grad=True)
-    makespan = sweep(graph, together, torch.from_numpy(np.tile(latency, (5, 1)))).makespan
+    together = torch.tensor(rows, requires_grad=True, device=device)
+    makespan = sweep(graph, together, torch.from_numpy(np.tile(latency, (5, 1))).to(device)).makespan
     assert torch.isinf(makespan[2])
     makespan[[0, 1, 3, 4]].sum().backward()
     assert together.grad is not None
     assert (together.grad[2] == 0).all()
     for number in (0, 1, 3, 4):
-        alone = torch.tensor(rows[number : number + 1], requires_grad=True)
-        sweep(graph, alone, torch.from_numpy(latency[None])).makespan.sum().backward()
+        alone = torch.tensor(rows[number : number + 1], requires_grad=True, device=device)
+        sweep(graph, alone, torch.from_numpy(latency[None]).to(device)).makespan.sum().backward()
         assert torch.equal(alone.grad[0], together.grad[number])
 
 
@@ -152,3 +156,19 @@ def test_merged_events_have_no_gradient(make_world) -> None:
     graph = make_world([{"path": [0], "bytes": 1}], [1.0]).graph
     with pytest.raises(ValueError, match=r"^merge: must be 0 for gradients, got 0\.1"):
         sweep(graph, torch.ones((1, 1), dtype=torch.float64, requires_grad=True), merge=0.1)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_gradient_that_a_cpu_finds() -> None:
+    if not (_C.has_cuda and torch.cuda.is_available()):
+        pytest.skip("needs a GPU and topoflow._C built with nvcc")
+    for seed in range(4):
+        graph, capacity, latency = random_graph(seed)
+        rows = capacity * np.random.default_rng(seed).uniform(0.5, 2, (9, graph.links))
+        found = []
+        for device in ("cpu", "cuda"):
+            given = torch.tensor(rows, requires_grad=True, device=device)
+            sweep(graph, given, torch.from_numpy(np.tile(latency, (9, 1))).to(device)).makespan.sum().backward()
+            found.append(given.grad.cpu().numpy())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * np.abs(found[0]).max())
+        assert not EMULATED or found[0].tobytes() == found[1].tobytes()

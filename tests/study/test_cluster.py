@@ -123,6 +123,24 @@ def test_graphs_side_by_side_run_as_they_do_alone(jobs: list[Traffic]) -> None:
     np.testing.assert_allclose(together.finish, apart, rtol=1e-9)
 
 
+def test_an_error_of_several_jobs_names_the_job_and_its_task() -> None:
+    def job(name: str, source: int) -> Traffic:
+        return Traffic.from_tasks(name, 4, (Compute(1.0, source), Transfer(100.0, source, 3, (0,), "gradients")))
+
+    jobs = placed_all([job("early", 0), job("stuck", 1)], switch())
+    graph = side_by_side([repeated(world.graph, 2) for world in jobs], [world.name for world in jobs])
+    of_one = ["task 0", "task gradients", "the end of an iteration"] * 2
+    assert [graph.where(task) for task in range(graph.tasks)] == [
+        f"{job}, {task}" for job in ("job 0 (early)", "job 1 (stuck)") for task in of_one
+    ]
+    unnamed = side_by_side([world.graph for world in jobs])
+    assert unnamed.where(3) == "job 1, task gradients"
+    network = switch()
+    capacity = np.where(np.asarray(network.source) == 1, 1e-300, network.bandwidth)
+    with pytest.raises(ValueError, match=r"^both: .* for job 1 \(stuck\), task gradients$"):
+        Fluid().simulate([World("both", graph, capacity, network.latency)])
+
+
 def test_start_times_inside_a_job_are_refused() -> None:
     graph = placed(Traffic.from_tasks("job", 4, (Compute(1.0, 0, start=2.0),)), switch()).graph
     with pytest.raises(ValueError, match="jobs: must not name start times"):

@@ -24,7 +24,7 @@ min-max fairness with applications", IEEE/ACM Transactions on Networking 15(5), 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -35,7 +35,6 @@ from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
-from topoflow.traffic.base import Traffic
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -67,7 +66,7 @@ class Graph:
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
-    traffic: Traffic | None = None  # whose tasks the owners are, by reference; None: they have numbers only
+    named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
     @property
     def tasks(self) -> int:
@@ -90,8 +89,11 @@ class Graph:
 
     def where(self, task: int) -> str:
         """A task in an error message: the traffic's task that it is part of, by its name if it has one."""
-        owner = int(self.owner[task])
-        return f"task {owner}" if self.traffic is None else self.traffic.where(owner)
+        return self.where_owner(int(self.owner[task]))
+
+    def where_owner(self, owner: int) -> str:
+        """A task of the traffic in an error message."""
+        return f"task {owner}" if self.named is None else self.named(owner)
 
     def _end(self, row: int) -> Ints:
         assert self.ends is not None, "only a graph that was placed knows who sends"

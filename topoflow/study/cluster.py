@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -66,7 +67,8 @@ def _ends(
 ) -> list[Floats]:
     """When each of the ``counts`` [J] iterations of every job ends, all on one network; after ``until``: any time."""
     graphs = [repeated(world.graph, count, begin) for world, count, begin in zip(worlds, counts, begins, strict=True)]
-    together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=side_by_side(graphs), until=until)
+    jobs = side_by_side(graphs, [world.name for world in worlds])
+    together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=jobs, until=until)
     (timeline,) = simulate([together], fidelity, run)
     of_jobs = np.split(timeline.finish, np.cumsum([graph.tasks for graph in graphs])[:-1])
     return [of_job[world.graph.tasks :: world.graph.tasks + 1] for of_job, world in zip(of_jobs, worlds, strict=True)]
@@ -122,12 +124,20 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
         after=after[after >= 0].astype(np.int32),
         owner=np.tile(np.append(graph.owner, graph.owners), times).astype(np.int32),
         owners=graph.owners + 1,
+        named=partial(_of_repeated, graph),
         ends=None if graph.ends is None else np.tile(np.pad(graph.ends, ((0, 0), (0, 1)), constant_values=-1), times),
     )
 
 
-def side_by_side(graphs: Sequence[Graph]) -> Graph:
-    """Graphs on the same links, at the same time; tasks, paths and owners of one after those of the one before."""
+def _of_repeated(graph: Graph, owner: int) -> str:
+    return graph.where_owner(owner) if owner < graph.owners else "the end of an iteration"
+
+
+def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) -> Graph:
+    """Graphs on the same links, at the same time; tasks, paths and owners of one after those of the one before.
+
+    ``names`` are those of the jobs in error messages; None: they have numbers.
+    """
     tasks, paths = _before([graph.tasks for graph in graphs]), _before([len(g.path_offsets) - 1 for g in graphs])
     owners = _before([graph.owners for graph in graphs])
 
@@ -161,7 +171,15 @@ def side_by_side(graphs: Sequence[Graph]) -> Graph:
         path_weight=np.concatenate([_weights(graph) for graph in graphs]) if weights else None,
         path_limit=np.concatenate([_limits(graph) for graph in graphs]) if limits else None,
         ends=np.concatenate([graph.ends for graph in graphs if graph.ends is not None], axis=1) if placed else None,
+        named=partial(_of_jobs, tuple(graphs), tuple(names or ())),
     )
+
+
+def _of_jobs(graphs: Sequence[Graph], names: Sequence[str], owner: int) -> str:
+    first = _before([graph.owners for graph in graphs])
+    job = int(np.searchsorted(first, owner, side="right")) - 1
+    name = f" ({names[job]})" if names else ""
+    return f"job {job}{name}, {graphs[job].where_owner(owner - int(first[job]))}"
 
 
 def _before(counts: Sequence[int]) -> Offsets:

@@ -124,6 +124,11 @@ class Gpu(torch.Tensor):
         with without_overrides():
             return torch.Tensor.clone(self.as_subclass(torch.Tensor))
 
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        with without_overrides():
+            plain = self.as_subclass(torch.Tensor)
+        plain.backward(*args, **kwargs)  # with overrides: functions that it calls have tensors of GPUs
+
     def numpy(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() first")
 

@@ -101,7 +101,15 @@ def test_equal_points_have_different_names() -> None:
         (["fabric"], "'fabric': must be KEY=VALUE in Hydra's syntax (missing EQUAL"),
         (["=3"], "'=3': must be KEY=VALUE"),
         (["servers=[1"], "'servers=[1': must be KEY=VALUE in Hydra's syntax"),
-        (["servers=interval(1,2)"], "servers=interval(1,2): BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
+        *(
+            (
+                [f"servers={value}"],
+                f"servers: must be values, or one choice, range or glob that is in no other, got {value!r}",
+            )
+            for value in ("2,range(3,5)", "choice(2,range(3,5))", "choice(choice(2,3),4)", "glob(*),2", "interval(1,3)")
+        ),
+        (["servers=range(choice(1,2),3)"], "servers: must be values, or one choice"),
+        (["fabric.x=[1,range(1,2)]"], "fabric.x: must be values, or one choice"),
         (["fabric=links"], "fabric.file: must be given, e.g. fabric.file=VALUE"),
         (["latency_us=abc"], "fabric.latency: could not convert string to float: 'abc'"),
         (["workload.tables=${nope}"], "workload.tables: Interpolation key 'nope' not found"),

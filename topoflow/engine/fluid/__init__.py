@@ -167,7 +167,7 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
         start, finish, status = ends(asked[0], latency if asked[1] is None else asked[1], launched, team)
     else:
         arrays = launched(capacity, latency)
-        start, finish, status = arrays["start"], arrays["finish"], arrays["status"]
+        start, finish, status = arrays["start"], arrays["finish"], device.here(arrays["status"])
     finish = finish.reshape(len(capacity), graph.tasks)
     return Sweep(start.reshape(finish.shape), finish, status, device.largest(finish))
 
@@ -181,7 +181,7 @@ def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity
     arrays |= {"status": device.shared(count), "cancel": device.flag()}
     if count:
         launch(_kernel(arrays, device, merge, threads, [f"world {index}" for index in range(count)]), device)
-    return arrays | {"status": device.here(arrays["status"])}
+    return arrays
 
 
 def _run(batch: Batch, device: Device, run: Run, merge: float) -> Steps[None]:

@@ -25,23 +25,25 @@ Launched = Callable[[Any, Any], dict[str, Any]]  # capacity and latency [W, L] t
 def ends(capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
     """start and finish [W * T] s and status [W] of worlds, which torch differentiates by ``capacity`` and ``latency``.
 
-    Both are tensors [W, L]. Backward runs on the CPU with this many threads, 0: all.
+    Both are tensors [W, L]. Backward runs where they lie; on a CPU with this many threads, 0: all.
     """
     return _function().apply(capacity, latency, launched, threads)
 
 
 def backward(arrays: dict[str, Any], of_start: Any, of_finish: Any, threads: int) -> tuple[Any, Any]:
-    """d loss / d capacity and d loss / d latency [W * L] in the host's memory, of what a launch has left in ``arrays``.
+    """d loss / d capacity and d loss / d latency [W * L], of what a launch has left in ``arrays``.
 
     ``of_start`` and ``of_finish`` are d loss / d start and d loss / d finish [W * T].
     """
-    import torch
-
-    host = Device(torch.device("cpu"))
-    arrays = {name: torch.as_tensor(array).cpu() for name, array in arrays.items()}
-    arrays |= {"of_start": of_start.contiguous().cpu(), "of_finish": of_finish.cpu().clone(), "cancel": host.flag()}
-    arrays |= {name: host.zeros(len(arrays["capacity"])) for name in ("of_capacity", "of_latency")}
-    launch(Kernel(partial(_C.gradient, arrays, host.memory, threads), arrays["cancel"]))
+    device = Device(arrays["capacity"].device)
+    arrays = arrays | {
+        "of_start": of_start.to(device.torch).contiguous(),
+        "of_finish": of_finish.to(device.torch).contiguous().clone(),
+        "cancel": device.flag(),
+    }
+    arrays |= {name: device.zeros(len(arrays["capacity"])) for name in ("of_capacity", "of_latency")}
+    kernel = partial(_C.gradient, arrays, device.memory, device.stream, threads)
+    launch(Kernel(kernel, arrays["cancel"], lambda: ["worlds of a sweep"]), device)
     return arrays["of_capacity"], arrays["of_latency"]
 
 
@@ -56,14 +58,15 @@ def _function() -> Any:
         def forward(ctx: Any, capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
             ctx.arrays, ctx.threads = launched(capacity.detach(), latency.detach()), threads
             ctx.save_for_backward(capacity, latency)
-            ctx.mark_non_differentiable(ctx.arrays["status"])
-            return ctx.arrays["start"].clone(), ctx.arrays["finish"].clone(), ctx.arrays["status"]
+            status = Device(capacity.device).here(ctx.arrays["status"])
+            ctx.mark_non_differentiable(status)
+            return ctx.arrays["start"].clone(), ctx.arrays["finish"].clone(), status
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, of_start: Any, of_finish: Any, of_status: Any) -> Any:
             capacity, _ = ctx.saved_tensors  # refuses what has been written to since
             found = backward(ctx.arrays, of_start, of_finish, ctx.threads)
-            return *(each.reshape(capacity.shape).to(capacity.device) for each in found), None, None
+            return *(each.reshape(capacity.shape) for each in found), None, None
 
     return Ends

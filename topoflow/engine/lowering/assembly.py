@@ -57,7 +57,7 @@ class Assembly:
             path_weight=table.path_weight,
             path_limit=table.path_limit,
             ends=self._ends(begin),
-            traffic=self.traffic,
+            named=self.traffic.where,
         )
 
     def _blocks(self, begin: Offsets) -> Iterator[tuple[Offsets, Floats, Block]]:

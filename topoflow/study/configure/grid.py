@@ -15,13 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 
 from hydra import compose, initialize_config_module
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -41,11 +39,10 @@ from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.hints import suggest, suggest_key
 from topoflow.study.configure.options import options
 from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.configure.sweeps import check_sweeps, nested
 from topoflow.units import register_resolvers
 
 CONFIG = "compare"
-MOST_POINTS = 2**17  # of a sweep; each takes milliseconds to compose and some to simulate
-
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
 
@@ -114,26 +111,13 @@ def expand(
         defaults = compose(config, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         parsed = parser.parse_overrides([*swept, *arguments])
-        _check_points(parsed)
+        check_sweeps(parsed)
         points: list[list[str]] = BasicSweeper.split_arguments(parsed, None)[0]
         if not points:  # a list that is empty, or a pattern that no file has
             none = next(each for each in parsed if each.is_sweep_override() and not [*each.sweep_string_iterator()])
             raise ValueError(f"{none.key_or_group}: must be at least one value, got {none.get_value_string()}")
         named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
         return points, frozenset(map(str, defaults)) - named
-
-
-def _check_points(overrides: Sequence[Override]) -> None:
-    """Raise ``ValueError`` for more points than ``MOST_POINTS``, before they are listed."""
-    count: dict[str, float] = {}  # of values, by key: the last override of a key is the one that counts
-    for override in overrides:
-        value, key = override.value(), override.get_key_element()
-        count[key] = len(value.list) if isinstance(value, ChoiceSweep) else 1.0
-        if isinstance(value, RangeSweep) and value.step:
-            count[key] = max(1.0, (float(value.stop or 0) - float(value.start or 0)) / float(value.step))
-    points = prod(count.values())
-    if not points <= MOST_POINTS:  # nan, too
-        raise ValueError(f"sweep: must be of at most {MOST_POINTS} points, got {points:.6g}")
 
 
 def _check_own(arguments: Sequence[str]) -> None:
@@ -154,6 +138,8 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
         try:
             parser.parse_overrides([argument])
         except HydraException as error:
+            if re.search(r"(Choice|Range|Interval)Sweep", str(error)):
+                raise nested(*argument.partition("=")[::2]) from error
             raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({_reason(error)})") from error
     return parser
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
 from topoflow.capture.periods import representative
+from topoflow.traffic.captured.carried import carried
 from topoflow.traffic.captured.united import united
-from topoflow.traffic.captured.wrapped import wrapped
+from topoflow.traffic.captured.wrapped import Events, wrapped
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,20 @@ def recorded_iteration(trace: Trace) -> Iteration:
     model = min(trace.ranks, default=-1)
     if missing:
         _check_mirrors(trace)
-    own = {
-        rank: {position: event for position, event in enumerate(record) if event.iteration == period.number}
-        for rank, record in trace.ranks.items()
-    }
+    own = carried(_events(trace, period.number), _events(trace, period.number - 1))
     recorded = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
     ranks = {rank: recorded[model if rank in missing else rank] for rank in range(trace.world_size)}
     if not any(ranks.values()):
         raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {period.number}")
     return Iteration(period.number, ranks, period.begin, missing, model)
+
+
+def _events(trace: Trace, iteration: int) -> dict[int, Events]:
+    """Those of each rank, by their positions in the trace."""
+    return {
+        rank: {position: event for position, event in enumerate(record) if event.iteration == iteration}
+        for rank, record in trace.ranks.items()
+    }
 
 
 def _check_mirrors(trace: Trace) -> None:

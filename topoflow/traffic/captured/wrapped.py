@@ -35,7 +35,7 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
     said = any(event.after is not None for events in ranks.values() for event in events.values())
     if said or begin is None or end is None or end <= begin:
         return dict(ranks)
-    keys = {rank: _keys(rank, events) for rank, events in ranks.items()}
+    keys = {rank: keys_of(rank, events) for rank, events in ranks.items()}
     early = _early(ranks, keys, begin)
     found: dict[int, Events] = {}
     for rank, events in ranks.items():
@@ -52,7 +52,7 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
     return found
 
 
-def _keys(rank: int, events: Events) -> dict[int, Key]:
+def keys_of(rank: int, events: Events) -> dict[int, Key]:
     """Of each communication, by position."""
     counts: dict[Hashable, int] = defaultdict(int)
     keys: dict[int, Key] = {}

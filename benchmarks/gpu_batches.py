@@ -1,0 +1,114 @@
+"""What surrounds the kernel of a batch on a GPU: packing, copies, pieces on one stream and on two, gradients.
+
+    python benchmarks/gpu_batches.py [worlds=2048] [pieces=8] [device=cuda]
+
+Prints "path.metric value". ``one_stream`` and ``two_streams`` are s for a batch that is cut into pieces: copies to the
+GPU, kernels, and copies back. With device=cpu only what the host does is measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from cases import many_c
+from measure import say
+
+import topoflow
+from topoflow.engine import fluid, launch
+from topoflow.engine.base import Run, World
+from topoflow.engine.device import Device
+from topoflow.engine.fluid.batch import pack
+from topoflow.engine.observer import Silent
+
+REPEATS = 3
+GRADIENTS = (1, 64, 1024)  # worlds
+
+
+def seconds(call: Callable[[], object], device: Device) -> float:
+    """Median wall time of a call, after one that is not counted."""
+    times = []
+    for _ in range(1 + REPEATS):
+        device.wait()
+        begin = time.perf_counter()
+        call()
+        device.wait()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
+
+
+def batches(worlds: Sequence[World], device: Device, count: int) -> None:
+    size = -(-len(worlds) // count)
+    cpu, host = Device(), len(worlds)
+    say("batches.worlds", host)
+    say("batches.host.pack_ms_per_world", 1e3 * seconds(lambda: pack(worlds), cpu) / host)
+    packed = {worlds[first].name: pack(worlds[first : first + size]) for first in range(0, host, size)}
+    arrays = {name: batch.arrays for name, batch in packed.items()}
+    say("batches.host.mb", sum(each.nbytes for one in arrays.values() for each in one.values()) / 1e6)
+    if not device.on_cuda:
+        return
+    run = Run(device)
+
+    def pieces(given: Sequence[World], memory: int) -> Iterator[Sequence[World]]:
+        for first in range(0, len(given), size):
+            yield given[first : first + size]
+
+    def steps(given: Sequence[World], on: Device) -> launch.Steps[list[World]]:
+        batch = packed[given[0].name]
+        batch.arrays["status"][:] = 0
+        yield from fluid._run(batch, on, run, 0.0)
+        return list(given)
+
+    def simulate() -> None:
+        launch.in_pieces(worlds, device, Silent(), pieces, steps)
+
+    def copies() -> None:
+        for each in arrays.values():
+            on_device = device.put(each)
+            for name in ("start", "finish"):
+                device.numpy(on_device[name])
+
+    say("batches.copies.s", seconds(copies, device))
+    for streams, name in ((1, "one_stream"), (2, "two_streams")):
+        launch.STREAMS = streams
+        say(f"batches.{name}.s", seconds(simulate, device))
+    say("batches.fluid.worlds_per_second", host / seconds(lambda: fluid.Fluid().simulate(worlds, Run(device)), device))
+
+
+def gradients(device: Device) -> None:
+    """Forward and backward passes of a sweep over a DLRM on a torus of 8 servers, on the device and the CPU."""
+    world = topoflow.compare("workload.tables=16", servers=8, fabric="torus")[0].timeline.world
+    rows = np.tile(world.capacity, (max(GRADIENTS), 1)) * np.random.default_rng(0).uniform(0.5, 2, (max(GRADIENTS), 1))
+    for where in {"cpu": Device(torch.device("cpu")), "cuda": device}.values():
+        for count in GRADIENTS:
+            capacity = torch.tensor(rows[:count], requires_grad=True, device=where.torch)
+            latency = torch.tensor(np.tile(world.latency, (count, 1)), device=where.torch)
+            made: list[Any] = []
+
+            def forward(capacity: Any = capacity, latency: Any = latency, made: list[Any] = made) -> None:
+                made[:] = [fluid.sweep(world.graph, capacity, latency).makespan.sum()]
+
+            def both(forward: Callable[[], None] = forward, made: list[Any] = made) -> None:
+                forward()
+                made[0].backward()
+
+            one, two = seconds(forward, where), seconds(both, where)
+            say(f"gradients.{where.torch.type}.{count}.forward_s", one)
+            say(f"gradients.{where.torch.type}.{count}.backward_s", two - one)
+
+
+def main(words: Sequence[str]) -> None:
+    given = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.split("=", 1) for word in words)
+    device = Device.named(given["device"])
+    batches(many_c(int(given["worlds"])), device, int(given["pieces"]))
+    if device.on_cuda:
+        gradients(device)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

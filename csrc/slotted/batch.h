@@ -1,0 +1,102 @@
+// Worlds of slots and cells in flat arrays, one after the other; numbers of tasks, servers and nodes count from the
+// first of their world.
+//
+// Shapes: W worlds, S tasks, D dependencies, V servers, N nodes, F tasks that wait for none, of all worlds together;
+// C cells and R words of bits of all tasks. Times are in ps.
+//
+// Source: topoflow/engine/slotted/cells.py says what a world is; reference.py is the model in plain Python.
+#pragma once
+
+#include "fields.h"
+#include "status.h"
+#include "times.h"
+
+namespace topoflow {
+
+enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2 };
+
+constexpr int32_t kMostReservations = 16;  // Q
+
+struct SlottedBatch {
+  int32_t worlds;
+  const int64_t *task_offsets, *server_offsets, *node_offsets, *first_offsets;
+  const int32_t *slots, *protocol, *queue, *key;
+  const int64_t *slot, *pace, *until, *window;
+  const int64_t* node_servers;
+  const int32_t* server_node;
+  const int64_t* node_tasks;
+  const int32_t *cells, *source, *target;
+  const int64_t *delay, *release;
+  const int32_t* pending;
+  const int64_t* follower_offsets;
+  const int32_t* followers;
+  const int32_t* first;
+  const int64_t* bit_offsets;
+  const int64_t* cell_offsets;
+  const int32_t *order, *cancel;
+  int64_t *start, *finish;
+  int32_t *delivered, *reorder, *fullest;
+  int64_t *hops, *received;
+  int32_t* epochs;
+  int32_t* through;
+  int64_t *sent, *sent_on;
+  int32_t* status;
+
+  int32_t threads;  // of the CPU, 0: all
+  int64_t budget;   // B of memory for all teams together
+  int device;       // where the arrays lie
+  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
+};
+
+constexpr std::tuple kSlottedFields{
+    array("task_offsets", &SlottedBatch::task_offsets, "W+1", "first task of each world"),
+    array("server_offsets", &SlottedBatch::server_offsets, "W+1", "first server of each world"),
+    array("node_offsets", &SlottedBatch::node_offsets, "W+1", "first node of each world"),
+    array("first_offsets", &SlottedBatch::first_offsets, "W+1", "where the row of each world begins in `first`"),
+    array("slots", &SlottedBatch::slots, "W", "of an epoch"),
+    array("protocol", &SlottedBatch::protocol, "W", "Protocol"),
+    array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
+    array("keys", &SlottedBatch::key, "2,W", "of random numbers: of each world that of the settings and its own"),
+    array("slot", &SlottedBatch::slot, "W", "ps"),
+    array("pace", &SlottedBatch::pace, "W", "ps that the cable of a server needs for a cell"),
+    array("until", &SlottedBatch::until, "W", "ps, nothing later need be simulated"),
+    array("window", &SlottedBatch::window, "W", "ps, cells that come earlier are counted in `received`"),
+    array("node_servers", &SlottedBatch::node_servers, "N+1", "first server of each node, of all worlds together"),
+    array("server_node", &SlottedBatch::server_node, "V", "node of each server"),
+    array("node_tasks", &SlottedBatch::node_tasks, "N+1", "tasks that begin at the nodes before"),
+    array("cells", &SlottedBatch::cells, "S", "0: a wait only"),
+    array("source", &SlottedBatch::source, "S", "server, -1: nothing is sent"),
+    array("target", &SlottedBatch::target, "S", "server, -1: nothing is sent"),
+    array("delay", &SlottedBatch::delay, "S", "ps"),
+    array("release", &SlottedBatch::release, "S", "ps"),
+    array("pending", &SlottedBatch::pending, "S", "tasks that a task waits for"),
+    array("follower_offsets", &SlottedBatch::follower_offsets, "S+1", "where the row of each task begins"),
+    array("followers", &SlottedBatch::followers, "D", "tasks that wait for a task"),
+    array("first", &SlottedBatch::first, "F", "tasks that wait for no other, by the end of their delay"),
+    array("bit_offsets", &SlottedBatch::bit_offsets, "S+1", "first word of the bits of each task's cells"),
+    array("cell_offsets", &SlottedBatch::cell_offsets, "S+1", "cells of the tasks before"),
+    array("order", &SlottedBatch::order, "W", "worlds, the most expensive first"),
+    on_host("cancel", &SlottedBatch::cancel, "1", "not 0: stop"),
+    array("start", &SlottedBatch::start, "S", "out, ps"),
+    array("finish", &SlottedBatch::finish, "S", "out, ps"),
+    array("delivered", &SlottedBatch::delivered, "S", "out, cells that have come to the node of the target"),
+    array("reorder", &SlottedBatch::reorder, "S", "out, cells that waited at most for an earlier one"),
+    array("fullest", &SlottedBatch::fullest, "N", "out, cells that waited at most at a node, LOCAL not counted"),
+    array("hops", &SlottedBatch::hops, "W", "out, cells that were sent, once for each hop"),
+    array("received", &SlottedBatch::received, "W", "out, cells that came to the nodes of their targets in the window"),
+    array("epochs", &SlottedBatch::epochs, "W", "out, when it ended"),
+    optional("through", &SlottedBatch::through, "C", "out, node of the detour of each cell, -1: none, or not sent"),
+    optional("sent", &SlottedBatch::sent, "C", "out, slot of the first hop of each cell, -1: none"),
+    optional("sent_on", &SlottedBatch::sent_on, "C", "out, slot of the second hop of each cell, -1: none"),
+    on_host("status", &SlottedBatch::status, "W", "out, Status, also while it runs"),
+    count('W', &SlottedBatch::worlds)};
+
+// Returns the bytes of state that one team needs.
+namespace cpu {
+int64_t slots(const SlottedBatch& batch);
+}
+namespace cuda {
+int64_t slots(const SlottedBatch& batch);
+}
+
+}  // namespace topoflow

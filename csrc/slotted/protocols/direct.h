@@ -1,0 +1,24 @@
+// No detour: a cell waits at its source for the slot of its own destination, as if the source were its intermediate
+// node.
+//
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, "simple direct routing".
+#pragma once
+
+#include "slotted/world.h"
+
+namespace topoflow::BACKEND::slotted {
+
+template <Team T>
+DEVICE void direct(World<T>& world) {
+  State& state = world.state;
+  world.team.for_each(world.nodes, [&](int32_t source) {
+    for (int32_t target = 0; target < world.columns && state.node[source].active; ++target) {
+      Queue& queue = state.queue[source * world.columns + target];
+      if (queue.reserved || state.local[source * world.columns + target].head == kNone) continue;
+      queue.reserved = 1;
+      world.relay(source, target, world.take(source, target));
+    }
+  });
+}
+
+}  // namespace topoflow::BACKEND::slotted

@@ -1,0 +1,113 @@
+// Requests and grants, as Sirius' protocol and its ideal have them: for cells in LOCAL random nodes are asked to send
+// one on, which they promise as long as they have room.
+//
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.3 and Figure 15; reference.py says what these leave open.
+#pragma once
+
+#include "parallel/random.h"
+#include "slotted/world.h"
+
+namespace topoflow::BACKEND::slotted {
+
+enum Purpose : uint32_t { kRequest = 0, kGrant = 1 };  // of random numbers
+
+// Figure 15, lines 1 to 12: for random cells of LOCAL a request to a random node for each.
+template <Team T>
+DEVICE void request_from(World<T>& world, int32_t source) {
+  State& state = world.state;
+  const auto epoch = static_cast<uint32_t>(world.epoch);
+  Active* const flows = world.active_of(source);
+  uint16_t* const candidates = state.candidate + source * world.nodes;
+  int32_t count = state.node[source].active;
+  Words words{};
+  for (int32_t number = 0; number < world.nodes - 1 && count; ++number) {
+    if (number % 2 == 0)
+      words = philox({{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}},
+                     world.key[0], world.key[1]);
+    const int32_t place = below(words.word[number % 2 * 2], count), rest = world.nodes - 1 - number;
+    const int32_t drawn = below(words.word[number % 2 * 2 + 1], rest);
+    const uint16_t node = candidates[drawn];
+    candidates[drawn] = candidates[rest - 1];
+    candidates[rest - 1] = node;
+    Active& flow = flows[place];
+    state.request[node * world.nodes + source] = static_cast<uint16_t>(flow.target);
+    world.set_bit(state.requested + node * world.words, source);
+    if (flow.epoch != world.epoch) flow.epoch = world.epoch, flow.asked = 0;
+    if (++flow.asked < flow.local) continue;
+    const Active last = flows[--count];  // the flow is no longer in the set, which is those before
+    flows[count] = flow;
+    flow = last;
+    state.flow[flows[count].task].place = count;
+    state.flow[last.task].place = place;
+  }
+}
+
+// Figure 15, lines 14 to 22: requests are granted as long as there is room.
+template <Team T>
+DEVICE void grant_at(World<T>& world, int32_t node) {
+  State& state = world.state;
+  uint64_t* const requested = state.requested + node * world.words;
+  const int32_t own = world.column_of(node);
+  const auto grant = [&](int32_t source) {
+    const uint16_t target = state.request[node * world.nodes + source];
+    Queue& queue = state.queue[node * world.columns + target];
+    if (queue.reserved >= world.room) return;
+    ++queue.reserved;
+    state.grant[source * world.columns + own] = target;
+    world.set_bit(state.answered + source * world.column_words, own);
+  };
+  const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
+                             world.key[0], world.key[1]);
+  const int32_t first = below(words.word[0], world.nodes), word = first / kWordBits;
+  const uint64_t before = World<T>::bit(first) - 1, here = requested[word];
+  const auto in_word = [&](uint64_t rest, int32_t at) {
+    for (; rest; rest &= rest - 1) grant(at * kWordBits + lowest_bit(rest));
+  };
+  in_word(here & ~before, word);
+  for (int32_t at = word + 1; at < world.words; ++at) in_word(requested[at], at);
+  for (int32_t at = 0; at < word; ++at) in_word(requested[at], at);
+  in_word(here & before, word);
+  for (int32_t at = 0; at < world.words; ++at) requested[at] = 0;
+}
+
+// A cell that is granted leaves LOCAL for the queue of the node that granted it.
+template <Team T>
+DEVICE void receive_grants_at(World<T>& world, int32_t source) {
+  State& state = world.state;
+  uint64_t* const answered = state.answered + source * world.column_words;
+  World<T>::for_bits(answered, world.column_words, [&](int32_t column) {
+    const int32_t at = source * world.columns + column, target = state.grant[at];
+    if (state.local[source * world.columns + target].head == kNone) {
+      const int32_t node = state.node_at[column];
+      state.unused[node * world.nodes + source] = static_cast<uint16_t>(target);
+      world.set_bit(state.declined + node * world.words, source);
+      return;
+    }
+    state.granted[at] = {world.take(source, target), target};
+    world.set_waiting(state.has_granted, source, column);
+  });
+  for (int32_t at = 0; at < world.column_words; ++at) answered[at] = 0;
+}
+
+template <Team T>
+DEVICE void compute_requests(World<T>& world) {
+  world.team.for_each(world.nodes, [&](int32_t node) {
+    if (world.state.node[node].active) request_from(world, node);
+  });
+}
+
+template <Team T>
+DEVICE void compute_grants(World<T>& world) {
+  world.team.for_each(world.nodes, [&](int32_t node) {
+    uint64_t any = 0;
+    for (int32_t at = 0; at < world.words; ++at) any |= world.state.requested[node * world.words + at];
+    if (any) grant_at(world, node);
+  });
+}
+
+template <Team T>
+DEVICE void receive_grants(World<T>& world) {
+  world.team.for_each(world.nodes, [&](int32_t node) { receive_grants_at(world, node); });
+}
+
+}  // namespace topoflow::BACKEND::slotted

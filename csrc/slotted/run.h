@@ -1,0 +1,85 @@
+// Worlds of slots, one for each team. Source: world.h has the physics.
+#pragma once
+
+#include <thrust/functional.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/transform_reduce.h>
+
+#include "parallel/launch.h"
+#include "parallel/policy.h"
+#include "protocols/direct.h"
+#include "protocols/ideal.h"
+#include "protocols/request_grant.h"
+
+namespace topoflow::BACKEND {
+namespace slotted {
+
+struct StateBytes {
+  SlottedBatch batch;
+  HD int64_t operator()(int32_t world) const { return (State(Memory(nullptr), batch, world).bytes + 63) / 64 * 64; }
+};
+
+struct Run {
+  static constexpr int kThreads = 128;     // of a team on a GPU: the racks of the paper's network
+  static constexpr int32_t kEpochs = 256;  // between two looks at `cancel`
+
+  SlottedBatch batch;
+  std::byte* memory;
+  int64_t bytes;  // of one team
+
+  template <Team T>
+  DEVICE void operator()(const T& team, int32_t place, int32_t i) const {
+    const int32_t index = batch.order[i];
+    World<T> world(team, batch, index, memory + place * bytes);
+    world.begin();
+    int32_t status = kRunning;
+    team.set(&batch.status[index], kRunning);
+    for (int32_t epoch = 0; status == kRunning; epoch = (epoch + 1) % kEpochs) {
+      if (!epoch && team.poll(batch.cancel))
+        status = kCancelled;
+      else
+        status = advance(world);
+    }
+    world.end();
+    team.set(&batch.status[index], status);
+  }
+
+  // One epoch. Returns a Status.
+  template <Team T>
+  DEVICE int32_t advance(World<T>& world) const {
+    const int32_t status = world.begin_epoch();
+    if (status != kRunning) return status;
+    world.inject();
+    switch (batch.protocol[world.world]) {
+      case kIdeal:
+        ideal(world);
+        break;
+      case kDirect:
+        direct(world);
+        break;
+      default:
+        request_grant(world);
+    }
+    world.send();
+    world.end_epoch();
+    return kRunning;
+  }
+};
+
+}  // namespace slotted
+
+int64_t slots(const SlottedBatch& batch) {
+  using slotted::Run, slotted::StateBytes;
+  const DeviceGuard guard(batch.device);
+  const Stream stream = to_stream(batch.stream);
+  const ThreadsFor threads(batch.worlds);
+  const thrust::counting_iterator<int32_t> zero(0);
+  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
+                                                 int64_t{0}, thrust::maximum<int64_t>());
+  const Launch how = launch<Run>(batch.worlds, bytes, batch.budget, batch.threads);
+  const Array<std::byte> memory(how.teams * bytes);
+  for_each_team(batch.worlds, how, Run{batch, memory.data(), bytes}, stream);
+  return bytes;
+}
+
+}  // namespace topoflow::BACKEND

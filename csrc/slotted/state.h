@@ -1,0 +1,171 @@
+// What a world of slots consists of while it runs. Everything belongs to a node, which alone writes it between two
+// barriers; what nodes hand to each other lies in tables with a place for each pair, and bits say which places are
+// taken.
+//
+// Rows of tables are nodes. *Columns* are nodes as well, in the order of the slots: column place * G + group, so that
+// the nodes which a node sends to in one slot lie next to each other.
+//
+// Source: topoflow/engine/slotted/reference.py states the model.
+#pragma once
+
+#include "batch.h"
+#include "parallel/bits.h"
+#include "parallel/events.h"
+#include "parallel/memory.h"
+#include "parallel/team.h"
+
+namespace topoflow::BACKEND::slotted {
+
+constexpr int32_t kNone = -1;
+constexpr int32_t kLast = -1;
+constexpr int32_t kWordBits = 64;
+
+// A list that is threaded through its items.
+struct Ends {
+  int32_t head, tail;
+};
+
+// Cells of a task at their source.
+struct Flow {
+  int32_t unsent;      // at the server
+  int32_t number;      // of the next cell that leaves LOCAL
+  int32_t place;       // among the node's active flows, while it has cells in LOCAL
+  int32_t next_local;  // of those for the same column
+  int32_t next_server;
+  int32_t source;  // node
+  int32_t target;  // column
+};
+
+// A flow with cells in LOCAL, as the draws of requests read it.
+struct Active {
+  int32_t task;
+  int32_t target;  // column
+  int32_t local;   // cells
+  int32_t asked;   // of these, in the epoch `epoch`
+  int32_t epoch;
+};
+
+// Cells of a task at their target.
+struct Receipt {
+  int64_t bits;   // first word of their bits
+  int32_t cells;  // of the task
+  int32_t server;
+  int32_t arrived;   // of its cells
+  int32_t expected;  // the first that has not arrived
+  int32_t latest;    // the most that waited for an earlier one
+};
+
+struct Server {
+  Ends queue;      // tasks that take turns
+  int64_t credit;  // ps of sending that it has not used
+  int64_t free;    // ps, when its cable has delivered all that it got
+};
+
+struct Cell {
+  int32_t task, number;
+};
+
+// A cell with the column of its target, kLast: this is its last hop.
+struct Sent {
+  Cell cell;
+  int32_t to;
+};
+
+// Cells that are sent on, to one column. Q places: from the grant until it is sent on, a cell has one.
+struct Queue {
+  uint8_t reserved;  // places
+  uint8_t count;     // cells that are there
+  uint8_t first;     // place of the first of them
+};
+
+struct Node {
+  int32_t active;    // flows with cells in LOCAL
+  int32_t held;      // cells in queues
+  int32_t fullest;   // the most of that
+  int64_t hops;      // cells that it sent
+  int64_t received;  // cells for its servers, in the window
+};
+
+struct Control {
+  EventHeap events;
+  int32_t ended;  // tasks in `ended`
+  int32_t open;   // tasks whose cells are under way
+  int32_t left;   // tasks that have not finished
+  int32_t epoch;
+  int32_t quiet;    // epochs since a task was open
+  int32_t initial;  // of those that wait for no other: how many have begun
+  int32_t status;   // Status
+};
+
+struct State {
+  Flow* flow;
+  Active* active;  // [N] rows
+  Receipt* receipt;
+  uint32_t* bits;  // of the cells of each task: has arrived
+  Server* server;
+  Node* node;
+  int32_t *place, *group;               // [N] of each node
+  int32_t* node_at;                     // [columns]
+  Ends* local;                          // [N, columns] flows with cells in LOCAL; they take turns
+  Sent* granted;                        // [N, columns] cells that are sent to their intermediate nodes in this epoch
+  Queue* queue;                         // [N, columns]
+  Cell* relayed;                        // [Q, N, columns]
+  uint16_t* candidate;                  // [N, N] N-1 other nodes each
+  uint16_t* request;                    // [N, N] of a node, by source: the column that a cell is for
+  uint16_t* grant;                      // [N, columns] of a source, by the column that grants: the same
+  uint16_t* unused;                     // [N, N] of a node, by source: the same, given back
+  uint64_t *requested, *declined;       // [N, words] which of them there are
+  uint64_t* answered;                   // [N, column words] which grants there are
+  uint64_t *has_granted, *has_relayed;  // [N, E, group words] groups for which a cell waits, by place
+  Sent* inbox;                          // [N, G] of a node, by the sender's group: what came in this slot
+  uint64_t* came;                       // [N, 2, group words] which of them go on, and which do not
+  int32_t* pending;
+  int64_t* ready;
+  int32_t* ended;  // tasks
+  Event* heap;
+  Control* control;
+  int64_t bytes;
+
+  HD State(Memory memory, const SlottedBatch& batch, int32_t world) {
+    const int64_t tasks = batch.task_offsets[world + 1] - batch.task_offsets[world];
+    const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];
+    const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];
+    const int64_t slots = batch.slots[world], groups = (nodes + slots - 1) / slots, columns = slots * groups;
+    const int64_t pairs = nodes * nodes, places = nodes * columns;
+    const int64_t words = (nodes + kWordBits - 1) / kWordBits, group_words = (groups + kWordBits - 1) / kWordBits;
+    const int64_t column_words = (columns + kWordBits - 1) / kWordBits;
+    const int64_t* const bit = batch.bit_offsets;
+    flow = memory.take<Flow>(tasks);
+    active = memory.take<Active>(tasks);
+    receipt = memory.take<Receipt>(tasks);
+    bits = memory.take<uint32_t>(bit[batch.task_offsets[world + 1]] - bit[batch.task_offsets[world]]);
+    server = memory.take<Server>(servers);
+    node = memory.take<Node>(nodes);
+    place = memory.take<int32_t>(nodes);
+    group = memory.take<int32_t>(nodes);
+    node_at = memory.take<int32_t>(columns);
+    local = memory.take<Ends>(places);
+    granted = memory.take<Sent>(places);
+    queue = memory.take<Queue>(places);
+    relayed = memory.take<Cell>(places * batch.queue[world]);
+    candidate = memory.take<uint16_t>(pairs);
+    request = memory.take<uint16_t>(pairs);
+    grant = memory.take<uint16_t>(places);
+    unused = memory.take<uint16_t>(pairs);
+    requested = memory.take<uint64_t>(nodes * words);
+    declined = memory.take<uint64_t>(nodes * words);
+    answered = memory.take<uint64_t>(nodes * column_words);
+    has_granted = memory.take<uint64_t>(nodes * slots * group_words);
+    has_relayed = memory.take<uint64_t>(nodes * slots * group_words);
+    inbox = memory.take<Sent>(nodes * groups);
+    came = memory.take<uint64_t>(2 * nodes * group_words);
+    pending = memory.take<int32_t>(tasks);
+    ready = memory.take<int64_t>(tasks);
+    ended = memory.take<int32_t>(tasks);
+    heap = memory.take<Event>(tasks);
+    control = memory.take<Control>(1);
+    bytes = memory.taken();
+  }
+};
+
+}  // namespace topoflow::BACKEND::slotted

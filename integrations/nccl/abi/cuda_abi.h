@@ -1,0 +1,27 @@
+// The functions of CUDA's driver that order one stream after another. A runtime's cudaStream_t is the driver's
+// CUstream. Source: CUDA Driver API, "Stream Management", "Event Management";
+// https://docs.nvidia.com/cuda/cuda-driver-api/
+#pragma once
+
+typedef struct CUstream_st* CUstream;
+typedef struct CUevent_st* CUevent;
+typedef struct CUctx_st* CUcontext;
+typedef int CUresult;  // 0 is success
+typedef int CUdevice;
+
+enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+
+// Name in our table, name in libcuda.so.1 (a few have a second version), parameters.
+#define CUDA_FUNCTIONS(X)                                                         \
+  X(cuDeviceGet, "cuDeviceGet", (CUdevice*, int))                                 \
+  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext*, CUdevice)) \
+  X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice))        \
+  X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext))                         \
+  X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext*))                          \
+  X(cuStreamCreate, "cuStreamCreate", (CUstream*, unsigned))                      \
+  X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream))                            \
+  X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))        \
+  X(cuStreamIsCapturing, "cuStreamIsCapturing", (CUstream, int*))                 \
+  X(cuEventCreate, "cuEventCreate", (CUevent*, unsigned))                         \
+  X(cuEventRecord, "cuEventRecord", (CUevent, CUstream))                          \
+  X(cuEventDestroy, "cuEventDestroy_v2", (CUevent))

@@ -1,0 +1,1 @@
+// Empty: nccl.h includes it and uses nothing of it.

@@ -1,0 +1,204 @@
+"""What holds for slots in every world: conservation, no contention, bounded queues; and rates that theory knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from topoflow.engine.base import Run
+from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.schedule import EMPTY, Schedule
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+
+SLOT = 1000  # ps
+
+
+def burst(schedule: Schedule, source: np.ndarray, target: np.ndarray, cells: int, release: object = 0) -> Cells:
+    """A message of ``cells`` from each source node to its target; cables of servers are never in the way."""
+    tasks = len(source)
+    return Cells(
+        name="burst",
+        schedule=schedule,
+        slot=SLOT,
+        node=np.arange(schedule.nodes, dtype=np.int32),
+        pace=1,
+        cells=np.full(tasks, cells, np.int32),
+        source=source.astype(np.int32),
+        target=target.astype(np.int32),
+        delay=np.zeros(tasks, np.int64),
+        release=np.broadcast_to(np.asarray(release, np.int64), tasks).copy(),
+        after_offsets=np.zeros(tasks + 1, np.int64),
+        after=np.zeros(0, np.int32),
+    )
+
+
+def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:
+    (found,) = simulate_cells([world], Settings(protocol, queue, 1), Run(threads=1))
+    return found
+
+
+def used(world: Cells, protocol: str, queue: int = 4) -> float:
+    """The share of all slots, but those of nodes to themselves, in which a cell is sent."""
+    found, nodes = simulated(world, protocol, queue), world.schedule.nodes
+    return found.hops / (found.epochs * nodes * (nodes - 1))
+
+
+@pytest.mark.parametrize("nodes", range(2, 20))
+def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: int) -> None:
+    for uplinks in range(1, nodes + 1):
+        schedule = Schedule(nodes, uplinks)
+        assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
+        joined = np.zeros((nodes, nodes), int)
+        for slot in range(schedule.slots):
+            taken = set()
+            for node in range(nodes):
+                for uplink in range(uplinks):
+                    target = schedule.target(node, uplink, slot)
+                    if target == EMPTY:
+                        continue
+                    port = (target, node // schedule.slots)  # a receiver for the grating from each group
+                    assert port not in taken
+                    taken.add(port)
+                    joined[node, target] += 1
+                    assert schedule.slot(node, target) == slot
+        assert (joined == 1 - np.eye(nodes)).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str, first: int, count: int
+) -> None:
+    for begin in range(first, first + count, 500):
+        draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
+        worlds = [random_cells(draw, most_cells=20) for draw in draws]
+        queue = int(draws[0].integers(2, 17))
+        for found in run_cells(worlds, Settings(protocol, queue, begin)):
+            check_conservation(found)
+
+
+def check_conservation(found: Found) -> None:
+    world, log = found.world, found.log
+    assert log is not None
+    schedule, through, sent, sent_on = world.schedule, log.through, log.sent, log.sent_on
+    task = np.repeat(np.arange(world.tasks), world.cells)
+    source, target = world.node[world.source[task]], world.node[world.target[task]]
+    if world.until == NEVER:
+        assert (found.delivered == world.cells).all()
+        assert found.has_ended
+        assert ((sent >= 0) == (source != target)).all(), "only what stays in a rack is not sent"
+        assert ((sent_on >= 0) == (through >= 0)).all()
+    again = sent_on >= 0
+    assert (sent_on[again] > sent[again]).all()
+    assert ((through[again] != source[again]) & (through[again] != target[again])).all()
+    went = sent >= 0
+    to = np.where(through >= 0, through, target)[went & (again | (through < 0))]
+    slots = np.concatenate([sent[went & (again | (through < 0))], sent_on[again]])
+    ends = np.concatenate([source[went & (again | (through < 0))], through[again]]), np.concatenate([to, target[again]])
+    if world.until == NEVER:
+        assert (slots % schedule.slots == (ends[1] - ends[0]) % schedule.slots).all(), "as the schedule has it"
+        port = (slots * schedule.nodes + ends[1]) * schedule.nodes + ends[0] // schedule.slots
+        assert len(np.unique(port)) == len(port), "two cells at one port in one slot"
+    assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
+
+
+@pytest.mark.parametrize("protocol", ["request_grant", "ideal"])
+@pytest.mark.parametrize("queue", [2, 4, 16])
+def test_a_permutation_gets_half_of_the_bandwidth(protocol: str, queue: int) -> None:
+    """Of N-1 links, a node has that to the target for itself; each other one is half its own and half of others'."""
+    nodes = np.arange(16)
+    world = burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 4000)
+    assert used(world, protocol, queue) > 0.98
+    assert 4000 / simulated(world, protocol, queue).epochs == pytest.approx(16 / 2, rel=0.02)
+
+
+def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -> None:
+    source, target = np.nonzero(~np.eye(16, dtype=bool))
+    world = burst(Schedule(16, 4), source, target, 1000)
+    shares = {queue: used(world, "request_grant", queue) for queue in (2, 4, 16)}
+    assert shares[4] > 0.95
+    assert shares[2] < shares[4] <= shares[16] + 0.01, "Sirius 7, Figure 10: Q = 2 loses goodput"
+    assert used(world, "ideal") > shares[4] - 0.01
+
+
+def test_without_detours_a_pair_has_one_cell_an_epoch_and_uniform_traffic_all_slots() -> None:
+    nodes = np.arange(16)
+    found = simulated(burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
+    assert found.epochs == pytest.approx(500, abs=2)
+    source, target = np.nonzero(~np.eye(16, dtype=bool))
+    assert used(burst(Schedule(16, 4), source, target, 500), "direct") > 0.99
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_waiting_without_detours_is_that_of_a_queue_with_one_service_an_epoch(load: float) -> None:
+    """M/D/1: Poisson arrivals, one cell an epoch. A cell waits for the epoch after it came (half of one on average),
+    for those before it, load / 2 (1 - load) epochs, and then for its slot. Source: Kleinrock, Queueing Systems I, 5.6.
+    """
+    schedule, draw = Schedule(12, 3), np.random.default_rng(7)
+    pairs = 12 * 11
+    epoch = schedule.slots * SLOT
+    count = 150_000
+    release = np.sort(draw.integers(0, round(count / pairs / load * epoch), count))
+    source = draw.integers(0, 12, count)
+    target = (source + draw.integers(1, 12, count)) % 12
+    world = burst(schedule, source, target, 1, release)
+    found = simulated(world, "direct")
+    slots = (target - source) % schedule.slots + 1
+    waited = found.finish - release - slots * SLOT
+    assert waited.mean() / epoch == pytest.approx(0.5 + load / 2 / (1 - load), rel=0.03)
+
+
+def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Callable[..., list[Found]]) -> None:
+    """Epochs: 1 requests, 2 is answered, 3 is sent; sent on in 3 or 4. Ideal: sent at once."""
+    schedule = Schedule(8, 2)
+    world = burst(schedule, np.array([0]), np.array([5]), 1, SLOT)
+    epoch = schedule.slots
+    for protocol, first in (("request_grant", 3), ("ideal", 1), ("direct", 1)):
+        (found,) = run_cells([world], Settings(protocol, 4, 1))
+        slot, then = int(found.log.sent[0]), int(found.log.sent_on[0])
+        assert slot // epoch == first
+        assert then == -1 or then // epoch in (first, first + 1)
+        assert protocol != "direct" or then == -1
+
+
+def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[Found]]) -> None:
+    """All to one: the intermediate nodes hold Q cells for it each, and no more."""
+    source = np.arange(1, 12)
+    for queue in (2, 4, 9):
+        world = burst(Schedule(12, 4), source, np.zeros(11), 300)
+        (found,) = run_cells([world], Settings("request_grant", queue, 3))
+        logged = [found.log.through, found.log.sent, found.log.sent_on]
+        for node in range(1, 12):
+            through, sent, sent_on = (each[logged[0] == node] for each in logged)
+            came = np.sort(sent + 1)
+            left = np.searchsorted(np.sort(sent_on), came - 1, side="right")  # before the next slot begins
+            assert (np.arange(1, len(came) + 1) - left).max() <= queue
+            assert len(through) > 50
+
+
+def test_no_answer_depends_on_threads_or_on_other_worlds(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]]
+) -> None:
+    draw = np.random.default_rng(5)
+    worlds = [random_cells(draw) for _ in range(30)]
+    model = Settings(seed=9)
+    together, shuffled = run_cells(worlds, model, 4), run_cells(worlds[::-1], model, 4)[::-1]
+    for world, *others in zip(worlds, together, shuffled, strict=True):
+        (alone,) = run_cells([world], model)
+        for other in others:
+            for name in ("finish", "fullest", "reorder"):
+                assert getattr(other, name).tobytes() == getattr(alone, name).tobytes()
+            for name in ("sent", "sent_on", "through"):
+                assert getattr(other.log, name).tobytes() == getattr(alone.log, name).tobytes()
+
+
+def test_another_seed_is_another_course(run_cells: Callable[..., list[Found]]) -> None:
+    nodes = np.arange(16)
+    world = burst(Schedule(16, 4), nodes, (nodes + 1) % 16, 3)
+    one, two = (run_cells([world], Settings(seed=seed))[0].log.through for seed in (1, 2))
+    assert (one != two).any()

@@ -1,0 +1,78 @@
+"""Slots on random worlds: the kernel does exactly what its plain-Python twin does, in every cell and slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.arrays import offsets
+from topoflow.engine.slotted import Found
+from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.random import philox
+from topoflow.engine.slotted.reference import Reference
+from topoflow.engine.slotted.schedule import Schedule
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+
+CASES = st.integers(0, 2**32 - 1)
+
+
+def random_settings(draw: np.random.Generator) -> Settings:
+    return Settings(str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32)))
+
+
+def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]) -> None:
+    twin = Reference(world, model)
+    twin.run()
+    (found,) = run_cells([world], model)
+    logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
+    first = offsets(world.cells)
+    for hop in twin.hops:
+        at = first[hop.cell.task] + hop.cell.number
+        again = logged["sent"][at] >= 0
+        logged["sent_on" if again else "sent"][at] = hop.slot
+        if again:
+            logged["through"][at] = hop.source
+    for name, expected in logged.items():
+        assert getattr(found.log, name).tolist() == expected.tolist(), name
+    assert found.start.tolist() == [NEVER if time is None else time for time in twin.start]
+    assert found.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
+    assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
+    assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
+    assert found.fullest.tolist() == twin.fullest
+    assert (found.received, found.hops) == (twin.received, len(twin.hops))
+    assert found.has_ended == (not twin.left)
+
+
+@settings(max_examples=150)
+@given(CASES)
+def test_the_kernel_is_exactly_the_twin(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    compare(random_cells(draw), random_settings(draw), run_cells)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str
+) -> None:
+    draw = np.random.default_rng(3)
+    world = replace(random_cells(draw), schedule=Schedule(67, 67), until=NEVER)
+    node = np.arange(67, dtype=np.int32)
+    tasks = world.tasks
+    source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
+    cells = np.maximum(world.cells, 30)
+    ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
+    compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, 1), run_cells)
+
+
+def test_words_are_those_of_the_generator_that_was_published() -> None:
+    """Source: Random123's known answers for philox4x32-10."""
+    most = 2**32 - 1
+    assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    assert philox((most,) * 4, (most,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)

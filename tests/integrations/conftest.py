@@ -1,0 +1,42 @@
+"""The C programs of integrations/nccl, built once per sanitizer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cmake() -> str:
+    """The cmake of this environment, or that of the machine."""
+    found = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    assert found, "the tests of integrations/nccl need cmake; pip install '.[test]' brings it"
+    return found
+
+
+@pytest.fixture(scope="session")
+def nccl_build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``nccl_build("thread")``: the folder of the libraries, and test programs in ``tests/``; ``""``: no sanitizer."""
+    if sys.platform != "linux":
+        pytest.skip("NCCL is for Linux")
+
+    @cache
+    def build(sanitizer: str) -> Path:
+        folder = tmp_path_factory.mktemp(f"nccl_{sanitizer}")
+        options = ["-DTOPOFLOW_NCCL_TESTS=ON", f"-DTOPOFLOW_NCCL_SANITIZE={sanitizer}"]
+        configure = [cmake(), "-S", str(ROOT / "integrations" / "nccl"), "-B", str(folder), *options]
+        for command in (configure, [cmake(), "--build", str(folder), "--parallel", "2"]):
+            ran = subprocess.run(command, capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            assert "warning:" not in ran.stdout + ran.stderr, ran.stdout + ran.stderr
+        return folder
+
+    return build

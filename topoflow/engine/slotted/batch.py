@@ -1,0 +1,148 @@
+"""Worlds of cells laid end to end in flat arrays, as ``csrc/slotted`` reads them, and what it found.
+
+Shapes: W worlds; T tasks, C cells, N nodes of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow import _C
+from topoflow.arrays import Ints, Offsets, offsets
+from topoflow.engine.device import Device
+from topoflow.engine.launch import Kernel, Steps, count_threads
+from topoflow.engine.slotted.cells import Cells
+from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+
+Array = NDArray[Any]
+
+WORD = 32  # cells whose bits are in a word
+
+# Arrays that the kernel writes: their type, and what they have one entry for.
+ANSWERS = {
+    "start": ("int64", "task"),
+    "finish": ("int64", "task"),
+    "delivered": ("int32", "task"),
+    "reorder": ("int32", "task"),
+    "fullest": ("int32", "node"),
+    "hops": ("int64", "world"),
+    "received": ("int64", "world"),
+    "epochs": ("int32", "world"),
+    "status": ("int32", "world"),
+}
+LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for
+
+
+SHARED = ("status", "cancel")  # what the host may read or write meanwhile
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one launch runs: ``arrays`` by the names that ``csrc/slotted/batch.h`` gives them."""
+
+    worlds: tuple[Cells, ...]
+    arrays: dict[str, Array]
+
+    def of(self, name: str, world: int) -> Array:
+        """The part of one world of an answer."""
+        if name in LOGGED:
+            begin = self.arrays["cell_offsets"][self.arrays["task_offsets"]]
+        else:
+            _, what = ANSWERS[name]
+            begin = self.arrays[f"{what}_offsets"] if what != "world" else np.arange(len(self.worlds) + 1)
+        return self.arrays[name][begin[world] : begin[world + 1]]
+
+    def steps(self, device: Device, threads: int | None) -> Steps[None]:
+        """One launch, after which the answers are there."""
+        arrays = self.arrays
+        if device.torch is not None:
+            arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
+            arrays |= {name: device.shared(len(self.arrays[name])) for name in SHARED}
+        status = np.asarray(arrays["status"])
+        yield Kernel(
+            partial(_C.slots, arrays, device.memory, device.stream, count_threads(threads)),
+            arrays["cancel"],
+            running=lambda: [self.worlds[index].name for index in np.flatnonzero(status == _C.RUNNING)],
+            done=lambda: int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))),
+        )
+        if device.torch is not None:
+            self.arrays["status"][:] = status
+            for name in {*ANSWERS, *LOGGED} - {"status"}:
+                self.arrays[name][:] = device.numpy(arrays[name])
+
+
+def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> Batch:
+    """A batch of these worlds. ``log``: say for each cell when it was sent, and through which node."""
+    counts = {
+        "task": [world.tasks for world in worlds],
+        "server": [len(world.node) for world in worlds],
+        "node": [world.schedule.nodes for world in worlds],
+    }
+    arrays: dict[str, Array] = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
+    first = [_first(world) for world in worlds]
+    followers = [_followers(world) for world in worlds]
+    cells = _joined([world.cells for world in worlds], np.int64)
+    arrays |= {
+        "first_offsets": offsets([len(each) for each in first]),
+        "first": _joined(first, np.int32),
+        "slots": np.array([world.schedule.slots for world in worlds], np.int32),
+        "protocol": np.full(len(worlds), PROTOCOLS[settings.protocol], np.int32),
+        "queue": np.full(len(worlds), settings.queue, np.int32),
+        "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
+        "slot": np.array([world.slot for world in worlds], np.int64),
+        "pace": np.array([world.pace for world in worlds], np.int64),
+        "until": np.array([world.until for world in worlds], np.int64),
+        "window": np.array([world.window for world in worlds], np.int64),
+        "node_servers": offsets(_joined([_counts(world.node, world) for world in worlds], np.int64)),
+        "server_node": _joined([world.node for world in worlds], np.int32),
+        "node_tasks": offsets(_joined([_tasks(world) for world in worlds], np.int64)),
+        "pending": _joined([np.diff(world.after_offsets) for world in worlds], np.int32),
+        "follower_offsets": offsets(_joined([np.diff(begin) for begin, _ in followers], np.int64)),
+        "followers": _joined([tasks for _, tasks in followers], np.int32),
+        "bit_offsets": offsets(-(-cells // WORD)),
+        "cell_offsets": offsets(cells),
+        "order": np.argsort([-int(world.cells.sum()) for world in worlds], kind="stable").astype(np.int32),
+        "cancel": np.zeros(1, np.int32),
+    }
+    for name, dtype in (("cells", np.int32), ("source", np.int32), ("target", np.int32)):
+        arrays[name] = _joined([getattr(world, name) for world in worlds], dtype)
+    for name in ("delay", "release"):
+        arrays[name] = _joined([getattr(world, name) for world in worlds], np.int64)
+    counts["world"] = [1] * len(worlds)
+    arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
+    arrays |= {name: np.zeros(int(cells.sum()) if log else 0, dtype) for name, dtype in LOGGED.items()}
+    return Batch(tuple(worlds), arrays)
+
+
+def _first(world: Cells) -> Offsets:
+    """Tasks that wait for no other, by the end of their delay."""
+    (tasks,) = np.nonzero(np.diff(world.after_offsets) == 0)
+    end = world.release[tasks] + world.delay[tasks]
+    order: Offsets = tasks[np.lexsort((tasks, end))]
+    return order
+
+
+def _followers(world: Cells) -> tuple[Array, Array]:
+    """[T+1] and [D] the dependencies the other way round."""
+    waiter = np.repeat(np.arange(world.tasks), np.diff(world.after_offsets))
+    order = np.argsort(world.after, kind="stable")
+    return offsets(np.bincount(world.after, minlength=world.tasks)), waiter[order]
+
+
+def _tasks(world: Cells) -> Offsets:
+    """[N] tasks that begin at each node."""
+    return _counts(world.node[world.source[world.cells > 0]], world)
+
+
+def _counts(nodes: Ints, world: Cells) -> Offsets:
+    return np.bincount(nodes, minlength=world.schedule.nodes).astype(np.int64)
+
+
+def _joined(parts: Sequence[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype, casting="unsafe")
