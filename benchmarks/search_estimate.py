@@ -24,6 +24,7 @@ from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem
 from topoflow.search.screen import screen
+from topoflow.search.tempering_reference import draw, propose
 from topoflow.study.configure.grid import build, grid
 from topoflow.study.configure.keys import check
 
@@ -62,8 +63,9 @@ def random_states(problem: Problem, found: Choices, count: int) -> NDArray[np.in
     proposed, most = moves(problem.workload, found), np.random.default_rng(0).integers(0, MOST + 1, count)
     states = np.tile(found.placement(problem.workload, problem.start), (count, 1))
     for step in range(MOST):
-        target = proposed.propose(states, proposed.draw(0, 0, step, count).step(step)).target
-        states = np.where((step < most)[:, None], target, states)
+        for number, drawn in enumerate(draw(0, 0, 0, step, count)):
+            if step < most[number]:
+                states[number] = propose(proposed, states[number], drawn).target
     return states
 
 

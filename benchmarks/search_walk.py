@@ -1,80 +1,99 @@
-"""How many proposals for a DLRM on 128 servers a search screens per second, on one core.
+"""How many proposals for a DLRM on 128 servers a search screens per second.
 
-    python benchmarks/search_walk.py
-    python benchmarks/search_walk.py chains=16 steps=250
+    python benchmarks/search_walk.py                                    on one core
+    python benchmarks/search_walk.py ladders=8 threads=4
+    python benchmarks/search_walk.py device=cuda ladders=1024
 
 Prints ``path.metric value`` lines. The walk is that of ``topoflow search`` with its defaults, from the hybrid strategy:
 every step proposes another placement for each chain and estimates it by ``Contention``; time is wall time of all that
-is done for a step. On a machine
-that others use, CPU time and the fastest 20 steps are nearer to what a core does. ``estimate`` is one proposal of each
-chain, moving one table, to the estimate alone; its peer is the twin in plain Python.
+is done for a step. Chains descend together first; ``tempered`` is the walk without a descent, where each has a state of
+its own. On a machine that others use, CPU time and the fastest stretch (of some steps) are nearer to what a core does.
+``estimate`` is placements from scratch, where each table is on one server.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
 from measure import say
-from placements import SERVERS, Job, on_each
+from placements import FABRICS, SERVERS, Job, job, settings
 
+from topoflow.engine.device import Device
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.contention_reference import makespan
 from topoflow.search.memory import budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import choices
 from topoflow.search.problem import Settings
 from topoflow.search.tempering import Tempering, shares
 
-SETTINGS = {"chains": Settings.chains, "steps": 250}
-WINDOW = 20  # steps
+SETTINGS = {"chains": Settings.chains, "ladders": 1, "steps": 250, "threads": 1}
+ESTIMATES = 200
 
 
-def measure(name: str, job: Job, chains: int, steps: int) -> None:
+def measure(name: str, job: Job, device: Device, chains: int, ladders: int, steps: int, threads: int) -> None:
     placed = choices(SERVERS, job.strategy.placement.values())
     hybrid = placed.placement(job.workload, job.strategy)
-    models = (job.workload, job.fabric, placed.holders)
     started = time.perf_counter()
-    model = Contention(*models, threads=1)
+    model = Contention(job.workload, job.fabric, placed.holders, threads=threads, device=device)
     path = f"search_walk.{name}"
     say(f"{path}.choices", placed.count)
     say(f"{path}.build_seconds", time.perf_counter() - started)
-    started = time.perf_counter()
-    twin = makespan(job.workload, job.fabric, job.strategy)
-    say(f"{path}.twin.evaluations_per_second", 1 / (time.perf_counter() - started))
-    say(f"{path}.difference_to_twin", abs(float(model.makespans(hybrid[None])[0]) / twin - 1))
-    wall = estimates(model, hybrid, chains, steps)
-    say(f"{path}.estimate.evaluations_per_second", chains / float(np.mean(wall)))
-    say(f"{path}.estimate.fastest_step.evaluations_per_second", chains / float(np.min(wall)))
-    tempering = Tempering(
-        model, budget(job.workload, placed), moves(job.workload, placed), shares(Settings.acceptance, chains), 7, 0
-    )
-    begin = tempering.begin(np.tile(hybrid, (chains, 1)), Settings.decide + 1)
-    clock, cpu, accepted = [time.perf_counter()], time.process_time(), 0
-    for walk in tempering.walk(begin, steps):
+    say(f"{path}.estimate.evaluations_per_second", estimates(model, hybrid, ESTIMATES * ladders))
+    for kind, patience in (("descent", Settings.patience), ("tempered", 0)):
+        tempering = Tempering(
+            model,
+            budget(job.workload, placed),
+            moves(job.workload, placed),
+            shares(Settings.acceptance, chains),
+            7,
+            0,
+            patience,
+        )
+        walk(f"{path}.{kind}", tempering, np.tile(hybrid, (ladders, chains, 1)), steps)
+
+
+def walk(path: str, tempering: Tempering, placement: np.ndarray, steps: int) -> None:
+    """Speed of the walk, where it led, and how many were accepted."""
+    ladders, chains, _ = placement.shape
+    reached = tempering.begin(placement, Settings().kept)
+    clock, cpu, accepted, ends = [time.perf_counter()], time.process_time(), 0, [0]
+    for stretch in tempering.walk(reached, steps):
         clock.append(time.perf_counter())
-        accepted += walk.accepted
-    say(f"{path}.proposals_per_cpu_second", chains * steps / (time.process_time() - cpu))
-    say(f"{path}.proposals_per_second", chains * steps / (clock[-1] - clock[0]))
-    window = min(WINDOW, steps)
-    fastest = float(np.min(np.subtract(clock[window:], clock[:-window])))
-    say(f"{path}.fastest_{window}_steps.proposals_per_second", chains * window / fastest)
-    say(f"{path}.accepted", accepted / (chains * steps))
+        accepted += int(stretch.accepted.sum())
+        reached = stretch.walk
+        ends.append(reached.step)
+    proposals = ladders * chains * steps
+    say(f"{path}.proposals_per_cpu_second", proposals / (time.process_time() - cpu))
+    say(f"{path}.proposals_per_second", proposals / (clock[-1] - clock[0]))
+    fastest = float(np.max(np.diff(ends)[1:] / np.diff(clock)[1:])) if len(ends) > 2 else np.nan
+    say(f"{path}.fastest_stretch.proposals_per_second", ladders * chains * fastest)
+    say(f"{path}.accepted", accepted / proposals)
+    say(f"{path}.best_seconds", float(reached.best.min()))
 
 
-def estimates(model: Contention, placement: np.ndarray, chains: int, steps: int) -> list[float]:
-    """The wall time of each step."""
-    states, random = model.chains(np.tile(placement, (chains, 1))), np.random.default_rng(1)
-    tables, wall = np.flatnonzero(placement < SERVERS), []  # choices are ascending by degree: on one server each
-    for _ in range(steps):
-        layer, choice = random.choice(tables, chains), random.integers(0, SERVERS, chains)
-        target = states.placement
-        target[np.arange(chains), layer] = choice
-        started = time.perf_counter()
-        states.propose(target)
-        wall.append(time.perf_counter() - started)
-    return wall
+def estimates(model: Contention, placement: np.ndarray, count: int) -> float:
+    """Evaluations per second, of placements in which one table is elsewhere."""
+    random, rows = np.random.default_rng(1), np.tile(placement, (count, 1))
+    tables = np.flatnonzero(placement < SERVERS)  # choices are ascending by degree: on one server each
+    rows[np.arange(count), random.choice(tables, count)] = random.integers(0, SERVERS, count)
+    model.makespans(rows[:1])
+    started = time.perf_counter()
+    model.makespans(rows)
+    return count / (time.perf_counter() - started)
+
+
+def main(arguments: list[str]) -> None:
+    named = [each for each in arguments if each.startswith("device=")]
+    chosen = settings([each for each in arguments if each not in named], SETTINGS)
+    device = Device.named(named[-1].partition("=")[2] if named else "cpu")
+    for fabric, degree in FABRICS.items():
+        measure(fabric, job(fabric, degree), device, **chosen)
 
 
 if __name__ == "__main__":
-    on_each(measure, SETTINGS)
+    try:
+        main(sys.argv[1:])
+    except ValueError as error:
+        sys.exit(str(error))

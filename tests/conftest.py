@@ -58,6 +58,26 @@ def kept_results(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TOPOFLOW_RUNS"] = str(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.fixture(scope="session")
+def check_device() -> Callable[[str], str]:
+    """``check_device("cuda")``: its name; the test is skipped where there is no GPU."""
+
+    def check(device: str) -> str:
+        if device == "cuda":
+            torch = pytest.importorskip("torch", reason="CUDA arrays come from torch")
+            if not (_C.has_cuda and torch.cuda.is_available()):
+                pytest.skip("needs a GPU and topoflow._C built with nvcc")
+        return device
+
+    return check
+
+
+@pytest.fixture(scope="session", params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -> str:
+    """Where a kernel runs, every device that this machine has."""
+    return check_device(request.param)
+
+
 class Watching:
     """An observer that remembers what it is informed of, and calls ``then`` each time."""
 

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 has_cuda: bool
@@ -21,20 +21,47 @@ def gradient(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) 
 def progressive_filling(arrays: Mapping[str, Any]) -> None: ...
 def bound(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> None: ...
 
-class ContentionSteps:
-    def run(self, step: str, stream: int) -> None: ...
+class ContentionSizes:
+    def __init__(
+        self,
+        *,
+        servers: int,
+        first_bucket_bytes: float,
+        bucket_bytes: float,
+        unit: float,
+        largest_tree: int,
+        coflows: int,
+    ) -> None: ...
 
-def contention(
+class WalkSettings:
+    def __init__(
+        self,
+        *,
+        ladders: int,
+        chains: int,
+        seed: int,
+        round: int,
+        patience: int,
+        trades: float,
+        stays: float,
+        joins: float,
+        memory: int,
+        binds: bool,
+    ) -> None: ...
+
+def numbers(arrays: Mapping[str, Any], key: Sequence[int], counter: Sequence[int], stream: int) -> None: ...
+def contention(arrays: Mapping[str, Any], sizes: ContentionSizes, budget: int, stream: int, threads: int) -> None: ...
+def walk(
     arrays: Mapping[str, Any],
-    servers: int,
-    first_bucket_bytes: float,
-    bucket_bytes: float,
-    unit: float,
+    sizes: ContentionSizes,
+    settings: WalkSettings,
+    part: str,
+    step: int,
+    end: int,
     budget: int,
+    stream: int,
     threads: int,
-    largest_tree: int,
-    coflows: int,
-) -> ContentionSteps: ...
+) -> None: ...
 def advance(
     arrays: Mapping[str, Any], ready: int, now: float, until: float, latency: float, merge: float
 ) -> tuple[int, int, int]: ...
@@ -57,6 +84,7 @@ class PacketModel:
         credit_latency: int,
         cut_through: bool,
         output_queues: bool,
+        by_message: bool,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.engine.base import Floats
+from topoflow.engine.base import Floats, Run
 from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
 from topoflow.search.memory import Budget
-from topoflow.search.moves import BLOCK, Moves, moves
+from topoflow.search.moves import Moves, moves
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
 from topoflow.search.space import Placements, space
-from topoflow.search.tempering import Numbers, Tell, Walk, first_temperatures, kept
+from topoflow.search.tempering import Numbers, Tell, Walk
+from topoflow.search.tempering_reference import Kept, draw, first_temperatures, kept, propose
 from topoflow.strategy.base import Strategy
 
 
@@ -39,8 +40,10 @@ class Annealed(Placements):
         assert isinstance(placed, Placements)
         return cls(**vars(placed), times=times)
 
-    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
-        model, proposed = screen(self.problem, fabric, self.choices), moves(self.workload, self.choices)
+    def explore(
+        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+    ) -> list[Strategy]:
+        model, proposed = screen(self.problem, fabric, self.choices, run), moves(self.workload, self.choices)
         here = self._state(present)
         chains = Annealing(model, self.budget, proposed, np.tile(here, (self.CHAINS, 1)), self.problem.seed, round)
         steps = -(-self.times * self.settings.proposals // self.CHAINS)
@@ -61,29 +64,23 @@ class Annealing:
 
     def anneal(self, steps: int, share: Floats, keep: int) -> list[Numbers]:
         """The fastest states by the estimate, of different energies."""
-        chains, used = self.model.chains(self.placement), self.budget.used(self.placement)
-        energy = chains.makespan
-        best, states = kept(
-            np.full(keep, np.inf), np.zeros((keep, self.placement.shape[1]), np.int32), energy, self.placement
-        )
+        energy, best = self.model.makespans(self.placement), Kept()
+        for state, seconds in zip(self.placement, energy.tolist(), strict=True):
+            best = kept(best, seconds, state, keep)
         cold, hot = np.inf, 0.0
         for step in range(steps):
-            if step % BLOCK == 0:
-                drawn = self.moves.draw(self.seed, self.round, step, len(energy))
-            now = drawn.step(step)
-            proposal = self.moves.propose(self.placement, now)
-            filled = self.budget.moved(used, proposal)
-            may = self.budget.fits(filled) & (proposal.one != proposal.other)
+            drawn = draw(self.seed, self.round, 0, step, len(energy))
+            proposals = [propose(self.moves, *each) for each in zip(self.placement, drawn, strict=True)]
+            target = np.array([proposal.target for proposal in proposals])
+            found = self.model.makespans(target)
+            may = self.budget.fits(self.budget.used(target)) & (target != self.placement).any(axis=1)
             if step == 0:
-                slower = chains.propose(proposal.target, np.where(may, np.inf, -1.0)) - energy
+                slower = found - energy
                 cold, hot = first_temperatures(slower[may & (slower > 0)], share, float(energy.min()))
-            limit = energy + hot * (cold / hot) ** (step / steps) * (proposal.ratio - now.accept)
-            found = chains.propose(proposal.target, np.where(may, limit, -1.0))
-            accepted = may & (found <= limit)
-            chains.accept(accepted)
+            chance = np.array([proposal.ratio for proposal in proposals]) - np.log1p([-each.accept for each in drawn])
+            accepted = may & (found <= energy + hot * (cold / hot) ** (step / steps) * chance)
             energy = np.where(accepted, found, energy)
-            self.placement = np.where(accepted[:, None], proposal.target, self.placement)
-            used = np.where(accepted[:, None], filled, used)
-            if (energy[accepted] < best[-1]).any():
-                best, states = kept(best, states, energy[accepted], self.placement[accepted])
-        return [state for state, of in zip(states, best, strict=True) if np.isfinite(of)]
+            self.placement = np.where(accepted[:, None], target, self.placement)
+            for chain in np.flatnonzero(accepted).tolist():
+                best = kept(best, float(energy[chain]), self.placement[chain], keep)
+        return [np.array(state, np.int32) for _, state in best]

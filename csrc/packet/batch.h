@@ -1,8 +1,8 @@
-// Worlds of packets in flat arrays, one after the other; numbers of ports, channels, queues, hops and tasks count from
-// the first of their world.
+// Worlds of packets in flat arrays, one after the other; numbers of ports, channels, queues, roots, edges, branches and
+// tasks count from the first of their world.
 //
-// Shapes: W worlds, S tasks, D dependencies, H hops, N ports, C channels, Q queues, R entries of the ports' rows, of
-// all worlds together, B bins. Times are in ps.
+// Shapes: W worlds, S tasks, D dependencies, Y roots, E edges, K branches, N ports, C channels, Q queues, R entries of
+// the ports' rows, of all worlds together, B bins. Times are in ps.
 //
 // Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
 #pragma once
@@ -13,23 +13,26 @@
 
 namespace topoflow {
 
-constexpr int32_t kLatencyBins = 1024;        // of the histogram of latencies (state.h)
+constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.h)
 
 struct PacketBatch {
   int32_t worlds, bins;
-  const int64_t *task_offsets, *hop_offsets, *port_offsets, *channel_offsets, *queue_offsets;
+  const int64_t *task_offsets, *root_offsets, *edge_offsets, *branch_offsets, *port_offsets, *channel_offsets,
+      *queue_offsets;
   const int64_t *bytes, *delay, *release, *pace;
-  const int32_t *first_hop, *pending;
+  const int32_t *first_root, *roots, *pending;
   const int64_t* follower_offsets;
   const int32_t* followers;
-  const int32_t *hop_port, *hop_channel, *hop_queue, *hop_turn;
+  const int32_t *root_port, *root_channel, *root_next, *root_bound;
+  const int32_t *edge_queue, *edge_turn, *edge_port, *edge_channel, *edge_next, *edge_bound;
+  const int64_t* branch_edges;
   const double* byte_time;
   const int64_t* latency;
   const int64_t* port_queues;
   const int32_t* queues;
   const int32_t *channel_port, *buffer, *slots;
   const int32_t* queue_channel;
-  const int64_t *window, *until, *slot_total;
+  const int64_t *window, *until, *slot_total, *sends, *seed;
   const int32_t* order;
   const int32_t* cancel;
   int64_t *start, *finish;
@@ -41,6 +44,7 @@ struct PacketBatch {
   int32_t size, flit;  // B
   int64_t switch_latency, nic_latency, credit_latency;
   bool cut_through, output_queues;
+  bool by_message;  // of several paths, one for all packets of a message
   int32_t threads;  // of the CPU, 0: all
   int64_t budget;   // B of memory for all teams together
   int device;       // where the arrays lie
@@ -49,7 +53,9 @@ struct PacketBatch {
 
 constexpr std::tuple kPacketFields{
     array("task_offsets", &PacketBatch::task_offsets, "W+1", "first task of each world"),
-    array("hop_offsets", &PacketBatch::hop_offsets, "W+1", "first hop of each world"),
+    array("root_offsets", &PacketBatch::root_offsets, "W+1", "first root of each world"),
+    array("edge_offsets", &PacketBatch::edge_offsets, "W+1", "first edge of each world"),
+    array("branch_offsets", &PacketBatch::branch_offsets, "W+1", "first branch of each world"),
     array("port_offsets", &PacketBatch::port_offsets, "W+1", "first port of each world"),
     array("channel_offsets", &PacketBatch::channel_offsets, "W+1", "first channel of each world"),
     array("queue_offsets", &PacketBatch::queue_offsets, "W+1", "first queue of each world"),
@@ -57,15 +63,22 @@ constexpr std::tuple kPacketFields{
     array("delay", &PacketBatch::delay, "S", "ps"),
     array("release", &PacketBatch::release, "S", "ps"),
     array("pace", &PacketBatch::pace, "S", "ps at least between the beginnings of two packets"),
-    array("first_hop", &PacketBatch::first_hop, "S", "hop at which the path begins, -1: none"),
+    array("first_root", &PacketBatch::first_root, "S", "root at which the paths begin, -1: none"),
+    array("roots", &PacketBatch::roots, "S", "roots at which they begin"),
     array("pending", &PacketBatch::pending, "S", "tasks that a task waits for"),
     array("follower_offsets", &PacketBatch::follower_offsets, "S+1", "where the row of each task begins"),
     array("followers", &PacketBatch::followers, "D", "tasks that wait for a task"),
-    array("hop_port", &PacketBatch::hop_port, "H", "port that sends"),
-    array("hop_channel", &PacketBatch::hop_channel, "H", "where the packet lies afterwards, -1: it has arrived"),
-    array("hop_queue", &PacketBatch::hop_queue, "H", "queue of that channel, -1: it has arrived"),
-    array("hop_turn", &PacketBatch::hop_turn, "H",
-          "place of that queue among those of the next port, -1: it has arrived"),
+    array("root_port", &PacketBatch::root_port, "Y", "port of the NIC"),
+    array("root_channel", &PacketBatch::root_channel, "Y", "where the packet lies after it, -1: it has arrived"),
+    array("root_next", &PacketBatch::root_next, "Y", "edge that follows, -1: none, -2 - b: one of branch b"),
+    array("root_bound", &PacketBatch::root_bound, "Y", "greatest draw that takes it, 32 bits without sign"),
+    array("edge_queue", &PacketBatch::edge_queue, "E", "queue in which a packet waits"),
+    array("edge_turn", &PacketBatch::edge_turn, "E", "place of the queue among those of the port"),
+    array("edge_port", &PacketBatch::edge_port, "E", "port that it waits for"),
+    array("edge_channel", &PacketBatch::edge_channel, "E", "where it lies afterwards, -1: it has arrived"),
+    array("edge_next", &PacketBatch::edge_next, "E", "as root_next"),
+    array("edge_bound", &PacketBatch::edge_bound, "E", "as root_bound"),
+    array("branch_edges", &PacketBatch::branch_edges, "K+1", "where the edges of each branch begin, which come first"),
     array("byte_time", &PacketBatch::byte_time, "N", "ps for each byte"),
     array("latency", &PacketBatch::latency, "N", "ps"),
     array("port_queues", &PacketBatch::port_queues, "N+1", "where the row of each port begins in `queues`"),
@@ -77,6 +90,8 @@ constexpr std::tuple kPacketFields{
     array("window", &PacketBatch::window, "W", "ps until others see what a port does"),
     array("until", &PacketBatch::until, "W", "ps, nothing later need be simulated"),
     array("slot_total", &PacketBatch::slot_total, "W", "slots of all channels"),
+    array("sends", &PacketBatch::sends, "W", "the sum of `roots`"),
+    array("seed", &PacketBatch::seed, "W", "of the draws, 64 bits without sign"),
     array("order", &PacketBatch::order, "W", "worlds, the most expensive first"),
     on_host("cancel", &PacketBatch::cancel, "1", "not 0: stop"),
     array("start", &PacketBatch::start, "S", "out, ps"),

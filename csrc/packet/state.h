@@ -16,39 +16,58 @@ namespace topoflow::BACKEND::packet {
 
 constexpr int32_t kNone = -1;
 
-struct Hop {
-  int32_t port, channel, queue, turn;  // batch.h
+constexpr uint32_t kShort = uint32_t{1} << 31;  // of a packet's number: it is the last one and not of the full size
+
+// A step from a queue to the next port (batch.h).
+struct Edge {
+  int32_t queue, next;
 };
 
 struct Slot {
   int64_t ready;  // ps; of a credit, when it is back
   int64_t born;   // ps, when the packet began to leave the NIC
   int32_t task;
-  int32_t hop;    // that comes next
-  int32_t bytes;  // of the packet
+  int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
+  uint32_t number;  // among the packets of its message; kShort
   int32_t next;
 };
 
+// What waits in a part of a channel. With virtual output queues all of its packets go the same way.
 struct Queue {
   int64_t ready;  // ps, of the head; kNever: empty
+  int64_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
   int32_t head, tail;
+  int32_t port, turn;  // that the head waits for, and the place of the queue in its row
+  int32_t after;       // the channel where the head lies afterwards, kNone: it has arrived
+  int32_t channel;     // whose buffer it takes room in
 };
 
 struct Channel {
-  int64_t credit_time;  // ps, when the first credit is back, kNever: there is none
-  int32_t room;         // flits that are free, as the sender knows it
-  int32_t least;        // flits, the least room there was
-  int32_t credits;      // list of slots
-  int32_t free;         // list of slots
+  int64_t credit_time;   // ps, when the first credit is back, kNever: there is none
+  int64_t credit_delay;  // ps, from when a packet has left the buffer until the sender knows
+  int32_t room;          // flits that are free, as the sender knows it
+  int32_t least;         // flits, the least room there was
+  int32_t credits;       // list of slots
+  int32_t free;          // list of slots
   int32_t port;
   bool starved;  // a packet waits for room
 };
 
+// What one root sends of a message.
+struct Sender {
+  int64_t time;    // ps, since when it waits for its turn
+  int64_t number;  // of the next packet
+  int32_t task;
+  int32_t root;
+  int32_t channel;  // after the first port, kNone: it has arrived
+  int32_t next;     // list of senders
+};
+
 struct Message {
-  int64_t unsent, underway;  // B
-  int64_t time;              // ps, since when it waits for its turn
-  int32_t first_hop;
-  int32_t next;
+  int64_t packets, left;  // all of them, and those that have not arrived
+  int64_t arrival;        // ps, of the latest of the others: ports of a window send in any order
+  int32_t short_bytes;    // of the last packet, 0: the full size
+  int32_t first_sender;
 };
 
 struct Port {
@@ -62,9 +81,9 @@ struct Port {
   int32_t queues;
   int32_t first_queue, first_word;  // of its rows
   int32_t occupied;                 // queues that hold a packet
-  // The NIC's messages: those whose turn comes, and those that come later, by their time.
+  // The NIC's senders: those whose turn comes, and those that come later, by their time.
   int32_t first, last, coming;
-  int64_t active, stalled, bytes, packets;
+  int64_t active, stalled, packets, short_packets, short_bytes;
 };
 
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
@@ -75,13 +94,15 @@ DEVICE int32_t latency_bin(int64_t latency) {
 }
 
 struct State {
-  int64_t* next;  // [N] ps, when the port may be able to send
+  int64_t* next;   // [N] ps, when the port may be able to send
+  int32_t* awake;  // [N] ports that may send in a window
   Port* port;
   uint64_t* occupied;  // bits of each port's queues that hold a packet
   Channel* channel;
   Queue* queue;
   Slot* slot;
-  Hop* hop;
+  Edge* edge;
+  Sender* sender;
   Message* message;
   int32_t* pending;
   EventHeap* events;
@@ -93,12 +114,14 @@ struct State {
     const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
     events = memory.take<EventHeap>(1);
     next = memory.take<int64_t>(ports);
+    awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));
     queue = memory.take<Queue>(count(batch.queue_offsets));
     slot = memory.take<Slot>(batch.slot_total[world]);
-    hop = memory.take<Hop>(count(batch.hop_offsets));
+    edge = memory.take<Edge>(count(batch.edge_offsets));
+    sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
     pending = memory.take<int32_t>(tasks);
     heap_ = memory.take<Event>(tasks);

@@ -16,9 +16,13 @@
 // Software Engineering SE-5(5), 1979; the model is stated in topoflow/engine/packet/reference.py.
 #pragma once
 
+#include "parallel/random.h"
 #include "state.h"
 
 namespace topoflow::BACKEND::packet {
+
+constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
 class World {
  public:
@@ -31,24 +35,21 @@ class World {
         task_(batch.task_offsets[world]),
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
-        full_(batch.size / batch.flit) {}
+        full_(batch.size / batch.flit),
+        seed_(static_cast<uint64_t>(batch.seed[world])),
+        root_(batch.root_offsets[world]),
+        edge_(batch.edge_offsets[world]),
+        branch_(batch.branch_offsets[world]) {}
 
   DEVICE void begin() {
     s_.begin();
-    const int64_t hop = b_.hop_offsets[world_], hops = b_.hop_offsets[world_ + 1] - hop;
-    for (int64_t h = 0; h < hops; ++h)
-      s_.hop[h] = {b_.hop_port[hop + h], b_.hop_channel[hop + h], b_.hop_queue[hop + h], b_.hop_turn[hop + h]};
     int32_t words = 0;
     for (int32_t p = 0; p < ports_; ++p) words = begin_port(p, words);
     begin_buffers();
+    begin_queues();
     for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
     b_.latency_sum[world_] = b_.latency_most[world_] = 0;
-    for (int32_t t = 0; t < tasks_; ++t) {
-      const int64_t bytes = b_.bytes[task_ + t];
-      b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
-      s_.message[t] = {bytes, bytes, 0, b_.first_hop[task_ + t], kNone};
-      s_.pending[t] = b_.pending[task_ + t];
-    }
+    begin_messages();
     for (int32_t t = 0; t < tasks_; ++t)
       if (s_.pending[t] == 0) ready(t, 0);
   }
@@ -63,8 +64,7 @@ class World {
       const int64_t end = first + window_;
       while (s_.events->time() < end) happen(s_.events->pop());
       if (b_.output_queues) {
-        for (int32_t p = 0; p < ports_; ++p)
-          if (s_.next[p] < end) send_until(p, end);
+        send_all(end);
       } else if (ports_ > 0) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
@@ -78,7 +78,7 @@ class World {
       const Port& port = s_.port[p];
       b_.active[port_ + p] = port.active;
       b_.stalled[port_ + p] = port.stalled;
-      b_.port_bytes[port_ + p] = port.bytes;
+      b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.size + port.short_bytes;
       b_.packets[port_ + p] = port.packets;
     }
     const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
@@ -86,12 +86,11 @@ class World {
       b_.fullest[first + c] = b_.buffer[first + c] - s_.channel[c].least;
       b_.waits_for[first + c] = kNone;
     }
-    const int64_t queue = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - queue;
+    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
     for (int64_t q = 0; q < queues; ++q) {
       if (s_.queue[q].ready == kNever) continue;
-      int32_t& waits = b_.waits_for[first + b_.queue_channel[queue + q]];
-      const int32_t next = s_.hop[s_.slot[s_.queue[q].head].hop].channel;
-      if (waits == kNone) waits = next;
+      int32_t& waits = b_.waits_for[first + s_.queue[q].channel];
+      if (waits == kNone) waits = s_.queue[q].after;
     }
   }
 
@@ -122,11 +121,45 @@ class World {
     int32_t slot = 0;
     for (int64_t c = 0; c < channels; ++c) {
       const int32_t slots = b_.slots[first + c], room = b_.buffer[first + c];
-      s_.channel[c] = {kNever, room, room, kNone, slots ? slot : kNone, b_.channel_port[first + c], false};
+      const int32_t p = b_.channel_port[first + c];
+      const int64_t delay = s_.port[p].latency + b_.credit_latency;
+      s_.channel[c] = {kNever, delay, room, room, kNone, slots ? slot : kNone, p, false};
       for (int32_t i = 0; i < slots; ++i, ++slot) s_.slot[slot].next = i + 1 < slots ? slot + 1 : kNone;
     }
-    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
-    for (int64_t q = 0; q < queues; ++q) s_.queue[q] = {kNever, kNone, kNone};
+  }
+
+  DEVICE void begin_queues() {
+    const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
+    for (int64_t q = 0; q < queues; ++q)
+      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, b_.queue_channel[first + q]};
+    const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
+    for (int64_t e = 0; e < edges; ++e) {
+      s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
+      Queue& queue = s_.queue[s_.edge[e].queue];
+      lead(queue, static_cast<int32_t>(e));
+      queue.delay = delay(s_.port[s_.channel[queue.channel].port], s_.port[queue.port], full_);
+    }
+  }
+
+  // The head of a queue takes this edge.
+  DEVICE void lead(Queue& queue, int32_t edge) const {
+    queue.port = b_.edge_port[edge_ + edge];
+    queue.turn = b_.edge_turn[edge_ + edge];
+    queue.after = b_.edge_channel[edge_ + edge];
+  }
+
+  DEVICE void begin_messages() {
+    int32_t senders = 0;
+    for (int32_t t = 0; t < tasks_; ++t) {
+      const int64_t bytes = b_.bytes[task_ + t], packets = (bytes + b_.size - 1) / b_.size;
+      s_.message[t] = {packets, packets, 0, static_cast<int32_t>(bytes % b_.size), senders};
+      s_.pending[t] = b_.pending[task_ + t];
+      b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
+      for (int32_t i = 0; i < b_.roots[task_ + t]; ++i) {
+        const int32_t root = b_.first_root[task_ + t] + i;
+        s_.sender[senders++] = {kNever, -1, t, root, b_.root_channel[root_ + root], kNone};
+      }
+    }
   }
 
   // Tasks
@@ -134,14 +167,15 @@ class World {
   DEVICE void ready(int32_t task, int64_t time) {
     const int64_t released = b_.release[task_ + task], begin = time > released ? time : released;
     b_.start[task_ + task] = begin;
-    const bool sends = s_.message[task].unsent > 0;
+    const bool sends = s_.message[task].left > 0;
     s_.events->push({begin + b_.delay[task_ + task] + (sends ? b_.nic_latency : 0), 2 * int64_t{task} + !sends});
   }
 
   DEVICE void happen(const Event& event) {
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
-      offer(task, event.time);
+      const int32_t first = s_.message[task].first_sender;
+      for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
       return;
     }
     b_.finish[task_ + task] = event.time;
@@ -163,69 +197,116 @@ class World {
 
   // NICs
 
-  // A message waits for its turn from `time` on.
-  DEVICE void offer(int32_t task, int64_t time) {
-    Message& message = s_.message[task];
-    const int32_t p = s_.hop[message.first_hop].port;
+  // The next packet of a sender, if there is one, waits for its turn: from `time` on, or later where it is paced.
+  DEVICE void offer_next(int32_t i, int64_t time) {
+    const int64_t before = s_.sender[i].number;
+    if (!advance(s_.sender[i])) return;
+    const Sender& sender = s_.sender[i];
+    offer(i, time + b_.pace[task_ + sender.task] * (sender.number - (before < 0 ? 0 : before)));
+  }
+
+  // Goes to the next packet that takes this root.
+  DEVICE bool advance(Sender& sender) const {
+    const int64_t packets = s_.message[sender.task].packets;
+    const int32_t roots = b_.roots[task_ + sender.task], first = b_.first_root[task_ + sender.task];
+    do {
+      ++sender.number;
+    } while (sender.number < packets && roots > 1 &&
+             drawn(b_.root_bound + root_, first, sender.task, sender.number, kAtNic) != sender.root);
+    return sender.number < packets;
+  }
+
+  DEVICE void offer(int32_t i, int64_t time) {
+    Sender& sender = s_.sender[i];
+    const int32_t p = b_.root_port[root_ + sender.root];
     Port& port = s_.port[p];
-    message.time = time;
-    int32_t* at = &port.coming;  // by time, then task
-    while (*at != kNone && (s_.message[*at].time < time || (s_.message[*at].time == time && *at < task)))
-      at = &s_.message[*at].next;
-    message.next = *at;
-    *at = task;
+    sender.time = time;
+    int32_t* at = &port.coming;  // by time, then sender
+    while (*at != kNone && (s_.sender[*at].time < time || (s_.sender[*at].time == time && *at < i)))
+      at = &s_.sender[*at].next;
+    sender.next = *at;
+    *at = i;
     if (time < s_.next[p]) s_.next[p] = time;
   }
 
-  DEVICE void append(Port& port, int32_t task) {
-    s_.message[task].next = kNone;
-    (port.first == kNone ? port.first : s_.message[port.last].next) = task;
-    port.last = task;
+  DEVICE void append(Port& port, int32_t i) {
+    s_.sender[i].next = kNone;
+    (port.first == kNone ? port.first : s_.sender[port.last].next) = i;
+    port.last = i;
   }
 
   // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
   DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    while (port.coming != kNone && s_.message[port.coming].time <= now) {
-      const int32_t task = port.coming;
-      port.coming = s_.message[task].next;
-      append(port, task);
+    while (port.coming != kNone && s_.sender[port.coming].time <= now) {
+      const int32_t i = port.coming;
+      port.coming = s_.sender[i].next;
+      append(port, i);
     }
     if (port.first == kNone) {
-      if (port.coming != kNone && s_.message[port.coming].time < soonest) soonest = s_.message[port.coming].time;
+      if (port.coming != kNone && s_.sender[port.coming].time < soonest) soonest = s_.sender[port.coming].time;
       return false;
     }
     waits = true;
-    const Message& message = s_.message[port.first];
-    const auto bytes = static_cast<int32_t>(message.unsent < b_.size ? message.unsent : b_.size);
-    return has_room(s_.hop[message.first_hop].channel, bytes, now, soonest);
+    const Sender& sender = s_.sender[port.first];
+    if (sender.channel == kNone) return true;
+    const Channel& channel = s_.channel[sender.channel];
+    return channel.room >= full_ || has_room(sender.channel, size_of(sender.task, number_of(sender)), now, soonest);
+  }
+
+  DEVICE uint32_t number_of(const Sender& sender) const {
+    const Message& message = s_.message[sender.task];
+    const bool is_short = message.short_bytes && sender.number == message.packets - 1;
+    return (static_cast<uint32_t>(sender.number) & ~kShort) | (is_short ? kShort : 0);
   }
 
   DEVICE Slot leave_nic(Port& port, int64_t now) {
-    const int32_t task = port.first;
-    Message& message = s_.message[task];
-    const auto bytes = static_cast<int32_t>(message.unsent < b_.size ? message.unsent : b_.size);
-    message.unsent -= bytes;
-    port.first = message.next;
-    if (message.unsent > 0) {
-      const int64_t pace = b_.pace[task_ + task];
+    const int32_t i = port.first;
+    Sender& sender = s_.sender[i];
+    port.first = sender.next;
+    const Slot packet{now, now, sender.task, b_.root_next[root_ + sender.root], number_of(sender), kNone};
+    const int64_t before = sender.number;
+    if (advance(sender)) {
+      const int64_t pace = b_.pace[task_ + sender.task];
       if (pace > 0) {
-        offer(task, now + pace);
+        offer(i, now + pace * (sender.number - before));
       } else {
-        message.time = now;
-        append(port, task);
+        sender.time = now;
+        append(port, i);
       }
     }
-    return {now, now, task, message.first_hop, bytes, kNone};
+    return packet;
+  }
+
+  // Branches
+
+  // The first of the rows from `first` on whose bound is not less than what a packet draws.
+  DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
+    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
+    const uint32_t drawn = philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}},
+                                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
+                               .word[0];
+    int32_t row = first;
+    while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
+    return row;
+  }
+
+  // The edge that a packet takes where `next` is what follows (batch.h).
+  DEVICE int32_t taken_edge(int32_t next, const Slot& packet) const {
+    if (next >= 0) return next;
+    const int32_t branch = -2 - next;
+    const auto first = static_cast<int32_t>(b_.branch_edges[branch_ + branch] - b_.branch_edges[branch_]);
+    return drawn(b_.edge_bound + edge_, first, packet.task, packet.number, static_cast<uint32_t>(branch));
   }
 
   // Buffers
 
-  DEVICE int32_t flits(int32_t bytes) const { return bytes == b_.size ? full_ : (bytes + b_.flit - 1) / b_.flit; }
+  // Flits of a packet.
+  DEVICE int32_t size_of(int32_t task, uint32_t number) const {
+    return number & kShort ? (s_.message[task].short_bytes + b_.flit - 1) / b_.flit : full_;
+  }
 
-  DEVICE bool has_room(int32_t channel, int32_t bytes, int64_t now, int64_t& soonest) {
-    if (channel == kNone) return true;
+  DEVICE bool has_room(int32_t channel, int32_t needed, int64_t now, int64_t& soonest) {
     Channel& c = s_.channel[channel];
-    const int32_t needed = flits(bytes);
     if (c.room >= needed) return true;
     collect(c, now);
     if (c.room >= needed) return true;
@@ -248,7 +329,7 @@ class World {
         continue;
       }
       *at = slot.next;
-      c.room += flits(slot.bytes);
+      c.room += size_of(slot.task, slot.number);
       slot.next = c.free;
       c.free = i;
     }
@@ -267,7 +348,7 @@ class World {
   }
 
   DEVICE void give_back(Channel& c, int32_t slot, int64_t gone) {
-    const int64_t back = gone + s_.port[c.port].latency + b_.credit_latency;
+    const int64_t back = gone + c.credit_delay;
     s_.slot[slot].ready = back;
     s_.slot[slot].next = c.credits;
     c.credits = slot;
@@ -283,24 +364,28 @@ class World {
     return whole + (static_cast<double>(whole) < exact);
   }
 
+  DEVICE int32_t queue_at(const Port& port, int32_t place) const {
+    return b_.output_queues ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
+  }
+
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
     const uint64_t* const words = s_.occupied + port.first_word;
-    const int32_t* const row = b_.queues + b_.port_queues[port_] + port.first_queue;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
       uint64_t word = words[i];
       if (i * 64 < from) word &= ~uint64_t{0} << (from % 64);
       for (; word; word &= word - 1) {
         const int32_t place = i * 64 + lowest_bit(word);
         if (place >= to) break;
-        const Queue& queue = s_.queue[row[place]];
+        const Queue& queue = s_.queue[queue_at(port, place)];
         if (queue.ready > now) {
           if (queue.ready < soonest) soonest = queue.ready;
           continue;
         }
         waits = true;
+        if (queue.after == kNone || s_.channel[queue.after].room >= full_) return place;
         const Slot& slot = s_.slot[queue.head];
-        if (has_room(s_.hop[slot.hop].channel, slot.bytes, now, soonest)) return place;
+        if (has_room(queue.after, size_of(slot.task, slot.number), now, soonest)) return place;
       }
     }
     return kNone;
@@ -316,6 +401,26 @@ class World {
     if (nic_can_send(port, now, soonest, waits)) return 0;
     const int32_t place = first_queue(port, 0, turn > 0 ? turn - 1 : port.queues, now, soonest, waits);
     return place == kNone ? kNone : place + 1;
+  }
+
+  // All ports send to the end of the window.
+  DEVICE void send_all(int64_t end) {
+    int32_t* last = s_.awake;
+    for (int32_t p = 0; p < ports_; ++p) {
+      *last = p;
+      last += s_.next[p] < end;  // no branch: which way it takes is hard to predict
+    }
+    for (const int32_t* p = s_.awake; p < last; ++p) {
+      if (p + 1 < last) prefetch(s_.port[p[1]]);
+      send_until(*p, end);
+    }
+  }
+
+  DEVICE static void prefetch(const Port& port) {
+#ifndef TOPOFLOW_ON_GPU
+    __builtin_prefetch(&port);
+    __builtin_prefetch(reinterpret_cast<const char*>(&port) + 64);
+#endif
   }
 
   DEVICE void send_until(int32_t p, int64_t end) {
@@ -375,46 +480,54 @@ class World {
       port.stalled += now - port.stalled_since;
       port.stalled_since = kNever;
     }
-    int32_t queue = kNone, old = kNone;
-    Slot packet;
     if (turn == 0) {
-      packet = leave_nic(port, now);
-    } else {
-      queue = b_.queues[b_.port_queues[port_] + port.first_queue + turn - 1];
-      old = s_.queue[queue].head;
-      packet = s_.slot[old];
+      const int32_t channel = s_.sender[port.first].channel;
+      const Slot packet = leave_nic(port, now);
+      pass(port, packet, packet.step, channel, now);
+      return;
     }
-    const int32_t size = flits(packet.bytes);
-    const int64_t taken = size == full_ ? port.full_time : time(port, size);
+    Queue& queue = s_.queue[queue_at(port, turn - 1)];
+    const int32_t old = queue.head, channel = queue.after;
+    const Slot packet = s_.slot[old];
+    pass(port, packet, b_.output_queues ? packet.step : s_.edge[packet.step].next, channel, now);
+    leave_queue(port, turn - 1, queue, old, packet.next, now);
+  }
+
+  // A packet goes by this port into a channel, or arrives; `next` is what follows there.
+  DEVICE void pass(Port& port, const Slot& packet, int32_t next, int32_t channel, int64_t now) {
+    int32_t size = full_;
+    int64_t taken = port.full_time;
+    if (packet.number & kShort) {
+      size = size_of(packet.task, packet.number);
+      taken = time(port, size);
+      ++port.short_packets;
+      port.short_bytes += s_.message[packet.task].short_bytes;
+    }
     port.free = now + taken;
     port.active += taken;
-    port.bytes += packet.bytes;
     ++port.packets;
-    if (turn > 0) leave_queue(port, turn - 1, queue, old, packet, now);
-    const Hop hop = s_.hop[packet.hop];
-    if (hop.channel == kNone) {
+    if (channel == kNone) {
       deliver(packet, port.free + port.latency);
     } else {
-      forward(port, hop, packet, size, taken, now);
+      forward(port, packet, next, channel, size, now);
     }
   }
 
-  DEVICE void leave_queue(Port& port, int32_t place, int32_t q, int32_t old, const Slot& packet, int64_t now) {
-    Queue& queue = s_.queue[q];
-    queue.head = packet.next;
-    if (packet.next == kNone) {
+  DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int32_t old, int32_t head, int64_t now) {
+    queue.head = head;
+    if (head == kNone) {
       queue.ready = kNever;
       forget(port, place);
     } else {
-      const Slot& head = s_.slot[packet.next];
-      queue.ready = head.ready;
+      queue.ready = s_.slot[head].ready;
       if (!b_.output_queues) {
         if (queue.ready < now) queue.ready = now;
         forget(port, place);
-        remember(s_.hop[head.hop].port, s_.hop[head.hop - 1].turn, queue.ready);
+        lead(queue, s_.slot[head].step);
+        remember(queue.port, queue.turn, queue.ready);
       }
     }
-    give_back(s_.channel[b_.queue_channel[b_.queue_offsets[world_] + q]], old, port.free);
+    give_back(s_.channel[queue.channel], old, port.free);
   }
 
   DEVICE void forget(Port& port, int32_t place) {
@@ -436,27 +549,37 @@ class World {
     b_.latency_sum[world_] += latency;
     if (latency > b_.latency_most[world_]) b_.latency_most[world_] = latency;
     Message& message = s_.message[packet.task];
-    message.underway -= packet.bytes;
-    if (message.underway == 0) s_.events->push({arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    if (arrival > message.arrival) message.arrival = arrival;
+    if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
   }
 
-  DEVICE void forward(const Port& port, const Hop& hop, const Slot& packet, int32_t size, int64_t taken, int64_t now) {
-    const int32_t place = take_room(s_.channel[hop.channel], size, now);
-    const int32_t next = s_.hop[packet.hop + 1].port;
-    const int64_t ready = now + head_time(port, s_.port[next], size, taken) + port.latency + b_.switch_latency;
-    s_.slot[place] = {ready, packet.born, packet.task, packet.hop + 1, packet.bytes, kNone};
-    Queue& queue = s_.queue[hop.queue];
+  DEVICE void forward(const Port& port, const Slot& packet, int32_t next, int32_t channel, int32_t size, int64_t now) {
+    const int32_t place = take_room(s_.channel[channel], size, now);
+    const int32_t edge = taken_edge(next, packet);
+    const Edge taken = s_.edge[edge];
+    Queue& queue = s_.queue[taken.queue];
+    const bool usual = b_.output_queues && size == full_;
+    const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
+    s_.slot[place] = {ready, packet.born, packet.task, b_.output_queues ? taken.next : edge, packet.number, kNone};
     if (queue.ready == kNever) {
-      queue = {ready, place, place};
-      remember(next, hop.turn, ready);
+      queue.ready = ready;
+      queue.head = queue.tail = place;
+      if (!b_.output_queues) lead(queue, edge);
+      remember(queue.port, queue.turn, ready);
     } else {
       s_.slot[queue.tail].next = place;
       queue.tail = place;
     }
   }
 
-  // From the beginning of a packet until the next port could begin to send it, were there no latencies.
-  DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size, int64_t taken) const {
+  // From when a port begins to send a packet until the next port can.
+  DEVICE int64_t delay(const Port& port, const Port& next, int32_t size) const {
+    return head_time(port, next, size) + port.latency + b_.switch_latency;
+  }
+
+  // The same if there were no latencies.
+  DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size) const {
+    const int64_t taken = size == full_ ? port.full_time : time(port, size);
     if (!b_.cut_through) return taken;
     if (next.byte_time >= port.byte_time) return port.flit_time;
     const int64_t without_gap = taken - (size == full_ ? next.full_time : time(next, size));
@@ -470,6 +593,8 @@ class World {
   int64_t task_, port_;  // the first
   int64_t window_;       // ps
   int32_t full_;         // flits of a packet of the full size
+  uint64_t seed_;
+  int64_t root_, edge_, branch_;  // the first
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
 }
 
 template <class Job>
-__global__ void __launch_bounds__(Job::kThreads) run_blocks(int32_t jobs, int32_t* next, bool, Job job) {
+__global__ void __launch_bounds__(Job::kThreads)
+    run_blocks(int32_t jobs, int32_t* next, bool, const __grid_constant__ Job job) {
   TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
   const BlockTeam team(own.scratch);
   while (true) {

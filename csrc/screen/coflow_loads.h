@@ -14,9 +14,12 @@ namespace topoflow::BACKEND {
 
 class CoflowLoads : public Placement {
  public:
-  HD CoflowLoads(const ContentionBatch& batch, int32_t chain)
-      : Placement(batch, chain),
-        load_(batch.load + int64_t{chain} * batch.strategies.layers * 2 * batch.strategies.links) {}
+  // `load` [Y, 2, L]: of build(), or of a team that had the same memory.
+  HD CoflowLoads(const Strategies& strategies, int32_t* placement, int64_t* load)
+      : Placement(strategies, placement), load_(load) {}
+
+  // Of one placement.
+  HD static int64_t numbers(const Strategies& strategies) { return int64_t{2} * strategies.layers * strategies.links; }
 
   // [L] of the activations that travel into the layer, or of their gradients.
   DEVICE int64_t* load(int32_t layer, bool gradients) const {
@@ -46,23 +49,23 @@ class CoflowLoads : public Placement {
     load_layer(team, layer, 1);
   }
 
-  // Memory that one team needs to undo a change.
-  HD static int64_t kept_numbers(const ContentionBatch& batch) {
-    return int64_t{2} * batch.coflows * batch.strategies.links;
+  // Numbers that one team needs to undo a change.
+  HD static int64_t kept_numbers(const ContentionModel& model) {
+    return int64_t{2} * model.coflows * model.strategies.links;
   }
 
-  // Calls f with `layer` moved to `choice`, then undoes the move.
+  // Moves `layer` to `choice`; undoes it unless f() is true.
   template <class F>
-  DEVICE void call_with(const Team auto& team, int32_t layer, int32_t choice, double* memory, const F& f) const {
+  DEVICE void change_if(const Team auto& team, int32_t layer, int32_t choice, int64_t* memory, const F& f) const {
     const int32_t before = team.get(&placement_[layer]), both = 2 * s_.links;
-    auto* kept = reinterpret_cast<int64_t*>(memory);
+    int64_t* kept = memory;
     on_coflows(layer, [&](int32_t consumer) {
       team.copy(both, load(consumer, false), kept);
       kept += both;
     });
     change(team, layer, choice);
-    f();
-    kept = reinterpret_cast<int64_t*>(memory);
+    if (f()) return;
+    kept = memory;
     on_coflows(layer, [&](int32_t consumer) {
       team.copy(both, kept, load(consumer, false));
       kept += both;

@@ -26,24 +26,45 @@ constexpr std::tuple kPathTreesFields{
     array("tree_leaf", &PathTrees::leaf, "2,N,N", "node at which the path from, or to, another server ends"),
     array("tree_latency", &PathTrees::latency, "2,N,N", "s of that path")};
 
-struct ContentionBatch : StepBatch {
+// All that the estimate knows of a job and a fabric.
+struct ContentionModel {
+  Strategies strategies;
   PathTrees trees;
   int32_t coflows;  // that the change of one layer changes, at most
   const double *ring_latency, *ring_slowness, *ring_busy;
-  int64_t* load;
 };
 
 constexpr std::tuple kContentionFields{
-    array("ring_latency", &ContentionBatch::ring_latency, "K", "s that an all-reduce takes without its bytes"),
-    array("ring_slowness", &ContentionBatch::ring_slowness, "K", "s/B"),
-    array("ring_busy", &ContentionBatch::ring_busy, "J", "s/B that it needs of the link"),
-    array("load", &ContentionBatch::load, "C,Y,2,L", "1/unit B of a layer's coflows on links: activations, gradients")};
+    array("ring_latency", &ContentionModel::ring_latency, "K", "s that an all-reduce takes without its bytes"),
+    array("ring_slowness", &ContentionModel::ring_slowness, "K", "s/B"),
+    array("ring_busy", &ContentionModel::ring_busy, "J", "s/B that it needs of the link")};
+
+// Where and how a kernel runs.
+struct Where {
+  int64_t budget;   // B for the state of teams
+  int32_t threads;  // of a CPU, 0: all
+  int device;
+  int64_t stream;
+};
+
+// Placements, each to be estimated by itself.
+struct PlacementBatch {
+  ContentionModel model;
+  Where where;
+  int32_t placements;
+  int32_t* placement;
+  double* makespan;
+};
+
+constexpr std::tuple kPlacementFields{array("makespan", &PlacementBatch::makespan, "C", "out, s"),
+                                      array("placement", &PlacementBatch::placement, "C,Y", "choice of each layer"),
+                                      count('C', &PlacementBatch::placements)};
 
 namespace cpu {
-void contention(const ContentionBatch& batch);
+void contention(const PlacementBatch& batch);
 }
 namespace cuda {
-void contention(const ContentionBatch& batch);
+void contention(const PlacementBatch& batch);
 }
 
 }  // namespace topoflow

@@ -15,18 +15,20 @@
 // coflow); topoflow/traffic/lower.py for 1; topoflow/engine/screen/contention.py says what the estimate is for.
 #pragma once
 
+#include <type_traits>
+
 #include "coflow_loads.h"
 
 namespace topoflow::BACKEND {
 
 class Contention {
  public:
-  HD Contention(const ContentionBatch& batch, const CoflowLoads& loads, double* memory)
-      : s_(batch.strategies),
-        trees_(batch.trees),
-        ring_latency_(batch.ring_latency),
-        ring_slowness_(batch.ring_slowness),
-        ring_busy_(batch.ring_busy),
+  HD Contention(const ContentionModel& model, const CoflowLoads& loads, double* memory)
+      : s_(model.strategies),
+        trees_(model.trees),
+        ring_latency_(model.ring_latency),
+        ring_slowness_(model.ring_slowness),
+        ring_busy_(model.ring_busy),
         loads_(loads) {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
@@ -38,10 +40,10 @@ class Contention {
   }
 
   // Numbers that one team keeps.
-  HD static int64_t numbers(const ContentionBatch& batch) {
-    const Strategies& s = batch.strategies;
+  HD static int64_t numbers(const ContentionModel& model) {
+    const Strategies& s = model.strategies;
     return int64_t{2} * s.layers * s.servers + 3 * s.servers + 5 * s.choices + s.layers + 2 * s.links +
-           batch.trees.largest;
+           model.trees.largest;
   }
 
   // s that the all-reduces of a choice take at least if the layers have the choices of `target` [Y].
@@ -135,11 +137,12 @@ class Contention {
   // `there` [N] becomes the latest arrival.
   DEVICE void move(const Team auto& team, int32_t one, const double* left, int32_t other, double* there) const {
     const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
-    if (loads_.holders(loads_.choice(one)) == 1) {
+    constexpr bool alone = std::remove_cvref_t<decltype(team)>::kAlone;  // threads of a GPU look at all paths at once
+    if (alone && loads_.holders(loads_.choice(one)) == 1) {
       const Climbed tree = climb(team, false, from[0]);
       const double* sent = left + from[0];
       arrive(team, other, there, [=](int32_t i) { return *sent + tree.seconds(to[i]); });
-    } else if (loads_.holders(loads_.choice(other)) == 1) {
+    } else if (alone && loads_.holders(loads_.choice(other)) == 1) {
       const Climbed tree = climb(team, true, to[0]);
       arrive(team, other, there, [=](int32_t i) { return left[from[i]] + tree.seconds(from[i]); });
     } else {

@@ -12,8 +12,7 @@ namespace topoflow::BACKEND {
 
 class Placement {
  public:
-  HD Placement(const StepBatch& batch, int32_t chain)
-      : s_(batch.strategies), placement_(batch.placement + int64_t{chain} * batch.strategies.layers) {}
+  HD Placement(const Strategies& strategies, int32_t* placement) : s_(strategies), placement_(placement) {}
 
   DEVICE int32_t choice(int32_t layer) const { return placement_[layer]; }
   DEVICE int32_t holders(int32_t choice) const {

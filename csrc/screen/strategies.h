@@ -77,32 +77,4 @@ constexpr std::tuple kStrategiesFields{
     count('E', &Strategies::edges),
     count('L', &Strategies::links)};
 
-enum class Step : int32_t { kBuild, kPropose, kAccept };
-
-// One step of all chains. Every chain has one strategy.
-struct StepBatch {
-  Strategies strategies;
-  int32_t chains;
-  int32_t* placement;
-  double* makespan;
-  Step step;
-  int32_t* target;
-  const double* limit;
-  const int32_t* mask;
-  double* proposed;
-  int64_t budget;
-  int32_t threads;
-  int device;
-  int64_t stream;
-};
-
-constexpr std::tuple kStepFields{
-    array("makespan", &StepBatch::makespan, "C", "out of build and accept, s"),
-    array("placement", &StepBatch::placement, "C,Y", "in and out, choice of each layer"),
-    array("target", &StepBatch::target, "C,Y", "placement that propose evaluates and accept takes"),
-    array("limit", &StepBatch::limit, "C", "s, propose finds no makespan above it; below 0, none at all"),
-    array("mask", &StepBatch::mask, "C", "which chains accept changes"),
-    array("proposed", &StepBatch::proposed, "C", "out of propose, s"),
-    count('C', &StepBatch::chains)};
-
 }  // namespace topoflow

@@ -75,7 +75,7 @@ struct Sent {
 struct Queue {
   uint8_t reserved;  // places
   uint8_t count;     // cells that are there
-  uint8_t first;     // place of the first of them
+  uint16_t first;    // place of the first of them
 };
 
 struct Node {
@@ -110,10 +110,10 @@ struct State {
   Sent* granted;                        // [N, columns] cells that are sent to their intermediate nodes in this epoch
   Queue* queue;                         // [N, columns]
   Cell* relayed;                        // [Q, N, columns]
-  uint16_t* candidate;                  // [N, N] N-1 other nodes each
-  uint16_t* request;                    // [N, N] of a node, by source: the column that a cell is for
-  uint16_t* grant;                      // [N, columns] of a source, by the column that grants: the same
-  uint16_t* unused;                     // [N, N] of a node, by source: the same, given back
+  int32_t* candidate;                   // [N, N] N-1 other nodes each
+  int32_t* request;                     // [N, N] of a node, by source: the column that a cell is for
+  int32_t* grant;                       // [N, columns] of a source, by the column that grants: the same
+  int32_t* unused;                      // [N, N] of a node, by source: the same, given back
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
   uint64_t *has_granted, *has_relayed;  // [N, E, group words] groups for which a cell waits, by place
@@ -148,10 +148,10 @@ struct State {
     granted = memory.take<Sent>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);
-    candidate = memory.take<uint16_t>(pairs);
-    request = memory.take<uint16_t>(pairs);
-    grant = memory.take<uint16_t>(places);
-    unused = memory.take<uint16_t>(pairs);
+    candidate = memory.take<int32_t>(pairs);
+    request = memory.take<int32_t>(pairs);
+    grant = memory.take<int32_t>(places);
+    unused = memory.take<int32_t>(pairs);
     requested = memory.take<uint64_t>(nodes * words);
     declined = memory.take<uint64_t>(nodes * words);
     answered = memory.take<uint64_t>(nodes * column_words);

@@ -45,8 +45,7 @@ class World {
       state.local[i] = {kNone, kNone};
       state.queue[i] = {0, 0, 0};
     });
-    team.for_each(nodes * nodes,
-                  [&](int32_t i) { state.candidate[i] = static_cast<uint16_t>(i % nodes + (i % nodes >= i / nodes)); });
+    team.for_each(nodes * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
   }

@@ -70,14 +70,14 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """SIGINT while chains walk; the same command again."""
-    whole, broken = ([f"out={tmp_path / name}", "seed=7", *SMALL] for name in ("whole", "broken"))
+    whole, broken = ([f"out={tmp_path / name}", "seed=7", "search.chains=1", *SMALL] for name in ("whole", "broken"))
     assert main(["search", *whole]) == 0
     saved = []
 
     def save_and_interrupt(*arguments: Any) -> None:
         save(*arguments)
         saved.append(arguments)
-        if len(saved) == 2:  # of the 4 steps that 64 proposals of 16 chains are
+        if len(saved) == 2:  # after 32 of the 64 steps that 64 proposals of one chain are
             signal.raise_signal(signal.SIGINT)
 
     save = alternate.save

@@ -1,4 +1,4 @@
-"""Small worlds by hand, and every device that this machine has."""
+"""Small worlds by hand, and what runs them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid, reference
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.schedule import Schedule
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.schedule import Schedule
 
 Task = dict[str, Any]
 
@@ -69,24 +69,8 @@ def make_world() -> Callable[..., World]:
     return make
 
 
-def check_device(device: str) -> str:
-    if device == "cuda":
-        torch = pytest.importorskip("torch", reason="CUDA arrays come from torch")
-        from topoflow import _C
-
-        if not (_C.has_cuda and torch.cuda.is_available()):
-            pytest.skip("needs a GPU and topoflow._C built with nvcc")
-    return device
-
-
-@pytest.fixture(scope="session", params=["cpu", "cuda"])
-def device(request: pytest.FixtureRequest) -> str:
-    """Where a kernel runs; "cuda" is skipped where there is no GPU."""
-    return check_device(request.param)
-
-
 @pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
-def run(request: pytest.FixtureRequest) -> Callable[..., Timeline]:
+def run(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -> Callable[..., Timeline]:
     """``run(world, merge=0.0)``: the fluid model, by its plain-Python twin and by the kernel on every device."""
     if request.param == "twin":
         return reference.simulate
@@ -95,7 +79,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Timeline]:
 
 
 @pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
-def pause(request: pytest.FixtureRequest) -> Callable[..., fluid.Pause]:
+def pause(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -> Callable[..., fluid.Pause]:
     """``pause(world, until)``: by the plain-Python twin and by the kernel on every device."""
     if request.param == "twin":
         return reference.pause

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +110,8 @@ def test_without_a_gpu_cuda_is_one_line_that_says_what_is_missing(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # also where there is one
     assert main([*VERBS[verb], "device=cuda", f"out={tmp_path / 'out'}"]) == 2
     error = capsys.readouterr().err
-    missing = "a GPU that torch sees, got none" if _C.has_cuda else "topoflow._C built with nvcc on the path"
+    by_torch = "torch built with CUDA" if torch.version.cuda is None else "a GPU that torch sees, got none"
+    missing = by_torch if _C.has_cuda else "topoflow._C built with nvcc on the path"
     assert error.startswith(f"topoflow {verb}: device: cuda needs {missing}")
     assert error.count("\n") == 1
 
@@ -157,3 +160,31 @@ def test_several_gpus_are_one_value_in_python_too(asked: list[str]) -> None:
     topoflow.compare(*SMALL, fabric="ring", device="cuda:0,cuda:1")
     topoflow.compare(*SMALL, "device=cuda:0,cuda:1", fabric="ring")
     assert {*asked} - {"cpu"} == {"cuda:0,cuda:1"}
+
+
+@pytest.mark.filterwarnings("error")  # it is in no other line
+def test_what_torch_says_of_the_driver_is_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> bool:
+        warnings.warn("CUDA initialization: The NVIDIA driver is too old\n(found version 11040).", stacklevel=1)
+        return False
+
+    monkeypatch.setattr(_C, "has_cuda", True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", none)
+    law = "a GPU that torch sees, got none. CUDA initialization: The NVIDIA driver is too old (found version 11040)."
+    with pytest.raises(ValueError, match=f"^device: cuda:3 needs {re.escape(law)}$"):
+        Device.named("cuda:3")
+    assert Device.named("auto") == Device()
+
+
+def test_an_old_gpu_is_refused_with_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_C, "has_cuda", True)
+    monkeypatch.setattr(_C, "has_kernels_for", lambda number: False, raising=False)
+    monkeypatch.setattr(_C, "architectures", [800, 900], raising=False)
+    for name, value in (("is_available", True), ("device_count", 1), ("get_device_capability", (7, 5))):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
+    law = "a GPU that topoflow._C is built for, sm_80, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
+    with pytest.raises(ValueError, match=f"^device: cuda:0 needs {re.escape(law)}$"):
+        Device.named("cuda:0")
+    with pytest.raises(ValueError, match=r"^device: cuda:1 needs more GPUs than torch sees, got 1$"):
+        Device.named("cuda:1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from pathlib import Path
@@ -23,8 +24,7 @@ from topoflow.fabric.torus import Torus
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs" / "fidelity").glob("*.yaml"))
-FIDELITIES: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
-EVERY = pytest.mark.parametrize("fidelity", FIDELITIES, ids=[path.stem for path in CONFIGS])
+ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
 
 JOB = Traffic.from_tasks(
     "job",
@@ -47,14 +47,37 @@ def fabrics() -> list[Fabric]:
     return [design.build(4, JOB.demand()) for design in designs]
 
 
-@pytest.fixture(scope="module")
-def worlds() -> list[World]:
+def some_worlds() -> list[World]:
     """One job on several networks, and one of them at half the speed: worlds that share a graph."""
     placed = [place(JOB, fabric, name=f"{n} {fabric.name}", rings="flows") for n, fabric in enumerate(fabrics())]
     return [*placed, replace(placed[0], name="half", capacity=placed[0].capacity / 2)]
 
 
-@EVERY
+def takes_any_network(fidelity: Fidelity) -> bool:
+    """Whether it has no networks of its own, as one of slots has, whose laws are in a file of theirs."""
+    return all(fidelity.refuses(world) is None for world in some_worlds())
+
+
+FIDELITIES = [fidelity for fidelity in ALL if takes_any_network(fidelity)]
+EVERY = pytest.mark.parametrize("fidelity", FIDELITIES, ids=[fidelity.name for fidelity in FIDELITIES])
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[World]:
+    return some_worlds()
+
+
+@pytest.mark.parametrize("fidelity", ALL, ids=[path.stem for path in CONFIGS])
+def test_a_network_that_is_refused_is_refused_by_field(fidelity: Fidelity) -> None:
+    for world in some_worlds():
+        refusal = fidelity.refuses(world)
+        assert refusal is None or re.fullmatch(r"[a-z_.]+: must [^\n]+, got [^\n]+", refusal)
+        if refusal is not None:
+            with pytest.raises(ValueError, match=re.escape(refusal)):
+                simulate([world], fidelity)
+
+
+@pytest.mark.parametrize("fidelity", ALL, ids=[path.stem for path in CONFIGS])
 def test_a_fidelity_is_a_frozen_dataclass_with_the_name_of_its_package(fidelity: Fidelity) -> None:
     model: Any = fidelity
     assert is_dataclass(model)

@@ -68,6 +68,14 @@ def worlds(make_world: Callable[..., World]) -> list[World]:
     ]
 
 
+def accepted(name: str, worlds: list[World]) -> Fidelity:
+    """The fidelity; skips a test of worlds that it refuses."""
+    fidelity = named(name)
+    for refusal in filter(None, map(fidelity.refuses, worlds)):
+        pytest.skip(refusal)
+    return fidelity
+
+
 def digests(timelines: list[Timeline]) -> list[tuple[str, bytes, bytes]]:
     return [(each.name, each.start.tobytes(), each.finish.tobytes()) for each in timelines]
 
@@ -100,21 +108,22 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 def test_every_gpu_several_and_pieces_of_a_batch_give_the_same_bytes(
     fidelity: str, worlds: list[World], gpus: int, calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_one = digests(named(fidelity).simulate(worlds, Run(Device.named("cuda"))))
+    model = accepted(fidelity, worlds)
+    of_one = digests(model.simulate(worlds, Run(Device.named("cuda"))))
     launches = len(calls)  # none where the fidelity runs on the CPU
-    for on_host, on_gpu in zip(named(fidelity).simulate(worlds), of_one, strict=True):
+    for on_host, on_gpu in zip(model.simulate(worlds), of_one, strict=True):
         np.testing.assert_allclose(np.frombuffer(on_gpu[2]), on_host.finish, rtol=1e-9)
     for device in ["cuda:0", "cuda:1", "cuda:0,cuda:1", "cuda:1,cuda:0"][: 1 if gpus < 2 else 4]:
         calls.clear()
         before = torch.cuda.current_device()
-        assert digests(named(fidelity).simulate(worlds, Run(Device.named(device)))) == of_one
+        assert digests(model.simulate(worlds, Run(Device.named(device)))) == of_one
         assert torch.cuda.current_device() == before
         if launches:
             assert {f"cuda:{call.gpu}" for call in calls} == {*device.split(",")}
             assert len(calls) == launches or "," in device
     monkeypatch.setattr(Device, "memory", 100)
     calls.clear()
-    assert digests(named(fidelity).simulate(worlds, Run(Device.named("cuda")))) == of_one
+    assert digests(model.simulate(worlds, Run(Device.named("cuda")))) == of_one
     assert len(calls) > launches or not launches
 
 
@@ -149,10 +158,10 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
 
 @EVERY
 def test_a_second_launch_needs_no_new_memory(fidelity: str, worlds: list[World]) -> None:
-    run = Run(Device.named("cuda"))
+    run, model = Run(Device.named("cuda")), accepted(fidelity, worlds)
     needed = []
     for _ in range(3):
-        named(fidelity).simulate(worlds, run)
+        model.simulate(worlds, run)
         needed.append(torch.cuda.memory_stats()["num_device_alloc"])
     assert needed[1] == needed[2]
 
@@ -213,7 +222,8 @@ def test_arrays_come_by_dlpack_on_the_callers_stream(make_world: Callable[..., W
 def test_a_batch_that_the_memory_does_not_hold_is_cut(
     fidelity: str, worlds: list[World], calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = digests(named(fidelity).simulate(worlds, Run(Device.named("cuda"))))
+    model = accepted(fidelity, worlds)
+    expected = digests(model.simulate(worlds, Run(Device.named("cuda"))))
     if not calls:
         pytest.skip(f"{fidelity} runs on the CPU")
     many = [replace(world, name=f"{world.name} {k}") for k in range(20) for world in worlds]
@@ -222,12 +232,12 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     monkeypatch.setattr(f"topoflow.engine.{fidelity}.{cut}", whole)
     calls.clear()
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", str(2**15))
-    found = digests(named(fidelity).simulate(many, Run(Device.named("cuda"))))
+    found = digests(model.simulate(many, Run(Device.named("cuda"))))
     assert [each[1:] for each in found] == [each[1:] for each in expected] * 20
     assert len(calls) > 1
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", "100")
     with pytest.raises(ValueError, match=r"^world \d+ 0: must fit in the memory of cuda:0, got CUDA out of memory"):
-        named(fidelity).simulate(many, Run(Device.named("cuda")))
+        model.simulate(many, Run(Device.named("cuda")))
 
 
 def whole(worlds: Sequence[Any], memory: int) -> Iterator[Sequence[Any]]:

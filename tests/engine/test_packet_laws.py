@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoflow.demand import Demand
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
+from topoflow.fabric.leaf_spine import LeafSpine
+from topoflow.traffic.base import Traffic, Transfer
 
 C = 12.5e9  # B/s: 80 ps for a byte
 PACKET = 4096 * 80e-12  # s that a full packet takes
@@ -161,6 +166,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("buffer", 4095, "must be a whole number within 4096..34359738368 or auto, got 4095"),
         ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
+        ("draws", "flow", "must be one of packet, message, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
         ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),
         ("nic_latency", float("nan"), "must be within 0 and 9007.2 s, got nan"),
@@ -171,11 +177,53 @@ def test_a_wrong_setting_is_named(key: str, value: Any, law: str) -> None:
         Packet(**{key: value})
 
 
-def test_a_message_over_several_paths_is_refused(make_world: MakeWorld) -> None:
+def test_paths_of_which_only_the_union_is_known_are_refused(make_world: MakeWorld) -> None:
     world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
-    assert (
-        Packet().refuses(world) == "routing: every message must take one path with fidelity=packet, got ecmp in world"
-    )
+    law = "routing: paths must be known one by one with fidelity=packet, got only their union in world"
+    assert Packet().refuses(world) == law
+
+
+def permutation(routing: str, seed: int, packets: int = 64) -> World:
+    """16 hosts on 4 leaves with 4 spines: each sends to the one at its place of the next leaf."""
+    fabric = LeafSpine(C, 1, 5e-7, 4).build(16, Demand(16))
+    tasks = [Transfer(packets * 4096.0, host, (host + 4) % 16) for host in range(16)]
+    return place(Traffic.from_tasks("shift", 16, tasks), fabric, name="shift", routing=routing, seed=seed)
+
+
+def test_sprayed_packets_share_all_spines() -> None:
+    """A permutation gets the full bisection but for queues; hashed flows collide."""
+    sprayed, hashed = permutation("spray", 0, packets=1000), permutation("ecmp", 0, packets=1000)
+    alone = 1000 * PACKET
+    assert alone < run(sprayed).makespan < 1.1 * alone
+    assert run(hashed).makespan > 1.5 * alone
+    ports: Any = run(sprayed).ports
+    fabric: Any = sprayed.fabric
+    first = (fabric.source < 16) | (fabric.target < 16)
+    # Of 4 x 1000 packets of a leaf each of 4 spines gets 1000, to 6 standard deviations of a binomial draw.
+    np.testing.assert_allclose(ports.packets[~first], 1000, atol=6 * np.sqrt(4000 * 0.25 * 0.75))
+
+
+def test_a_message_that_draws_keeps_its_path() -> None:
+    """Links between switches carry whole messages; which ones depends on the seed, and on nothing else."""
+    model, found = Packet(draws="message"), []
+    for seed in range(8):
+        ports: Any = run(permutation("spray", seed), model).ports
+        assert not np.any(ports.packets % 64)
+        found.append(ports.packets.tolist())
+    again: Any = run(permutation("spray", 3), model).ports
+    assert again.packets.tolist() == found[3]
+    assert len({tuple(packets) for packets in found}) == 8
+
+
+def test_a_message_leaves_by_all_of_its_interfaces(make_world: MakeWorld) -> None:
+    """Two paths without a common link: half of the packets each, at the same time."""
+    world = make_world([{"path": [0, 1], "bytes": 400 * 4096, "weight": [0.5, 0.5]}], [C, C])
+    both = Alternatives(np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
+    found = run(replace(world, graph=replace(world.graph, alternatives=both)))
+    ports: Any = found.ports
+    assert ports.packets.sum() == 400
+    assert found.makespan == pytest.approx(ports.packets.max() * PACKET, **EXACT)
+    assert found.makespan < 0.6 * 400 * PACKET
 
 
 @pytest.mark.parametrize(

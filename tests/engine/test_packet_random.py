@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph, Run, World
 from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.lowering.paths import Hops, union
 from topoflow.engine.packet import Packet, layout_of
-from topoflow.engine.packet.layout import NONE, lay_out
+from topoflow.engine.packet.layout import Layout, lay_out
+from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation
 from topoflow.engine.packet.settings import SECOND, numbers
+from topoflow.fabric.routing.base import padded
 
+Rows = Sequence[np.ndarray]  # links of each path
 CASES = st.integers(0, 2**32 - 1)
 
 
@@ -25,6 +34,8 @@ def random_world(draw: np.random.Generator) -> World:
     links, paths, tasks = int(draw.integers(1, 9)), int(draw.integers(1, 8)), int(draw.integers(1, 14))
     rows = [draw.permutation(links)[: draw.integers(0, min(links, 5) + 1)] for _ in range(paths)]
     after = [np.unique(draw.integers(0, t, draw.integers(0, 3))) if t else np.zeros(0, int) for t in range(tasks)]
+    several = alternatives(draw, rows) if draw.random() < 0.5 else None
+    hops = union_of(rows, several)
     path = draw.integers(-1, paths, tasks)
     nothing = draw.random(tasks) < 0.2
     size = np.where((path < 0) | nothing, 0.0, draw.choice([1.0, 64.0, 500.5, 4096.0, 30_000.0], tasks))
@@ -35,8 +46,10 @@ def random_world(draw: np.random.Generator) -> World:
         path=path.astype(np.int32),
         after_offsets=np.cumsum([0, *map(len, after)]).astype(np.int64),
         after=np.concatenate(after).astype(np.int32),
-        path_offsets=np.cumsum([0, *map(len, rows)]).astype(np.int64),
-        path_links=np.concatenate(rows).astype(np.int32),
+        path_offsets=hops.offsets,
+        path_links=hops.links,
+        path_weight=hops.weights,
+        alternatives=several,
         owner=np.arange(tasks, dtype=np.int32),
         owners=tasks,
         links=links,
@@ -45,7 +58,35 @@ def random_world(draw: np.random.Generator) -> World:
         else None,
     )
     speeds = [1.25e9, 1.25e9, 3.1e9, 12.5e9]
-    return World("random", graph, draw.choice(speeds, links), draw.choice([0.0, 1e-7, 5e-7], links))
+    latency = draw.choice([0.0, 1e-7, 5e-7], links)
+    return World("random", graph, draw.choice(speeds, links), latency, seed=int(draw.integers(2**63)))
+
+
+def alternatives(draw: np.random.Generator, rows: Rows) -> Alternatives:
+    """Of each path up to four: prefixes and suffixes of its own, and others that cross the same links."""
+    found, shares = [], []
+    for row in rows:
+        others = draw.integers(0, 4) if len(row) else 0
+        found.append([row, *(draw.permutation(row)[: draw.integers(1, len(row) + 1)] for _ in range(others))])
+        share = draw.random(len(found[-1])) + 0.1
+        shares.append(share / share.sum())
+    each = [row for several in found for row in several]
+    return Alternatives(
+        np.cumsum([0, *map(len, found)]).astype(np.int64),
+        np.cumsum([0, *map(len, each)]).astype(np.int64),
+        np.concatenate(each).astype(np.int32),
+        np.concatenate(shares),
+    )
+
+
+def union_of(rows: Rows, several: Alternatives | None) -> Hops:
+    if several is None:
+        offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+        links = np.concatenate(rows).astype(np.int32)
+        return Hops(offsets, links, np.ones(len(links)), None)
+    chains = [several.links[a:b] for a, b in itertools.pairwise(several.hop_offsets)]
+    path = np.repeat(np.arange(len(rows)), np.diff(several.offsets))
+    return union(padded([tuple(chain.tolist()) for chain in chains]), path, several.share, len(rows))
 
 
 def random_model(draw: np.random.Generator) -> Packet:
@@ -57,6 +98,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         buffer="auto" if draw.random() < 0.2 else int(size * draw.choice([1, 1.5, 4])),
         switching=str(draw.choice(["cut_through", "store_and_forward"])),
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
+        draws=str(draw.choice(["packet", "packet", "message"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),
         nic_latency=float(draw.choice([0, 1e-7])),
@@ -73,14 +115,14 @@ def seconds(times: list[int | None]) -> list[float]:
     return [np.inf if time is None else time / SECOND for time in times]
 
 
-def compare(world: World, model: Packet, threads: int = 1) -> bool:
+def compare(world: World, model: Packet, run: Run) -> bool:
     """Whether the world came to its end; kernel and twin must say the same."""
     expected = by_twin(world, model)
     if expected.buffered or None in expected.finish:
         with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of links"):
-            model.simulate([world], Run(threads=threads))
+            model.simulate([world], run)
         return False
-    (found,) = model.simulate([world], Run(threads=threads))
+    (found,) = model.simulate([world], run)
     assert found.finish.tolist() == seconds(expected.finish)
     assert found.start.tolist() == seconds(expected.start)
     layout = layout_of(world.graph, model)
@@ -102,10 +144,10 @@ def compare(world: World, model: Packet, threads: int = 1) -> bool:
 
 
 @settings(max_examples=150)
-@given(CASES)
-def test_the_kernel_is_exactly_the_twin(seed: int) -> None:
+@given(seed=CASES)
+def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_world(draw), random_model(draw))
+    compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
 
 
 @settings(max_examples=200)
@@ -114,9 +156,9 @@ def test_virtual_channels_leave_no_circle(seed: int) -> None:
     """Channels in the order in which all that follow them come first: there is one for all channels."""
     layout = lay_out(random_world(np.random.default_rng(seed)).graph, None, output_queues=True)
     follows: dict[int, set[int]] = {channel: set() for channel in range(layout.channels)}
-    for channel, following in zip(layout.hop_channel[:-1], layout.hop_channel[1:], strict=True):
-        if NONE not in (channel, following):
-            follows[int(channel)].add(int(following))
+    for queue, following in zip(layout.edge_queue, layout.edge_channel, strict=True):
+        if following != NONE:
+            follows[int(layout.queue_channel[queue])].add(int(following))
     while free := [channel for channel, those in follows.items() if not those]:
         for channel in free:
             del follows[channel]
@@ -132,16 +174,72 @@ def test_every_byte_arrives_once_and_never_before_the_bound(seed: int) -> None:
     world, model = random_world(draw), random_model(draw)
     model = replace(model, virtual_channels="auto")  # no deadlock
     (found,) = model.simulate([world], Run(threads=1))
-    expected = np.zeros(world.graph.links)
-    for path, size in zip(world.graph.path.tolist(), np.ceil(world.graph.bytes).tolist(), strict=True):
+    least, most = np.zeros(world.graph.links), np.zeros(world.graph.links)  # what must and what may cross each link
+    sizes = np.ceil(world.graph.bytes)
+    for path, size in zip(world.graph.path.tolist(), sizes.tolist(), strict=True):
         if path >= 0:
-            hops = world.graph.path_links[world.graph.path_offsets[path] : world.graph.path_offsets[path + 1]]
-            expected[hops] += size
-    assert found.link_bytes.tolist() == expected.tolist()
+            own = slice(world.graph.path_offsets[path], world.graph.path_offsets[path + 1])
+            hops, weight = world.graph.path_links[own], world.graph.path_weight[own]
+            least[hops[weight > 1 - 1e-9]] += size
+            most[hops] += size
+    assert (found.link_bytes >= least).all()
+    assert (found.link_bytes <= most).all()
     ports: Any = found.ports
+    assert ports.latency.count.sum() == np.ceil(sizes[crosses(world)] / model.size).sum()
     assert (ports.active + ports.stalled <= found.makespan * (1 + 1e-9)).all()
-    (least,) = Bound().simulate([world])
-    assert least.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+    if world.graph.alternatives is None:  # else packets are not spread as evenly as a fluid
+        (bound,) = Bound().simulate([world])
+        assert bound.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+
+
+def crosses(world: World) -> np.ndarray:
+    """[T] whether a task sends over links."""
+    hops = np.append(np.diff(world.graph.path_offsets), 0)
+    crosses: np.ndarray = hops[world.graph.path] > 0
+    return crosses
+
+
+@settings(max_examples=200)
+@given(CASES)
+def test_packets_take_every_alternative_as_often_as_its_share_says(seed: int) -> None:
+    """All walks from the roots of a path: the chains of its alternatives, no others, with their probabilities."""
+    world = random_world(np.random.default_rng(seed))
+    layout = lay_out(world.graph, 1, output_queues=True)
+    several = world.graph.alternatives or Alternatives.single(world.graph.path_offsets, world.graph.path_links)
+    for path, (first, last) in enumerate(itertools.pairwise(several.offsets.tolist())):
+        expected: dict[tuple[int, ...], float] = defaultdict(float)
+        for row in range(first, last):
+            chain = several.links[several.hop_offsets[row] : several.hop_offsets[row + 1]]
+            expected[tuple(chain.tolist())] += several.share[row]
+        begin, end = layout.path_roots[path : path + 2].tolist()
+        if begin == end:  # no bytes, or no links
+            continue
+        assert dict(walks(layout, begin, end)) == pytest.approx(expected, abs=1e-6)
+
+
+def walks(layout: Layout, begin: int, end: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """The links of every walk from these roots, and its probability; none comes twice."""
+    before = 0.0
+    for root in range(begin, end):
+        reached = (float(layout.root_bound[root]) + 1) / 2**32
+        link = int(layout.port_link[layout.root_port[root]])
+        for rest, chance in following(layout, int(layout.root_next[root])):
+            yield (link, *rest), (reached - before) * chance
+        before = reached
+
+
+def following(layout: Layout, step: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    if step == NONE:
+        yield (), 1.0
+        return
+    edges = range(*layout.branches[-2 - step : -step].tolist()) if step < NONE else range(step, step + 1)
+    before = 0.0
+    for edge in edges:
+        reached = 1.0 if step >= 0 else (float(layout.edge_bound[edge]) + 1) / 2**32
+        link = int(layout.port_link[layout.edge_port[edge]])
+        for rest, chance in following(layout, int(layout.edge_next[edge])):
+            yield (link, *rest), (reached - before) * chance
+        before = reached
 
 
 def test_no_answer_depends_on_threads_or_on_other_worlds() -> None:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.arrays import offsets
+from topoflow.engine.random import philox
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.random import philox
 from topoflow.engine.slotted.reference import Reference
-from topoflow.engine.slotted.schedule import Schedule
 from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.fabric.schedule import Schedule
 
 CASES = st.integers(0, 2**32 - 1)
 

@@ -82,6 +82,13 @@ def test_a_dragonfly_of_110592_servers_is_built_and_routed() -> None:
     """24 nodes at each of 48 routers in each of 96 groups, as benchmarks/large_fabric.py measures it."""
     fabric = full(24, 48, 96, 12)
     assert fabric.servers == 110_592
+    # The numbers of ports and links that the study of tapered dragonflies states (III-B and V).
+    ports = fabric.source >= 110_592  # of routers
+    group, far = (fabric.source[ports] - 110_592) // 48, (fabric.target[ports] - 110_592) // 48
+    is_global = (fabric.target[ports] >= 110_592) & (group != far)
+    assert np.count_nonzero(is_global) == 2 * 54_720
+    assert set(np.bincount(group[is_global]).tolist()) == {1_140}
+    assert np.count_nonzero(~is_global) == 327_168
     assert fabric.links == 2 * (110_592 + 96 * 48 * 47 // 2 + 12 * 96 * 95 // 2)
     source, target, number = np.random.default_rng(0).integers([110_592, 110_592, 12], size=(100_000, 3)).T
     routes = as_routes(fabric.route)

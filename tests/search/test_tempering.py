@@ -1,4 +1,4 @@
-"""Chains visit states as Boltzmann says, temperatures follow acceptance, draws depend on the step alone."""
+"""Chains visit states as Boltzmann says, temperatures follow acceptance, and the kernel walks as its twin does."""
 
 from __future__ import annotations
 
@@ -8,36 +8,70 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from topoflow import _C
 from topoflow.engine.base import Run
+from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid
+from topoflow.engine.screen.ladders import SLICE
 from topoflow.fabric.base import FabricDesign
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
-from topoflow.search.moves import BLOCK, Moves, moves
+from topoflow.search.moves import Moves, moves
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem
 from topoflow.search.screen import screen
-from topoflow.search.tempering import Tempering, Walk, fastest, first_temperatures, kept, shares
+from topoflow.search.tempering import Tempering, Walk, fastest, shares
+from topoflow.search.tempering_reference import Reference, choose, draw, first_temperatures, kept, propose, ratio
 
 Make = Callable[..., Problem]
 TINY = ("servers=2", "workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1")  # 3 layers, 3 choices
+TIGHT = ("workload=candle", "servers=8", "fabric=fat_tree")  # not every placement fits in memory
 MODERATE = (0.01, 0.2)
 
 
 def tempering(
-    asked: Problem, acceptance: tuple[float, float] = MODERATE, chains: int = 3, seed: int = 0, patience: int = 0
+    asked: Problem,
+    acceptance: tuple[float, float] = MODERATE,
+    chains: int = 3,
+    seed: int = 0,
+    patience: int = 0,
+    run: Run = Run(threads=1),
 ) -> Tempering:
     found = choices(asked.servers)
     built = Judge(asked, Fluid(), Run()).fabric(Wiring(asked.start, 1.0))
-    model, proposed = screen(asked, built, found), moves(asked.workload, found)
+    model, proposed = screen(asked, built, found, run), moves(asked.workload, found)
     return Tempering(model, budget(asked.workload, found), proposed, shares(acceptance, chains), seed, 0, patience)
 
 
+def start_of(asked: Problem, chains: int, ladders: int = 1) -> NDArray[np.int32]:
+    """All at the start, or what is closest to it and fits."""
+    found = choices(asked.servers)
+    state = budget(asked.workload, found).closest(found.placement(asked.workload, asked.start))
+    return np.tile(state, (ladders, chains, 1))
+
+
 def begin(run: Tempering, asked: Problem, keep: int = 4) -> Walk:
-    start = choices(asked.servers).placement(asked.workload, asked.start)
-    return run.begin(np.tile(start, (len(run.share), 1)), keep)
+    return run.begin(start_of(asked, len(run.share)), keep)
+
+
+def last(run: Tempering, start: Walk, steps: int) -> Walk:
+    *_, stretch = run.walk(start, steps)
+    return stretch.walk
+
+
+def every_step(run: Tempering, start: Walk, steps: int) -> list[Walk]:
+    """The walk after 0, 1, .. ``steps`` steps."""
+    walks = [start]
+    for step in range(start.step, steps):
+        walks.append(last(run, walks[-1], step + 1))
+    return walks
+
+
+def same(one: Walk, other: Walk) -> bool:
+    return all(np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(Walk))
 
 
 def some_moves(asked: Problem) -> tuple[Moves, int]:
@@ -45,26 +79,100 @@ def some_moves(asked: Problem) -> tuple[Moves, int]:
     return moves(asked.workload, found), found.count
 
 
-@pytest.mark.slow
-def test_states_are_visited_with_boltzmanns_probability_at_every_temperature(
-    problem: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("keys", "chains", "patience", "ladder"),
+    [
+        (("servers=4",), 3, 0, 0),
+        (("servers=4", "strategy=data_parallel"), 5, 6, 2),
+        (("servers=4", "strategy=data_parallel", "workload.gpus_per_server=1"), 1, 0, 1),
+        (TIGHT, 4, 5, 0),
+        (TIGHT, 4, 0, 1),
+        (("workload=ncf", "servers=8"), 4, 3, 0),
+    ],
+)
+def test_the_kernel_proposes_accepts_and_keeps_what_the_twin_does(
+    problem: Make, keys: tuple[str, ...], chains: int, patience: int, ladder: int
 ) -> None:
+    asked = problem(*keys)
+    run = tempering(asked, (0.05, 0.3), chains, seed=7, patience=patience)
+    walks = every_step(run, run.begin(start_of(asked, chains, ladder + 1), 4), 2 * SLICE)
+    twin = Reference(run, ladder, walks[0].placement[ladder], keep=4)
+    for step, walk in enumerate(walks):
+        if step:
+            twin.advance()
+        assert walk.placement[ladder].tolist() == twin.placement.tolist()
+        assert walk.energy[ladder].tolist() == twin.energy.tolist()
+        assert walk.rung[ladder].tolist() == twin.rung.tolist()
+        assert walk.slower[ladder].tolist() == twin.slower.tolist()
+        assert walk.stuck[ladder] == twin.stuck
+        np.testing.assert_allclose(walk.temperature[ladder], twin.temperature, rtol=1e-9)
+        for energy, state, best in zip(walk.best[ladder], walk.best_placement[ladder], twin.best, strict=False):
+            assert (energy, state.tolist()) == best
+        assert np.isinf(walk.best[ladder][len(twin.best) :]).all()
+
+
+@pytest.mark.parametrize("keys", [("servers=4",), TIGHT])
+def test_all_devices_walk_alike_to_the_bit(device: str, problem: Make, keys: tuple[str, ...]) -> None:
+    asked = problem(*keys)
+    walks = []
+    for name in ("cpu", device):
+        run = tempering(asked, patience=3, run=Run(Device.named(name)))
+        walks.append(last(run, run.begin(start_of(asked, 3, 2), 4), SLICE + 4))
+    assert same(*walks)
+
+
+def test_threads_and_other_ladders_change_nothing(problem: Make) -> None:
+    asked, walks = problem("servers=4"), []
+    for threads, ladders in ((1, 1), (1, 5), (2, 5)):
+        run = tempering(asked, patience=3, run=Run(threads=threads))
+        walks.append(last(run, run.begin(start_of(asked, 3, ladders), 4), 40))
+    one, five, threaded = walks
+    assert same(five, threaded)
+    assert five.placement[0].tolist() == one.placement[0].tolist()
+    assert len({five.placement[ladder].tobytes() for ladder in range(5)}) == 5
+
+
+def test_log_exp_and_random_numbers_are_those_of_numpy(device: str) -> None:
+    """Numbers that are drawn to the bit; functions within 2 units in the last place, and the same on all devices."""
+    random, found = np.random.default_rng(0), []
+    uniform = random.random(4000)
+    log_of = np.concatenate([1 - uniform, np.exp2(1000 * (uniform - 0.5)), 1 + (uniform - 0.5) / 1000, [1.0, 2.0**-53]])
+    exp_of = np.concatenate([-700 * uniform, 700 * uniform, uniform - 0.5, [0.0, -1e300]])
+    for name in ("cpu", device):
+        where = Device.named(name)
+        arrays = where.put({"log_of": log_of, "exp_of": exp_of})
+        arrays |= {name: where.zeros(len(log_of)) for name in ("uniform", "log", "exp")}
+        with where.using(where.current_stream()):
+            _C.numbers(arrays, (7, 2**63 - 1), (3, 5), where.stream)
+        found.append({name: where.numpy(arrays[name]) for name in ("uniform", "log", "exp")})
+    here, there = found
+    assert all(here[name].tobytes() == there[name].tobytes() for name in here)
+    philox = np.random.Philox(key=[7, 2**63 - 1], counter=[0, 0, 3, 5])
+    assert here["uniform"].tolist() == np.random.Generator(philox).random(len(log_of)).tolist()
+    for name, exact in (("log", np.log(log_of.astype(np.longdouble))), ("exp", np.exp(exp_of.astype(np.longdouble)))):
+        assert (np.abs(here[name] - exact) <= 2 * np.spacing(np.abs(exact).astype(np.float64))).all()
+
+
+@pytest.mark.slow
+def test_states_are_visited_with_boltzmanns_probability_at_every_temperature(problem: Make) -> None:
     """All 27 states of 3 layers on 2 servers: chi-square of thinned samples, 26 degrees of freedom.
 
-    Exchanges are not proposed back as often as there, so this holds by the ratio of both only.
+    Exchanges are not proposed back as often as there, so this holds by the ratio of both only. Temperatures stay as
+    they are, as they are corrected by less, the more slower proposals were accepted.
     """
     asked = problem(*TINY)
     run = tempering(asked, chains=2)
-    monkeypatch.setattr(Tempering, "_correct", lambda self, temperature, count, rung, accepted: (temperature, count))
     states = np.array(list(itertools.product(range(3), repeat=3)), np.int32)
     energy = run.model.makespans(states)
-    seen = np.zeros((2, 27))
-    start = begin(run, asked)
-    walk = replace(start, temperature=np.array([0.1, 0.3]) * start.energy[0])
-    for walk in run.walk(walk, 5000):  # noqa: B020 the first is where it begins
-        if walk.step % 8 == 0:  # so that samples are all but independent
-            seen[walk.rung, walk.placement @ [9, 3, 1]] += 1
-    for temperature, counts in zip(walk.temperature, seen, strict=True):
+    ladders, seen = 40, np.zeros((2, 27))
+    start = run.begin(start_of(asked, 2, ladders), 4)
+    fixed = np.tile(np.array([0.1, 0.3]) * start.energy[0, 0], (ladders, 1))
+    walk = replace(start, temperature=fixed, slower=np.full((ladders, 2), 2**30, np.int32))
+    for step in range(64, 1064, 8):  # so that samples are all but independent
+        walk = last(run, walk, step)
+        np.add.at(seen, (walk.rung, walk.placement @ [9, 3, 1]), 1)
+    np.testing.assert_allclose(walk.temperature, fixed, rtol=0.01)
+    for temperature, counts in zip(fixed[0], seen, strict=True):
         expected = np.exp(-(energy - energy.min()) / temperature)
         expected *= counts.sum() / expected.sum()
         likely = expected >= 5
@@ -78,60 +186,66 @@ def test_a_proposal_is_proposed_back_by_the_same_draw_as_likely_as_its_ratio_say
     """The ratio of the way back is the inverse, and an exchange undoes itself."""
     proposed, count = some_moves(problem("servers=4"))
     random = np.random.default_rng(0)
-    placement = random.integers(count, size=(64, proposed.layers), dtype=np.int32)
-    for step in range(100):
-        drawn = proposed.draw(0, 0, step, 64).step(step)
-        there = proposed.propose(placement, drawn)
-        # Back: the same set, a layer of it that has b now, and a instead of it.
-        layer = np.array([np.flatnonzero(row)[0] if row.any() else 0 for row in (there.target != placement)])
-        mates = there.target[np.arange(64), drawn.mate]
-        one, other = there.target[np.arange(64), layer], placement[np.arange(64), layer]
-        moved = one != other
-        of_one, of_other = ((drawn.members & (there.target == choice[:, None])).sum(axis=1) for choice in (one, other))
-        degree, joins = proposed.degree, drawn.joins
-        back = (1 - joins) * proposed.likely[degree[one], degree[other]] + joins * (mates == other)
-        again = (1 - joins) * proposed.likely[degree[other], degree[one]] + joins * (mates == one)
-        with np.errstate(invalid="ignore"):  # where nothing moves: 0 / 0
-            ratio = np.log((of_one * again + of_other * back) / (of_one * back + of_other * again))
-        np.testing.assert_allclose(there.ratio[moved], -ratio[moved], atol=1e-9)
-        assert not (there.target != placement)[~drawn.members].any()
+    placements = random.integers(count, size=(64, proposed.layers), dtype=np.int32)
+    for step in range(40):
+        for placement, drawn in zip(placements, draw(0, 0, 0, step, 64), strict=True):
+            there, chosen = propose(proposed, placement, drawn), choose(proposed, drawn)
+            assert set(np.flatnonzero(there.target != placement)) <= set(chosen.members)
+            if there.one == there.other:
+                assert there.target.tolist() == placement.tolist()
+                continue
+            # Back: the same set, a layer of it that has b now, and a instead of it.
+            back = ratio(proposed, there.target, chosen, there.other, there.one)
+            assert there.ratio == pytest.approx(-back, abs=1e-9)
 
 
 def test_choices_are_drawn_as_often_as_is_said(problem: Make) -> None:
     asked = problem("servers=4", "workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1")
     proposed, count = some_moves(asked)
-    placement = np.zeros((2000, proposed.layers), np.int32)
-    seen, steps = np.zeros(count), 32
+    placement, seen, steps = np.zeros(proposed.layers, np.int32), np.zeros(count), 8
     for step in range(steps):
-        drawn = proposed.draw(3, 0, step, 2000).step(step)
-        found = proposed.propose(placement, drawn._replace(takes=np.zeros_like(drawn.takes), joins=np.zeros(2000)))
-        seen += np.bincount(found.other, minlength=count)
+        for drawn in draw(3, 0, 0, step, 2000):
+            seen[propose(proposed, placement, drawn._replace(kind=0.99, takes=0.99)).other] += 1
     expected = proposed.likely[proposed.degree[0], proposed.degree] * 2000 * steps
     expected[0] = 0
     assert expected.sum() == pytest.approx(2000 * steps)
     assert np.abs(seen - expected).max() < 5 * np.sqrt(expected.max())  # standard deviations
 
 
-@pytest.mark.parametrize("patience", [0, 4, BLOCK + 10])
+@pytest.mark.parametrize("patience", [0, 4, 74])
 def test_a_walk_continues_from_anywhere_as_if_it_had_not_stopped(problem: Make, patience: int) -> None:
     asked = problem("servers=4")
     run = tempering(asked, patience=patience)
-    walks = list(run.walk(begin(run, asked), BLOCK + 20))
-    for stopped in (16, BLOCK - 1, BLOCK):
-        *_, last = tempering(asked, patience=patience).walk(walks[stopped], BLOCK + 20)
-        for field in fields(Walk):
-            assert np.array_equal(getattr(last, field.name), getattr(walks[-1], field.name))
+    start = begin(run, asked)
+    whole = last(run, start, 84)
+    for stopped in (1, SLICE, 63, 64):
+        assert same(last(tempering(asked, patience=patience), last(run, start, stopped), 84), whole)
+    assert list(run.walk(whole, 84)) == []
 
 
 @pytest.mark.parametrize("patience", [0, 4, 60])
 def test_energies_are_those_from_scratch_after_any_number_of_moves(problem: Make, patience: int) -> None:
     asked = problem("servers=4")
     run = tempering(asked, patience=patience)
-    *_, last = run.walk(begin(run, asked), 60)
-    assert last.energy.tolist() == tempering(asked).model.makespans(last.placement).tolist()
-    assert last.best[0] <= last.energy.min()
-    assert last.best[: len(fastest(last))].tolist() == run.model.makespans(np.array(fastest(last))).tolist()
-    assert sorted(last.rung.tolist()) == [0, 1, 2]
+    walk = last(run, begin(run, asked), 60)
+    assert walk.energy[0].tolist() == tempering(asked).model.makespans(walk.placement[0]).tolist()
+    assert walk.best[0, 0] <= walk.energy.min()
+    found = fastest(walk, 4)
+    assert walk.best[0, : len(found)].tolist() == run.model.makespans(np.array(found)).tolist()
+    assert sorted(walk.rung[0].tolist()) == [0, 1, 2]
+
+
+def test_every_step_is_in_the_history_of_a_stretch(problem: Make) -> None:
+    asked = problem("servers=4")
+    run = tempering(asked, patience=4)
+    start = run.begin(start_of(asked, 3, 2), 4)
+    walks, stretches = every_step(run, start, 2 * SLICE + 3)[1:], list(run.walk(start, 2 * SLICE + 3))
+    assert [stretch.walk.step for stretch in stretches] == [SLICE, 2 * SLICE, 2 * SLICE + 3]
+    assert np.concatenate([stretch.best for stretch in stretches]).tolist() == [walk.best.min() for walk in walks]
+    coldest = [walk.energy[walk.rung == 0].min() for walk in walks]
+    assert np.concatenate([stretch.coldest for stretch in stretches]).tolist() == coldest
+    accepted = np.concatenate([stretch.accepted for stretch in stretches])
+    assert 0 < accepted.max() <= 6
 
 
 @pytest.mark.parametrize("gpus", [1, 4])
@@ -139,36 +253,37 @@ def test_a_descent_goes_to_the_fastest_of_what_chains_propose_and_never_up(probl
     """Proposals of a step are those of moves; of one state, as all chains are there."""
     asked = problem("servers=4", "strategy=data_parallel", f"workload.gpus_per_server={gpus}")
     run = tempering(asked, chains=5, patience=40)
-    before = begin(run, asked)
-    for walk in run.walk(before, 40):
-        drawn = run.moves.draw(run.seed, run.round, before.step, 5).step(before.step)
-        target = run.moves.propose(before.placement, drawn).target
+    before, *walks = every_step(run, begin(run, asked), 40)
+    start = before.energy[0, 0]
+    for walk in walks:
+        drawn = draw(run.seed, run.round, 0, before.step, 5)
+        target = np.array([propose(run.moves, *each).target for each in zip(before.placement[0], drawn, strict=True)])
         energy = run.model.makespans(target)
         fits = run.budget.fits(run.budget.used(target))
-        assert walk.energy[0] == min(before.energy[0], energy[fits].min(initial=np.inf))
-        assert (walk.placement == walk.placement[0]).all()
-        assert (walk.energy == walk.energy[0]).all()
+        assert walk.energy[0, 0] == min(before.energy[0, 0], energy[fits].min(initial=np.inf))
+        assert (walk.placement == walk.placement[0, 0]).all()
+        assert (walk.energy == walk.energy[0, 0]).all()
         before = walk
-    assert before.energy[0] < begin(run, asked).energy[0]
+    assert before.energy[0, 0] < start
 
 
 def test_a_descent_begins_at_the_fastest_and_temperatures_where_it_finds_nothing_faster(problem: Make) -> None:
     asked = problem("servers=4")
     count, layers = choices(4).count, len(asked.workload.layers)
-    states = np.random.default_rng(0).integers(count, size=(3, layers), dtype=np.int32)
+    states = np.random.default_rng(0).integers(count, size=(1, 3, layers), dtype=np.int32)
     run = tempering(asked, patience=6)
     start = run.begin(states, 2)
-    assert (start.placement == states[run.model.makespans(states).argmin()]).all()
-    walks = [start, *run.walk(start, 200)]
+    assert (start.placement == states[0, run.model.makespans(states[0]).argmin()]).all()
+    walks = every_step(run, start, 100)
     end = next(number for number, walk in enumerate(walks) if walk.stuck == 6)
-    assert (
-        len({walk.energy[0] for walk in walks[end - 6 : end + 1]}) == 1 < len({walk.energy[0] for walk in walks[:end]})
-    )
-    assert all((walk.placement == walk.placement[0]).all() for walk in walks[: end + 1])
+    energies = [walk.energy[0, 0] for walk in walks[: end + 1]]
+    assert len(set(energies[end - 6 :])) == 1 < len(set(energies))
+    assert all((walk.placement == walk.placement[0, 0]).all() for walk in walks[: end + 1])
     again = tempering(asked).begin(walks[end].placement, 2)  # the first temperatures of a walk that begins there
     assert walks[end].temperature.tolist() == again.temperature.tolist()
-    *_, expected = tempering(asked).walk(walks[end], 200)
-    assert walks[-1].placement.tolist() == expected.placement.tolist()
+    assert last(tempering(asked), replace(walks[end], stuck=np.zeros(1, np.int32)), 100).placement.tolist() == (
+        walks[-1].placement.tolist()
+    )
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**-20, 2.0**20])
@@ -183,8 +298,7 @@ def test_temperatures_have_the_scale_of_the_job(problem: Make, unit: float) -> N
         local_bandwidth=gpu.local_bandwidth / unit,
     )
     scaled = replace(asked, workload=replace(asked.workload, gpu=slower), design=_slower(asked.design, unit))
-    *_, one = tempering(asked).walk(begin(tempering(asked), asked), 100)
-    *_, other = tempering(scaled).walk(begin(tempering(scaled), scaled), 100)
+    one, other = (last(tempering(each), begin(tempering(each), each), 100) for each in (asked, scaled))
     assert one.placement.tolist() == other.placement.tolist()
     np.testing.assert_allclose(one.temperature * unit, other.temperature, rtol=1e-9)
 
@@ -199,7 +313,7 @@ def test_temperatures_that_are_far_off_come_back(problem: Make, wrong: float) ->
     asked = problem("servers=4")
     run = tempering(asked, (0.05, 0.3), chains=4)
     start = begin(run, asked)
-    *_, walk = run.walk(replace(start, temperature=start.temperature * wrong), 500)
+    walk = last(run, replace(start, temperature=start.temperature * wrong), 500)
     assert np.all(np.diff(walk.temperature) >= 0)
     assert np.all(np.abs(np.log(walk.temperature / start.temperature)) < np.log(100))
 
@@ -212,14 +326,11 @@ def test_first_temperatures_accept_their_share_of_the_steps() -> None:
     assert np.all(first_temperatures(np.zeros(0), share, energy=2.0) > 0)  # nothing was slower
 
 
-def test_draws_depend_on_seed_round_and_step_alone(problem: Make) -> None:
-    proposed, _ = some_moves(problem("servers=4"))
-    first = proposed.draw(1, 2, 3, 5)
-    proposed.draw(1, 2, BLOCK, 5)
-    again = proposed.draw(1, 2, 7, 5)  # of the same block
-    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
-    for other in (proposed.draw(2, 2, 3, 5), proposed.draw(1, 3, 3, 5), proposed.draw(1, 2, BLOCK, 5)):
-        assert first.accept.tolist() != other.accept.tolist()
+def test_draws_depend_on_seed_round_ladder_and_step_alone() -> None:
+    first = draw(1, 2, 0, 3, 5)
+    assert first == draw(1, 2, 0, 3, 5)
+    for other in (draw(2, 2, 0, 3, 5), draw(1, 3, 0, 3, 5), draw(1, 2, 1, 3, 5), draw(1, 2, 0, 4, 5)):
+        assert not {each.accept for each in first} & {each.accept for each in other}
 
 
 @pytest.mark.parametrize("chains", [1, 2, 8])
@@ -230,20 +341,19 @@ def test_shares_are_geometric_from_the_coldest_to_the_hottest(chains: int) -> No
     assert np.allclose(np.diff(np.log(rungs)), np.log(rungs[-1] / rungs[0]) / max(chains - 1, 1))
 
 
-def test_the_fastest_states_have_different_energies_and_the_fastest_is_first(problem: Make) -> None:
+def test_the_fastest_states_of_all_ladders_have_different_energies_and_the_fastest_is_first(problem: Make) -> None:
     asked = problem("servers=4")
     run = tempering(asked, chains=6)
-    walks = list(run.walk(begin(run, asked), 30))
-    found = fastest(walks[-1])
+    walks = every_step(run, run.begin(start_of(asked, 6, 3), 4), 30)
+    found = fastest(walks[-1], 9)
     energies = run.model.makespans(np.array(found))
     assert np.all(np.diff(energies) > 0)
     assert energies[0] == min(walk.energy.min() for walk in walks)
+    assert len(fastest(walks[-1], 2)) == 2
 
 
 def test_of_states_that_are_kept_each_energy_counts_once() -> None:
-    best, states = kept(
-        np.array([2.0, np.inf]), np.array([[2], [0]]), np.array([3.0, 2.0, 1.0]), np.array([[3], [9], [1]])
-    )
-    assert (best.tolist(), states.tolist()) == ([1.0, 2.0], [[1], [2]])
-    best, _ = kept(np.full(3, np.inf), np.zeros((3, 1), np.int32), np.array([5.0, 5.0]), np.array([[1], [2]]))
-    assert best.tolist() == [5.0, np.inf, np.inf]
+    best: list[tuple[float, list[int]]] = []
+    for energy in (3.0, 2.0, 2.0 + 1e-10, 1.0, 2.0 - 1e-10, 5.0):
+        best = kept(best, energy, np.array([int(10 * energy)], np.int32), 3)
+    assert best == [(1.0, [10]), (2.0 - 1e-10, [19]), (3.0, [30])]

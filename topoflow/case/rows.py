@@ -55,7 +55,7 @@ COLUMNS = {
     "latency": "seconds that a bit takes over one link",
     "all_reduce": "how an all-reduce is carried out",
     "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn; "
-    "dmodk: the target",
+    "dmodk: the target; valiant: each packet, by way of a server in the middle",
     "rings": "what the sends of a ring are; steps: each waits for those before; flows: one for each pair of neighbours",
     "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes",
     "seed": "of random wiring and of the choice among equal paths",

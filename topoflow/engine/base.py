@@ -31,6 +31,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
@@ -65,6 +66,7 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
@@ -164,6 +166,17 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Slots:
+    """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
+
+    received: float  # B of cells that servers got until the end, or until the world's ``until``
+    fullest: Floats  # [N] B, the most that waited for slots at a node
+    reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
+    hops: int  # cells that were sent, once for each hop
+    epochs: int
+
+
+@dataclass(frozen=True)
 class Timeline:
     """When every task of one world ran, and what every link carried.
 
@@ -179,6 +192,7 @@ class Timeline:
     task_finish: Floats  # [K] s, ... and the last
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def name(self) -> str:

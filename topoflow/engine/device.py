@@ -6,6 +6,7 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -228,8 +229,13 @@ def _missing_for_cuda(number: int | None) -> str | None:
         import torch
     except ImportError:
         return "torch, run `pip install 'topoflow[torch]'`"
-    if not torch.cuda.is_available():
-        return "a GPU that torch sees, got none"
+    if torch.version.cuda is None and not torch.cuda.is_available():
+        return f"torch built with CUDA, got {torch.__version__}"
+    with warnings.catch_warnings(record=True) as said:  # why, where it is the driver
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if not available:
+        return " ".join(f"a GPU that torch sees, got none. {said[0].message if said else ''}".split())
     if number is not None and number >= torch.cuda.device_count():
         return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
     number = torch.cuda.current_device() if number is None else number

@@ -32,7 +32,7 @@ from topoflow.search.history import History, Round
 from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, same_wires
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import Space, space
-from topoflow.search.tempering import Walk
+from topoflow.search.tempering import Stretch
 from topoflow.strategy.base import Strategy
 
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
@@ -52,9 +52,9 @@ def search(
     parallel, hybrid, and the problem's ``others``.
 
     The same problem and settings give the same plan. With a ``checkpoint``, a search that was stopped, wherever, goes
-    on from there to the plan that it would have found unbroken; the file is left there. ``run.observer`` is informed of
-    each step: ``activity`` ("exploring" or "simulating"), ``round`` of ``rounds``, ``time`` (s, of the best plan so
-    far), ``best`` (s, the least in this round, as screened), ``current`` (s, of the coldest chain, as screened),
+    on from there to the plan that it would have found unbroken; the file is left there. ``run.observer`` is informed
+    every few steps: ``activity`` ("exploring" or "simulating"), ``round`` of ``rounds``, ``time`` (s, of the best plan
+    so far), ``best`` (s, the least in this round, as screened), ``current`` (s, of the coldest chain, as screened),
     ``acceptance`` (share of the proposals so far in this round) and ``rate`` (evaluations per second).
 
     Raises ``ValueError`` where nothing fits in memory, a fabric cannot be built, or the checkpoint is of another
@@ -119,8 +119,10 @@ class _Search:
         at = self.at
         ideal = self.settings.ideal and not present.fabric.has_switches
         fabric = ideal_for(present.fabric) if ideal and at.round % 2 else present.fabric
-        strategies = self.space.explore(fabric, present.strategy, at.round, at.walk, self._step(present))
-        self._inform("simulating", present, self.at.walk)
+        strategies = self.space.explore(
+            fabric, present.strategy, at.round, at.walk, self._stretch(present), self.silent
+        )
+        self._inform("simulating", present)
         here = self.judge.judge([(strategy, present.wiring, present.fabric) for strategy in strategies])
         fastest = min([present, *here], key=lambda candidate: candidate.iteration_time)
         there = self._rewire(fastest, here, present)
@@ -150,45 +152,44 @@ class _Search:
         asked = [(wiring.strategy, wiring, self.judge.fabric(wiring)) for wiring in wirings]
         return self.judge.judge([each for each in asked if not same_wires(each[2], present.fabric)])
 
-    def _step(self, present: Candidate) -> Callable[[Walk], None]:
-        """What to do after every step of a walk."""
-        chains = self.settings.chains
+    def _stretch(self, present: Candidate) -> Callable[[Stretch], None]:
+        """What to do after every few steps of a walk."""
+        chains = self.settings.ladders * self.settings.chains
         began, first = time.perf_counter(), 0 if self.at.walk is None else self.at.walk.step
-        accepted = sum(row[4] for row in self.steps if row[0] == self.at.round) * chains
+        shares = sum(row[4] for row in self.steps if row[0] == self.at.round)
 
-        def step(walk: Walk) -> None:
-            nonlocal accepted
-            accepted += walk.accepted
-            rate = (walk.step - first) * chains / max(time.perf_counter() - began, 1e-9)
+        def stretch(reached: Stretch) -> None:
+            nonlocal shares
+            rate = (reached.walk.step - first) * chains / max(time.perf_counter() - began, 1e-9)
             made = self.steps[-1][1] if self.steps else 0
-            row = (self.at.round, made + chains, float(walk.best.min()), walk.coldest, walk.accepted / chains, rate)
-            self.steps.append(row)
-            self.at = replace(self.at, walk=walk)
-            self._inform("exploring", present, walk, accepted / (walk.step * chains), rate)
+            columns = zip(reached.best.tolist(), reached.coldest.tolist(), reached.accepted.tolist(), strict=True)
+            for count, (best, coldest, accepted) in enumerate(columns, 1):
+                self.steps.append((self.at.round, made + count * chains, best, coldest, accepted / chains, rate))
+                shares += accepted / chains
+            self.at = replace(self.at, walk=reached.walk)
+            self._inform("exploring", present, shares / reached.walk.step)
             if time.perf_counter() - self.saved > SAVE_EVERY:
                 self._save()
 
-        return step
+        return stretch
 
     def _history(self) -> History:
         return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
 
-    def _inform(
-        self, activity: str, present: Candidate, walk: Walk | None, acceptance: float = 0.0, rate: float = 0.0
-    ) -> None:
-        time = present.iteration_time
-        best, current, step = (time, time, 0) if walk is None else (float(walk.best.min()), walk.coldest, walk.step)
+    def _inform(self, activity: str, present: Candidate, acceptance: float = 0.0) -> None:
+        walk, time = self.at.walk, present.iteration_time
+        _, _, best, current, _, rate = self.steps[-1] if walk else (0, 0, time, time, 0.0, 0.0)
         observer = self.run.observer
-        observer.advance(step, self.settings.steps)
+        observer.advance(walk.step if walk else 0, self.settings.steps)
         observer.record(
             activity=activity,
             round=self.at.round,
             rounds=self.settings.rounds,
-            time=present.iteration_time,
+            time=time,
             best=best,
             current=current,
             acceptance=acceptance,
-            rate=rate,
+            rate=rate if activity == "exploring" else 0.0,
         )
 
     def _save(self) -> None:

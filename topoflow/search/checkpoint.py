@@ -32,8 +32,7 @@ from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
-COUNTS = ("step", "accepted", "stuck")
-ARRAYS = tuple(field.name for field in fields(Walk) if field.name not in COUNTS)
+ARRAYS = tuple(field.name for field in fields(Walk) if field.name != "step")
 CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
 FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
@@ -69,7 +68,7 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
         "round": checkpoint.round,
         "strategy": checkpoint.strategy.to_json(),
         "wiring": {"strategy": checkpoint.wiring.strategy.to_json(), "emphasis": checkpoint.wiring.emphasis},
-        "walk": None if walk is None else {name: getattr(walk, name) for name in COUNTS},
+        "walk": None if walk is None else {"step": walk.step},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),
     }
@@ -128,8 +127,7 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
 
 
 def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
-    counts: dict[str, Any] = {name: plain.integer(name) for name in COUNTS}
-    return Walk(**counts, **{name: arrays[name] for name in ARRAYS})
+    return Walk(step=plain.integer("step"), **{name: arrays[name] for name in ARRAYS})
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
 from topoflow.fabric.base import Fabric
 from topoflow.search.problem import Problem, Settings
@@ -43,7 +44,9 @@ class Listed:
         """Raise ``ValueError`` for another strategy than the options, the start and those of other fabrics."""
         check_listed(strategy, walk, [*self.options, self.problem.start, *self.problem.others])
 
-    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+    def explore(
+        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+    ) -> list[Strategy]:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.distance(present) > 0]
         promising = sorted(others, key=lambda option: self._least(option, sends))[: self.settings.degrees]

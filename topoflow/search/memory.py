@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.search.moves import Proposal
 from topoflow.search.placements import Choices
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.units import human
@@ -34,11 +33,6 @@ class Budget:
     room: str  # the same for a person
 
     @cached_property
-    def by_choice(self) -> Bytes:
-        """[K, Y]"""
-        return np.ascontiguousarray(self.need.T)
-
-    @cached_property
     def binds(self) -> bool:
         """Whether anything does not fit; otherwise nobody has to count."""
         return bool(self.need.max(axis=1).sum() > self.memory)
@@ -50,13 +44,9 @@ class Budget:
             used += self.need[layer, choice, None] * self.member[choice]
         return used
 
-    def moved(self, used: Bytes, proposal: Proposal) -> Bytes:
-        """[C, n] bytes after the ``proposal``."""
-        if not self.binds:
-            return used
-        one, other = proposal.one, proposal.other
-        left, came = ((proposal.moved * self.by_choice[choice]).sum(axis=1) for choice in (one, other))
-        return cast("Bytes", used - left[:, None] * self.member[one] + came[:, None] * self.member[other])
+    def tables(self) -> dict[str, Bytes]:
+        """The arrays of ``MemoryBudget`` in ``csrc/screen/walk.h``."""
+        return {"need": self.need.ravel(), "member": self.member.ravel()}
 
     def fits(self, used: Bytes) -> NDArray[np.bool_]:
         """[C] whether no GPU has too little."""

@@ -17,8 +17,8 @@ from topoflow.strategy.base import Strategy
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
-LEAST = {"proposals": 0, "patience": 0, "chains": 1, "rounds": 1, "decide": 1, "degrees": 1}
-MOST = 2**16  # chains, rounds, strategies of a round: each chain and strategy is held in memory
+LEAST = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
+MOST = 2**16  # chains, ladders, rounds, strategies of a round: each chain and strategy is held in memory
 MOST_STEPS = 2**22  # of a chain in a round: each is a row of the history, 200 B, and takes at least 0.1 ms
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
@@ -71,18 +71,20 @@ class Problem:
 class Settings:
     """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
-    ``proposals`` are those of all ``chains`` in one round, at most ``MOST_STEPS`` of each. All chains descend together
-    until ``patience`` steps in a row find nothing faster, then each has a temperature; 0: at once. Temperatures are
-    such that the coldest accepts ``acceptance[0]`` of the proposals that are slower, the hottest ``acceptance[1]``. The
-    ``decide`` best of a round are simulated, in the fidelity of the problem with the settings that ``coarse`` has for
-    it by name, or as it is. Where degrees are searched instead of placements, a round lowers ``degrees`` of them.
-    ``emphasis`` scales the bytes of all-reduces in the demand that a fabric is built for: 1 is what the job sends
-    (TopoOpt's algorithm, alone), others are more topologies to choose from. ``ideal``: every second round of a network
-    without switches explores on an ideal one (beyond TopoOpt's algorithm, too).
+    ``proposals`` are those of all ``chains`` of all ``ladders`` in one round, at most ``MOST_STEPS`` of each chain.
+    All chains of a ladder descend together until ``patience`` steps in a row find nothing faster, then each has a
+    temperature; 0: at once. Temperatures are such that the coldest accepts ``acceptance[0]`` of the proposals that
+    are slower, the hottest ``acceptance[1]``. The ``decide`` best of a round are simulated, in the fidelity of the
+    problem with the settings that ``coarse`` has for it by name, or as it is. Where degrees are searched instead of
+    placements, a round lowers ``degrees`` of them. ``emphasis`` scales the bytes of all-reduces in the demand that a
+    fabric is built for: 1 is what the job sends (TopoOpt's algorithm, alone), others are more topologies to choose
+    from. ``ideal``: every second round of a network without switches explores on an ideal one (beyond TopoOpt's
+    algorithm, too).
     """
 
     proposals: int = 4000
     chains: int = 16
+    ladders: int = 1
     rounds: int = 4
     decide: int = 4
     degrees: int = 16
@@ -101,8 +103,9 @@ class Settings:
             if value > MOST and key != "proposals":
                 raise ValueError(f"search.{key}: must be at most {MOST}, got {value}")
         if self.steps > MOST_STEPS:
-            most = MOST_STEPS * self.chains
-            raise ValueError(f"search.proposals: must be at most {most} of {self.chains} chains, got {self.proposals}")
+            chains = self.ladders * self.chains
+            law = f"must be at most {MOST_STEPS * chains} of {chains} chains"
+            raise ValueError(f"search.proposals: {law}, got {self.proposals}")
         shares: list[Any] = [*self.acceptance]
         numbers = all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares)
         if not (numbers and len(shares) == 2 and 0 < shares[0] <= shares[1] < 1):
@@ -123,7 +126,7 @@ class Settings:
     @property
     def steps(self) -> int:
         """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
-        return -(-self.proposals // self.chains)
+        return -(-self.proposals // (self.ladders * self.chains))
 
     def deciding(self, fidelity: Fidelity) -> Fidelity:
         """The variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` where it cannot be."""

@@ -6,6 +6,7 @@ for a DLRM on 128 servers, or less than one where the all-reduces alone are too 
 
 from __future__ import annotations
 
+from topoflow.engine.base import Run
 from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
 from topoflow.search.placements import Choices
@@ -14,8 +15,8 @@ from topoflow.strategy.placement import Placement
 from topoflow.workload.base import layer_graph
 
 
-def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Contention:
-    """The estimate of a problem's strategies."""
+def screen(problem: Problem, fabric: Fabric, choices: Choices, run: Run = Run()) -> Contention:
+    """The estimate of a problem's strategies, where ``run`` says."""
     start = problem.start
     assert isinstance(start, Placement)
     return Contention(
@@ -27,5 +28,6 @@ def screen(problem: Problem, fabric: Fabric, choices: Choices) -> Contention:
         seed=problem.seed,
         bucket_bytes=start.bucket_bytes,
         first_bucket_bytes=start.first_bucket_bytes,
-        threads=1,  # a step of some chains is too short to share: threads would wait for each other
+        threads=run.threads,
+        device=run.device,
     )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from topoflow.engine.base import Run
 from topoflow.fabric.base import Fabric
 from topoflow.search.listed import Listed, check_listed
 from topoflow.search.memory import Budget, budget
@@ -36,10 +37,13 @@ class Space(Protocol):
     def check(self, strategy: Strategy, walk: Walk | None) -> None:
         """Raise ``ValueError`` with field, law and value for what a search here cannot have found or reached."""
 
-    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+    def explore(
+        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+    ) -> list[Strategy]:
         """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
 
-        ``tell`` is called with every step; ``walk`` is the last one before an interruption of this round, None: begin.
+        ``tell`` is called after every few steps; ``walk`` is the last one before an interruption of this round, None:
+        begin. ``run`` says where chains walk.
         """
 
 
@@ -63,7 +67,9 @@ class Fixed:
     def check(self, strategy: Strategy, walk: Walk | None) -> None:
         check_listed(strategy, walk, [self.problem.start])
 
-    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+    def explore(
+        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+    ) -> list[Strategy]:
         return []
 
 
@@ -103,13 +109,15 @@ class Placements:
         if walk is not None:
             check_walk(walk, self.settings, len(layers), self.choices.count)
 
-    def explore(self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell) -> list[Strategy]:
+    def explore(
+        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+    ) -> list[Strategy]:
         assert isinstance(present, Placement)
         if self.choices.count == 1:
             return []
         here = self._state(present)
         tempering = Tempering(
-            screen(self.problem, fabric, self.choices),
+            screen(self.problem, fabric, self.choices, run),
             self.budget,
             moves(self.workload, self.choices),
             shares(self.settings.acceptance, self.settings.chains),
@@ -118,17 +126,23 @@ class Placements:
             self.settings.patience,
         )
         reached = tempering.begin(self._first(here, round), self.settings.kept) if walk is None else walk
-        for reached in tempering.walk(reached, self.settings.steps):  # noqa: B020 the first is where it begins
-            tell(reached)
-        found = [state for state in fastest(reached) if (state != here).any()]
+        for stretch in tempering.walk(reached, self.settings.steps):
+            tell(stretch)
+            reached = stretch.walk
+        found = [state for state in fastest(reached, self.settings.kept) if (state != here).any()]
         return [self._strategy(state) for state in found[: self.settings.decide]]
 
     def _first(self, here: Numbers, round: int) -> Numbers:
-        """[C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics."""
+        """[A, C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics.
+
+        Ladders take turns: where there are as many states, or a multiple, all chains of a ladder begin at one.
+        """
         others = [self._state(other) for other in self.problem.others] if round == 0 else []
         fitting = [state for state in others if self.budget.fits(self.budget.used(state[None]))[0]]
-        states = [here, *fitting]
-        return np.array([states[chain % len(states)] for chain in range(self.settings.chains)], np.int32)
+        states, ladders, chains = np.array([here, *fitting]), self.settings.ladders, self.settings.chains
+        turn = np.arange(ladders)[:, None] + ladders * np.arange(chains)
+        found: Numbers = states[turn % len(states)].astype(np.int32)
+        return found
 
     def _state(self, strategy: Strategy) -> Numbers:
         assert isinstance(strategy, Placement)

@@ -1,7 +1,8 @@
-"""Metropolis chains over placements, side by side, at a ladder of temperatures that fits itself: parallel tempering.
+"""Metropolis chains over placements, side by side, at ladders of temperatures that fit themselves: parallel tempering.
 
-Every step proposes another placement for every chain (``topoflow.search.moves``). Of energy E, the time of an iteration
-as far as screening knows it, a proposal E' that fits in memory is accepted with probability
+Ladders do not see each other. On each, every step proposes another placement for every chain
+(``topoflow.search.moves``). Of energy E, the time of an iteration as far as screening knows it, a proposal E' that
+fits in memory is accepted with probability
 
     min(1, q'/q exp((E - E') / T))          q'/q: how much likelier it is to be proposed back than there
 
@@ -25,6 +26,12 @@ accepted of ``SAMPLED`` proposals of each chain, and after each slower proposal 
 So temperatures have the scale of the steps there are, whatever the job, and follow it as chains cool down; their
 corrections vanish, so chains still visit states as above in the limit.
 
+Random numbers are counted, not drawn in turn: Philox with the key (seed, round) at the counter (block of steps,
+ladder), so that they depend neither on threads nor on where a search was stopped.
+
+A kernel walks (``csrc/screen/ladder.h``), on a CPU or a GPU; both take the same steps, to the bit.
+``tempering_reference`` is the same in plain Python.
+
 Source: descent to the best of some neighbours, Aarts and Lenstra, "Local Search in Combinatorial Optimization", 1997,
 chapter 1. FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,
 "Parallel tempering: theory, applications, and new perspectives", Phys. Chem. Chem. Phys. 7, 2005. First temperatures:
@@ -33,32 +40,27 @@ as Ben-Ameur computes them ("Computing the initial temperature of simulated anne
 Applications 29, 2004). Corrections: Robbins and Monro's, as in Andrieu and Thoms, "A tutorial on adaptive MCMC",
 Statistics and Computing 18, 2008, algorithm 4; exponents between 1/2 and 1 converge.
 
-Shapes: C chains, Y layers, n servers, D states that are kept.
+Shapes: A ladders, C chains of each, Y layers, D states that are kept, S steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.strategy_chains import Chains
-from topoflow.search.memory import Budget, Bytes
-from topoflow.search.moves import BLOCK, Draws, Moves
+from topoflow.engine.screen.ladders import SLICE, Ladders
+from topoflow.search.memory import Budget
+from topoflow.search.moves import JOINS, STAYS, TRADES, Moves
 
 Numbers = NDArray[np.int32]
 Seconds = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
-SAMPLED = 4  # proposals of each chain from which the first temperatures are computed
-NEVER = 2**40  # a step that no walk reaches, from which they are drawn
-DECAY = 0.6  # of corrections, see above
 SAME = 1e-9  # states whose energies differ relatively by no more are taken for one, as servers are often alike
-COLDEST = 1e-12  # relative to the energy: no temperature is lower
 
 
 @dataclass(frozen=True)
@@ -66,23 +68,27 @@ class Walk:
     """All chains between two steps of a round: what a search must know to continue."""
 
     step: int  # steps done
-    placement: Numbers  # [C, Y]
-    energy: Seconds  # [C] s
-    rung: Numbers  # [C] on the ladder, 0 is the coldest
-    temperature: Seconds  # [C] s, of every rung, ascending
-    slower: Numbers  # [C] slower proposals that were accepted so far, on every rung
-    best_placement: Numbers  # [D, Y] the fastest states so far in this round, of different energies ...
-    best: Seconds  # [D] ... which are these, ascending; inf: not yet that many
-    accepted: int = 0  # proposals in the last step
-    stuck: int = 0  # steps of a descent in a row that found nothing faster; ``patience``: it has ended
-
-    @property
-    def coldest(self) -> float:
-        """s, of the chain at the lowest temperature."""
-        return float(self.energy[self.rung.argmin()])
+    placement: Numbers  # [A, C, Y]
+    energy: Seconds  # [A, C] s
+    rung: Numbers  # [A, C] on the ladder, 0 is the coldest
+    temperature: Seconds  # [A, C] s, of every rung, ascending
+    slower: Numbers  # [A, C] slower proposals that were accepted so far, on every rung
+    best_placement: Numbers  # [A, D, Y] the fastest states so far in this round, of different energies ...
+    best: Seconds  # [A, D] ... which are these, ascending; inf: not yet that many
+    stuck: Numbers  # [A] steps of a descent in a row that found nothing faster; ``patience``: it has ended
 
 
-Tell = Callable[[Walk], None]
+@dataclass(frozen=True)
+class Stretch:
+    """Some steps of all ladders: where they led, and what was found after each."""
+
+    walk: Walk
+    best: Seconds  # [S] s, the least so far in this round
+    coldest: Seconds  # [S] s, the least of the chains at the lowest temperatures
+    accepted: NDArray[np.int64]  # [S] proposals; of a descent at most one
+
+
+Tell = Callable[[Stretch], None]
 
 
 @dataclass(frozen=True)
@@ -98,124 +104,45 @@ class Tempering:
     patience: int = 0  # steps in a row that find nothing faster before a descent ends; 0: there is none
 
     def begin(self, placement: Numbers, keep: int) -> Walk:
-        """Chains at the states ``placement`` [C, Y], which fit, the fastest on the coldest rung; ``keep`` is D.
+        """Chains at the states ``placement`` [A, C, Y], which fit, the fastest on the coldest rung; ``keep`` is D.
 
-        A descent begins at the fastest of them.
+        A descent begins at the fastest of its ladder.
         """
-        chains = self.model.chains(placement)
-        energy, count = chains.makespan, len(placement)
-        placed = np.zeros((keep, placement.shape[1]), np.int32)
-        best, states = kept(np.full(keep, np.inf), placed, energy, placement)
-        if self.patience:
-            fastest = np.full(count, energy.argmin())
-            placement, energy = placement[fastest], energy[fastest]
-            chains = self.model.chains(placement)
-        return Walk(
-            step=0,
-            placement=placement,
-            energy=energy,
-            rung=np.argsort(np.argsort(energy, kind="stable")).astype(np.int32),
-            temperature=self._first(chains, placement, energy),
-            slower=np.zeros(count, np.int32),
-            best_placement=states,
-            best=best,
-        )
+        ladders = self._ladders()
+        ladders.begin(placement, keep)
+        return Walk(step=0, **ladders.read())
 
-    def _first(self, chains: Chains, placement: Numbers, energy: Seconds) -> Seconds:
-        """[C] temperatures at which each rung would accept its share of what chains first propose that is slower."""
-        drawn, used = self.moves.draw(self.seed, self.round, NEVER, len(placement)), self.budget.used(placement)
-        steps = []
-        for step in range(SAMPLED):
-            proposal = self.moves.propose(placement, drawn.step(step))
-            fits = self.budget.fits(self.budget.moved(used, proposal))
-            found = chains.propose(proposal.target, np.where(fits, np.inf, -1.0)) - energy
-            steps.append(found[fits & (found > 0)])
-        return first_temperatures(np.concatenate(steps), self.share, float(energy.min()))
+    def walk(self, start: Walk, steps: int) -> Iterator[Stretch]:
+        """The chains after every few steps, until ``steps`` are done; a walk resumed from any of them is the same.
 
-    def walk(self, start: Walk, steps: int) -> Iterator[Walk]:
-        """The chains after every step, until ``steps`` are done; a walk resumed from any of them is the same."""
-        chains, used = self.model.chains(start.placement), self.budget.used(start.placement)
-        walk, count = start, len(start.rung)
-        drawn = self.moves.draw(self.seed, self.round, start.step, count)
-        for step in range(start.step, steps):
-            if step % BLOCK == 0:
-                drawn = self.moves.draw(self.seed, self.round, step, count)
-            walk, used = self._step(chains, used, walk, drawn.step(step))
-            yield walk
+        What the observer of a launch raises, as Ctrl-C does, ends it between two steps.
+        """
+        if start.step >= steps:
+            return
+        ladders = self._ladders()
+        ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
+        for step in range(start.step, steps, SLICE):
+            end = min(step + SLICE, steps)
+            log = ladders.advance(step, end)
+            yield Stretch(
+                Walk(step=end, **ladders.read()),
+                best=log.best.min(axis=0),
+                coldest=log.coldest.min(axis=0),
+                accepted=log.accepted.sum(axis=0, dtype=np.int64),
+            )
 
-    def _step(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
-        """The walk one step on, and the memory in use [C, n] then."""
-        descends = walk.stuck < self.patience
-        return (self._descend if descends else self._accept)(chains, used, walk, drawn)
-
-    def _descend(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
-        """All chains are at one state, and go to the fastest that they propose, if it is faster."""
-        proposal = self.moves.propose(walk.placement, drawn)
-        filled = self.budget.moved(used, proposal)
-        moves = self.budget.fits(filled) & (proposal.one != proposal.other)
-        proposed = chains.propose(proposal.target, np.where(moves, walk.energy, -1.0))
-        faster = moves & (proposed < walk.energy)
-        if not faster.any():
-            arrived = replace(walk, step=walk.step + 1, accepted=0, stuck=walk.stuck + 1)
-            if arrived.stuck == self.patience:  # temperatures have the scale of the steps from here on
-                arrived = replace(arrived, temperature=self._first(chains, walk.placement, walk.energy))
-            return arrived, used
-        taken = np.full(len(faster), np.where(faster, proposed, np.inf).argmin())
-        placement = proposal.target[taken]
-        chains.propose(placement)
-        chains.accept(np.full(len(faster), True))
-        best, states = kept(walk.best, walk.best_placement, proposed[faster], proposal.target[faster])
-        arrived = replace(
-            walk,
-            step=walk.step + 1,
-            placement=placement,
-            energy=proposed[taken],
-            best_placement=states,
-            best=best,
-            accepted=1,
-            stuck=0,
-        )
-        return arrived, filled[taken]
-
-    def _accept(self, chains: Chains, used: Bytes, walk: Walk, drawn: Draws) -> tuple[Walk, Bytes]:
-        """Propose and accept: the walk one step on, and the memory in use [C, n] then."""
-        proposal = self.moves.propose(walk.placement, drawn)
-        filled, target = self.budget.moved(used, proposal), proposal.target
-        moves = self.budget.fits(filled) & (proposal.one != proposal.other)
-        above = walk.temperature[walk.rung] * (proposal.ratio - drawn.accept)
-        limit = walk.energy + above  # the highest that is accepted
-        proposed = chains.propose(target, np.where(moves, limit, -1.0))
-        accepted = moves & (proposed <= limit)
-        chains.accept(accepted)
-        slower = moves & (proposed > walk.energy)
-        energy = np.where(accepted, proposed, walk.energy)
-        placement = np.where(accepted[:, None], target, walk.placement)
-        best, states = walk.best, walk.best_placement
-        if (energy[accepted] < best[-1]).any():
-            best, states = kept(best, states, energy[accepted], placement[accepted])
-        rung, temperature = walk.rung, walk.temperature
-        corrected, count = self._correct(temperature, walk.slower, rung[slower], accepted[slower])
-        arrived = Walk(
-            step=walk.step + 1,
-            placement=placement,
-            energy=energy,
-            rung=swap(rung, energy, temperature, walk.step % 2, drawn.swap),
-            temperature=corrected,
-            slower=count,
-            best_placement=states,
-            best=best,
-            accepted=int(accepted.sum()),
-            stuck=walk.stuck,
-        )
-        return arrived, np.where(accepted[:, None], filled, used)
-
-    def _correct(self, temperature: Seconds, count: Numbers, rung: Numbers, accepted: Mask) -> tuple[Seconds, Numbers]:
-        """``temperature`` [C] and ``count`` [C] after a slower proposal on each ``rung``, ``accepted`` or not."""
-        log = np.log(temperature)
-        log[rung] += (1.0 + count[rung]) ** -DECAY * (self.share[rung] - accepted)
-        counted = count.copy()
-        counted[rung] += accepted
-        return cast("Seconds", np.maximum.accumulate(np.exp(log))), counted
+    def _ladders(self) -> Ladders:
+        settings: dict[str, Any] = {
+            "seed": self.seed,
+            "round": self.round,
+            "patience": self.patience,
+            "trades": TRADES,
+            "stays": STAYS,
+            "joins": JOINS,
+            "memory": self.budget.memory,
+            "binds": self.budget.binds,
+        }
+        return Ladders(self.model, self.moves.tables() | self.budget.tables(), self.share, settings)
 
 
 def shares(acceptance: Sequence[float], chains: int) -> Seconds:
@@ -225,43 +152,11 @@ def shares(acceptance: Sequence[float], chains: int) -> Seconds:
     )
 
 
-def first_temperatures(steps: Seconds, share: Seconds, energy: float) -> Seconds:
-    """[C] temperatures T (s) at which the mean of exp(-step / T) is each ``share`` [C], ascending as they are.
-
-    ``steps`` (s) are positive; without any, temperatures are ``COLDEST`` of ``energy`` (s).
-    """
-    low, high = np.full(len(share), np.log(COLDEST * energy)), np.full(len(share), np.log(energy / COLDEST))
-    for _ in range(64 if len(steps) else 0):  # halves the interval: to the last bit
-        middle = (low + high) / 2
-        accepts = np.exp(-steps[:, None] / np.exp(middle)).mean(axis=0)
-        low, high = np.where(accepts < share, middle, low), np.where(accepts < share, high, middle)
-    return cast("Seconds", np.maximum.accumulate(np.exp(low)))
-
-
-def swap(rung: Numbers, energy: Seconds, temperature: Seconds, first: int, chance: Seconds) -> Numbers:
-    """[C] the rungs after neighbours (``first``, ``first`` + 1), (``first`` + 2, ...), ... have swapped or not."""
-    at = np.argsort(rung)  # the chain on every rung
-    low = np.arange(first, len(rung) - 1, 2)
-    cold, hot = at[low], at[low + 1]
-    colder = 1 / temperature[low] - 1 / temperature[low + 1]
-    swaps = chance[low] < np.exp(np.minimum(colder * (energy[cold] - energy[hot]), 0.0))
-    swapped: Numbers = rung.copy()
-    swapped[cold[swaps]], swapped[hot[swaps]] = rung[hot[swaps]], rung[cold[swaps]]
-    return swapped
-
-
-def kept(best: Seconds, states: Numbers, energy: Seconds, placement: Numbers) -> tuple[Seconds, Numbers]:
-    """The D fastest of states that were kept, ``best`` [D] and ``states`` [D, Y], and of others; one of each energy."""
-    energies, placements = np.concatenate([best, energy]), np.concatenate([states, placement])
-    order = np.argsort(energies, kind="stable")
-    energies, placements = energies[order], placements[order]
-    again = energies[1:] <= energies[:-1] * (1 + SAME)  # inf <= inf: rows that are empty count once, and are filled
-    new = np.append(True, ~again)
-    found, rows = energies[new][: len(best)], placements[new][: len(best)]
-    empty = len(best) - len(found)
-    return np.pad(found, (0, empty), constant_values=np.inf), np.pad(rows, ((0, empty), (0, 0)))
-
-
-def fastest(walk: Walk) -> list[Numbers]:
-    """The states that were kept, the fastest first."""
-    return [state for state, energy in zip(walk.best_placement, walk.best, strict=True) if np.isfinite(energy)]
+def fastest(walk: Walk, count: int) -> list[Numbers]:
+    """Up to ``count`` of the states that all ladders kept, of different energies, the fastest first."""
+    energies, states = walk.best.ravel(), walk.best_placement.reshape(-1, walk.placement.shape[-1])
+    found: list[int] = []
+    for row in np.argsort(energies, kind="stable").tolist():
+        if np.isfinite(energies[row]) and not (found and energies[row] <= energies[found[-1]] * (1 + SAME)):
+            found.append(row)
+    return [states[row] for row in found[:count]]

@@ -18,6 +18,7 @@ from math import ceil
 import numpy as np
 
 from topoflow.arrays import offsets
+from topoflow.engine.alternatives import joined as alternatives
 from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
@@ -156,6 +157,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
     weights = any(graph.path_weight is not None for graph in graphs)
     limits = any(graph.path_limit is not None for graph in graphs)
     placed = all(graph.ends is not None for graph in graphs)
+    paths_of = [(graph.path_offsets, graph.path_links) for graph in graphs]
     return Graph(
         delay=joined("delay"),
         bytes=joined("bytes"),
@@ -170,6 +172,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
         links=graphs[0].links,
         path_weight=np.concatenate([_weights(graph) for graph in graphs]) if weights else None,
         path_limit=np.concatenate([_limits(graph) for graph in graphs]) if limits else None,
+        alternatives=alternatives([graph.alternatives for graph in graphs], paths_of),
         ends=np.concatenate([graph.ends for graph in graphs if graph.ends is not None], axis=1) if placed else None,
         named=partial(_of_jobs, tuple(graphs), tuple(names or ())),
     )

@@ -17,7 +17,7 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   State& state = world.state;
   const auto epoch = static_cast<uint32_t>(world.epoch);
   Active* const flows = world.active_of(source);
-  uint16_t* const candidates = state.candidate + source * world.nodes;
+  int32_t* const candidates = state.candidate + source * world.nodes;
   int32_t count = state.node[source].active;
   Words words{};
   for (int32_t number = 0; number < world.nodes - 1 && count; ++number) {
@@ -26,11 +26,11 @@ DEVICE void request_from(World<T>& world, int32_t source) {
                      world.key[0], world.key[1]);
     const int32_t place = below(words.word[number % 2 * 2], count), rest = world.nodes - 1 - number;
     const int32_t drawn = below(words.word[number % 2 * 2 + 1], rest);
-    const uint16_t node = candidates[drawn];
+    const int32_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;
     Active& flow = flows[place];
-    state.request[node * world.nodes + source] = static_cast<uint16_t>(flow.target);
+    state.request[node * world.nodes + source] = flow.target;
     world.set_bit(state.requested + node * world.words, source);
     if (flow.epoch != world.epoch) flow.epoch = world.epoch, flow.asked = 0;
     if (++flow.asked < flow.local) continue;
@@ -49,7 +49,7 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
   uint64_t* const requested = state.requested + node * world.words;
   const int32_t own = world.column_of(node);
   const auto grant = [&](int32_t source) {
-    const uint16_t target = state.request[node * world.nodes + source];
+    const int32_t target = state.request[node * world.nodes + source];
     Queue& queue = state.queue[node * world.columns + target];
     if (queue.reserved >= world.room) return;
     ++queue.reserved;
@@ -79,7 +79,7 @@ DEVICE void receive_grants_at(World<T>& world, int32_t source) {
     const int32_t at = source * world.columns + column, target = state.grant[at];
     if (state.local[source * world.columns + target].head == kNone) {
       const int32_t node = state.node_at[column];
-      state.unused[node * world.nodes + source] = static_cast<uint16_t>(target);
+      state.unused[node * world.nodes + source] = target;
       world.set_bit(state.declined + node * world.words, source);
       return;
     }

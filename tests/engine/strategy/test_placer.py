@@ -38,12 +38,19 @@ def some_strategy(workload: LayerGraph, servers: int, seed: int, **buckets: int)
     return Placement(f"some {seed}", servers, placement, **buckets)
 
 
+def arrays(graph: Graph) -> list[Any]:
+    """All fields, those of the alternatives one by one."""
+    found = [getattr(graph, field.name) for field in fields(Graph) if field.name != "alternatives"]
+    several = graph.alternatives
+    return found + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
+
+
 def agree(one: World, other: World) -> None:
     """Byte for byte."""
-    for field in fields(Graph):
-        found, expected = getattr(one.graph, field.name), getattr(other.graph, field.name)
+    assert (one.graph.alternatives is None) == (other.graph.alternatives is None)
+    for found, expected in zip(arrays(one.graph), arrays(other.graph), strict=True):
         assert np.asarray(found).dtype == np.asarray(expected).dtype
-        np.testing.assert_array_equal(found, expected, err_msg=field.name)
+        np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(one.capacity, other.capacity)
     np.testing.assert_array_equal(one.latency, other.latency)
 

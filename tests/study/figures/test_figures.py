@@ -268,7 +268,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
-        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, got 'none'"),
+        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, slotted, got"),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (
             ["topoopt_fig11", "experiment.similar_cost=ours", "out=X"],
@@ -276,7 +276,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         ),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
-        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, packet, series, search, experiment\n"),
+        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, packet, slotted, series, search, experiment\n"),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
         (

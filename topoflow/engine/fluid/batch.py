@@ -7,7 +7,7 @@ on a large network would mostly consist of them.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,28 +125,38 @@ def _length(graph: Graph, name: str) -> int:
 
 def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
     by_identity: dict[int, int] = {}
-    by_content: dict[bytes, int] = {}
+    alike: dict[tuple[int, ...], list[int]] = {}
     graphs: list[Graph] = []
     for world in worlds:
         graph = world.graph
         if id(graph) in by_identity:
             continue
         check_graph(world.name, graph)
-        index = by_content.setdefault(_digest(graph), len(graphs))
+        candidates = alike.setdefault(_checksum(graph), [])
+        index = next((each for each in candidates if _run_alike(graph, graphs[each])), len(graphs))
         if index == len(graphs):
             graphs.append(graph)
+            candidates.append(index)
         by_identity[id(graph)] = index
     return graphs, [by_identity[id(world.graph)] for world in worlds]
 
 
-def _digest(graph: Graph) -> bytes:
-    """Graphs with the same digest run alike (owners do not matter to the kernels)."""
-    digest = hashlib.blake2b(str((graph.tasks, graph.links)).encode())
+def _checksum(graph: Graph) -> tuple[int, ...]:
+    """The same for graphs that run alike, and almost never for others. A digest that is never takes 5 times as long."""
+    found = 0
     for name, dtype in (GRAPH_ARRAYS | dict.fromkeys(_given([graph]), np.float64)).items():
-        array = np.ascontiguousarray(getattr(graph, name), dtype=dtype)
-        digest.update(f"{name} {len(array)}".encode())
-        digest.update(array.data)
-    return digest.digest()
+        found = zlib.crc32(np.ascontiguousarray(getattr(graph, name), dtype=dtype).data, found)
+    return graph.tasks, graph.links, found
+
+
+def _run_alike(one: Graph, other: Graph) -> bool:
+    """Whether nothing differs but owners, which do not matter to the kernels."""
+    given = _given([one])
+    return (
+        one.links == other.links
+        and given == _given([other])
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in (*GRAPH_ARRAYS, *given))
+    )
 
 
 def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:

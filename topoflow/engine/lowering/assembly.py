@@ -56,6 +56,7 @@ class Assembly:
             links=links,
             path_weight=table.path_weight,
             path_limit=table.path_limit,
+            alternatives=table.alternatives,
             ends=self._ends(begin),
             named=self.traffic.where,
         )

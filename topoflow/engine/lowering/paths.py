@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.arrays import offsets
+from topoflow.engine.alternatives import Alternatives, joined, rows_of
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.routing import Connections, Routing, Split, routing_named
+from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
 from topoflow.fabric.base import Fabric, Path
 from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
@@ -29,6 +30,7 @@ class Hops(NamedTuple):
     offsets: Offsets  # [P+1]
     links: Ints  # [H]
     weights: Floats  # [H] share of the bytes that crosses the link
+    alternatives: Alternatives | None  # None: each is one path
 
 
 def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
@@ -40,7 +42,9 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     is_hop = links != NO_LINK
     row, column = np.nonzero(is_hop)
     if len(links) == paths:  # one subflow each, as most have; it crosses a link at most once
-        return Hops(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)))
+        return Hops(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)), None)
+    each = offsets(np.bincount(path, minlength=paths))
+    alternatives = Alternatives(each, offsets(is_hop.sum(axis=1)), links[is_hop], share)
     order = np.lexsort((-column, row))
     row, link = row[order], links[is_hop][order]
     rest = np.arange(len(row)) - np.searchsorted(row, row)  # hops after the link, in its subflow
@@ -52,7 +56,8 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     np.maximum.at(most, place, rest)
     order = np.lexsort((first, -most, path[row[first]]))
     count = np.bincount(path[row[first]], minlength=paths)
-    return Hops(offsets(count), link[first[order]], np.minimum(weight[order], 1.0))  # 1 + 1e-16 is 1
+    weights = np.minimum(weight[order], 1.0)  # 1 + 1e-16 is 1
+    return Hops(offsets(count), link[first[order]], weights, alternatives)
 
 
 def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> Hops:
@@ -72,6 +77,8 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     if lost.size:
         ends = f"{fabric.nodes[source[lost[0]]]!r} to {fabric.nodes[target[lost[0]]]!r}"
         raise ValueError(f"{fabric.name}.route: must connect all servers, got no path from {ends}")
+    if isinstance(routing, OwnPaths):
+        return routing.paths(fabric, connections, kind, seed)
     split = routing.split(choices, connections, seed)
     taken = split.connection
     return routes.links(source[taken], target[taken], split.number, kind), split
@@ -86,6 +93,7 @@ class PathTable:
     weights: Floats  # [H] the share of the bytes that crosses each hop
     limits: Floats  # [P] B/s
     latency: Floats  # [P] s, of the average byte: the sum of weight * latency over the hops
+    subflows: Alternatives | None = None  # None: each is one path
 
     @property
     def paths(self) -> int:
@@ -101,12 +109,16 @@ class PathTable:
         """As ``Graph`` has it, None: no limits."""
         return self.limits if np.any(self.limits < math.inf) else None
 
+    @property
+    def alternatives(self) -> Alternatives | None:
+        """As ``Graph`` has them, None: every path is one."""
+        return None if self.subflows is None or len(self.subflows.share) == self.paths else self.subflows
+
     def taken(self, paths: Ints | Offsets) -> PathTable:
         """Those of ``paths``, in that order."""
-        count = np.diff(self.offsets)[paths]
-        begins = offsets(count)
-        hop = np.arange(begins[-1]) + np.repeat(self.offsets[paths] - begins[:-1], count)
-        return PathTable(begins, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths])
+        begins, hop = rows_of(self.offsets, paths)
+        subflows = self.subflows.taken(paths) if self.subflows else None
+        return PathTable(begins, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths], subflows)
 
 
 NO_PATHS = PathTable(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(0))
@@ -116,11 +128,13 @@ def _joined(tables: Sequence[PathTable]) -> PathTable:
     """One table after the other."""
     count = np.concatenate([np.diff(table.offsets) for table in tables])
     fields = ([getattr(table, name) for table in tables] for name in ("links", "weights", "limits", "latency"))
-    return PathTable(offsets(count), *map(np.concatenate, fields))
+    links, weights, limits, latency = map(np.concatenate, fields)
+    subflows = joined([table.subflows for table in tables], [(table.offsets, table.links) for table in tables])
+    return PathTable(offsets(count), links, weights, limits, latency, subflows)
 
 
 def _contents(hops: Hops) -> list[bytes]:
-    """The links of each path, and their weights where some are below 1, as one word."""
+    """The links of each path, and its alternatives where there are several, as one word."""
     count = np.diff(hops.offsets)
     rows = np.full((len(count), int(count.max(initial=0))), NO_LINK, np.int32)
     rows[np.arange(rows.shape[1]) < count[:, None]] = hops.links
@@ -128,10 +142,13 @@ def _contents(hops: Hops) -> list[bytes]:
         return [b""] * len(count)
     # As text of numpy, which has no zeros at its end: links count from 1 here, and NO_LINK is 0.
     words: list[bytes] = (rows + 1).view(f"S{4 * rows.shape[1]}").ravel().tolist()
-    uneven = np.unique(np.repeat(np.arange(len(count)), count)[hops.weights < 1])
-    for path in uneven.tolist():
-        own = slice(hops.offsets[path], hops.offsets[path + 1])
-        words[path] = hops.links[own].tobytes() + SEPARATOR + hops.weights[own].tobytes()
+    if hops.alternatives is not None:
+        of = hops.alternatives
+        for path in np.unique(np.repeat(np.arange(len(count)), count)[hops.weights < 1]).tolist():
+            first, last = of.offsets[path], of.offsets[path + 1]
+            own = of.hop_offsets[first : last + 1]
+            parts = (of.links[own[0] : own[-1]], own - own[0], of.share[first:last])
+            words[path] = SEPARATOR.join(part.tobytes() for part in parts)
     return words
 
 
@@ -211,7 +228,7 @@ class Paths:
         paths = len(hops.offsets) - 1
         waited = self.fabric.latency[hops.links] * hops.weights
         latency = np.bincount(np.repeat(np.arange(paths), np.diff(hops.offsets)), waited, paths).astype(np.float64)
-        return PathTable(*hops, np.full(paths, limit), latency)
+        return PathTable(*hops[:3], np.full(paths, limit), latency, hops.alternatives)
 
     def transfer(self, traffic: Traffic, task: int) -> int:
         """The path of one transfer that has subflows of its own, or a limit."""

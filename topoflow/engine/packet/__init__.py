@@ -29,7 +29,8 @@ from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
-from topoflow.engine.packet.layout import NONE, Layout, lay_out
+from topoflow.engine.packet.layout import Layout, lay_out
+from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import SECOND, Numbers, Settings, in_picoseconds, numbers
 from topoflow.engine.timelines import timeline
 
@@ -45,13 +46,13 @@ class Packet(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Worlds whose circuits change, and flows that take several paths at once."""
+        """Worlds whose circuits change, and flows over several paths at once of which only the union is known."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
         weight = world.graph.path_weight
-        if weight is not None and len(weight) and weight.min() < 1:
-            law = f"every message must take one path with fidelity={self.name}"
-            return f"routing: {law}, got {world.routing} in {world.name}"
+        if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
+            law = f"paths must be known one by one with fidelity={self.name}"
+            return f"routing: {law}, got only their union in {world.name}"
         return None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
@@ -81,6 +82,7 @@ class Packet(Settings):
             credit_latency=in_picoseconds(self.credit_latency),
             cut_through=self.cut_through,
             output_queues=self.output_queues,
+            by_message=self.by_message,
         )
 
     def _check(self, world: World) -> None:
@@ -137,7 +139,7 @@ def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prep
     first, taken = 0, 0
     for index, each in enumerate(prepared):
         world, layout, amounts = each.world, each.layout, each.amounts
-        needed = 64 * world.graph.tasks + 16 * len(layout.hop_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
+        needed = 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
         _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
         if index > first and taken + needed > memory:
             yield prepared[first:index]

@@ -1,6 +1,6 @@
 """Worlds of packets laid end to end in flat arrays, as ``csrc/packet`` reads them.
 
-Shapes: W worlds; T tasks, D dependencies, H hops, N ports, C channels, Q queues of all worlds together.
+Shapes: W worlds; T tasks, D dependencies, N ports, C channels, Q queues of all worlds together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.base import Graph, World
-from topoflow.engine.packet.layout import NONE, Layout
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import SECOND, Numbers
 
 Array = NDArray[Any]
@@ -35,6 +36,13 @@ ANSWERS = {
     "status": ("int32", "world"),
 }
 SHARED = ("status", "cancel")  # what the host may read or write meanwhile
+
+
+# Arrays of a layout that the kernel reads as they are.
+LAYOUT = (
+    *("root_port", "root_channel", "root_next", "edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"),
+    *("queues", "channel_port", "queue_channel"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,12 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
     """A batch of these worlds."""
     graphs = [world.graph for world in worlds]
     followers = [_followers(graph) for graph in graphs]
-    turns = [_turns(layout) for layout in layouts]
+    sends = [_roots(world.graph, layout, each) for world, layout, each in zip(worlds, layouts, amounts, strict=True)]
     counts = {
         "task": [graph.tasks for graph in graphs],
-        "hop": [len(layout.hop_port) for layout in layouts],
+        "root": [len(layout.root_port) for layout in layouts],
+        "edge": [len(layout.edge_port) for layout in layouts],
+        "branch": [len(layout.branches) - 1 for layout in layouts],
         "port": [layout.ports for layout in layouts],
         "channel": [layout.channels for layout in layouts],
         "queue": [len(layout.queue_channel) for layout in layouts],
@@ -76,19 +86,20 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         arrays[name] = _joined(
             [getattr(each, name) for each in amounts], np.float64 if name == "byte_time" else np.int64
         )
-    for name in ("hop_port", "hop_channel", "hop_queue", "queues", "channel_port", "queue_channel"):
+    for name in LAYOUT:
         arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
-    hops = [
-        np.where(each.bytes > 0, layout.path_hops[world.graph.path], NONE) if world.graph.tasks else each.bytes
-        for world, layout, each in zip(worlds, layouts, amounts, strict=True)
-    ]
+    for name in ("root_bound", "edge_bound"):
+        arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
     slots = [each.slots for each in amounts]
     arrays |= {
-        "first_hop": _joined(hops, np.int32),
+        "first_root": _joined([first for first, _ in sends], np.int32),
+        "roots": _joined([count for _, count in sends], np.int32),
+        "sends": np.array([count.sum() for _, count in sends], np.int64),
+        "branch_edges": _chained([layout.branches for layout in layouts]),
+        "seed": np.array([world.seed & 2**64 - 1 for world in worlds], np.uint64).view(np.int64),
         "pending": _joined([np.diff(graph.after_offsets) for graph in graphs], np.int32),
         "follower_offsets": _chained([begin for begin, _ in followers]),
         "followers": _joined([tasks for _, tasks in followers], np.int32),
-        "hop_turn": _joined(turns, np.int32),
         "port_queues": _chained([layout.port_queues for layout in layouts]),
         "buffer": _joined([each.buffer for each in amounts], np.int32),
         "slots": _joined(slots, np.int32),
@@ -115,17 +126,13 @@ def _followers(graph: Graph) -> tuple[Array, Array]:
     return offsets(np.bincount(graph.after, minlength=graph.tasks)), waiter[order]
 
 
-def _turns(layout: Layout) -> Array:
-    """[H] the place of the queue after each hop among the queues of the port that sends next."""
-    turns = np.full(len(layout.hop_port), NONE, np.int64)
-    (here,) = np.nonzero(layout.hop_queue != NONE)
-    port = np.repeat(np.arange(layout.ports), np.diff(layout.port_queues))
-    many = len(layout.queue_channel) + 1
-    row = np.searchsorted(
-        port * many + layout.queues, layout.hop_port[here + 1].astype(np.int64) * many + layout.hop_queue[here]
-    )
-    turns[here] = row - layout.port_queues[layout.hop_port[here + 1]]
-    return turns
+def _roots(graph: Graph, layout: Layout, amounts: Numbers) -> tuple[Array, Array]:
+    """[T] the first root of the path of each task with bytes, and how many there are."""
+    sends = np.flatnonzero(amounts.bytes)
+    first, count = np.full(graph.tasks, NONE, np.int64), np.zeros(graph.tasks, np.int64)
+    first[sends] = layout.path_roots[graph.path[sends]]
+    count[sends] = np.diff(layout.path_roots)[graph.path[sends]]
+    return first, count
 
 
 def _joined(parts: Sequence[Array], dtype: type[np.generic]) -> Array:

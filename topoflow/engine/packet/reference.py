@@ -8,6 +8,7 @@
                         latency of the link and that of the switch, and no earlier than the packet can be sent from
                         there without a gap
     a NIC               gives the messages of a link turns, one packet each, in the order in which they came
+    a packet            that may take several paths draws one at each branch, when it is sent there
     a message           has arrived when all its packets have, completely
 
 Nothing here is quick. ``topoflow.engine.packet`` does the same by windows of time (``csrc/packet``); tests compare
@@ -24,9 +25,12 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from topoflow.engine.base import World
-from topoflow.engine.packet.layout import NONE, Layout
+from topoflow.engine.packet.draws import AT_NIC, draw
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE, Bounds
 from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
 
 STATE, SEND = 0, 1  # of two events at one time, what changes the state comes before what ports decide
@@ -34,22 +38,25 @@ STATE, SEND = 0, 1  # of two events at one time, what changes the state comes be
 
 @dataclass
 class Packet:
-    """One packet, which has crossed its path up to ``hop`` (a hop of the layout)."""
+    """One packet, which waits for ``port``."""
 
     task: int
+    number: int  # among those of its message
     flits: int
     bytes: int
-    hop: int
     born: int  # ps, when it began to leave the NIC
+    port: int
+    channel: int  # where it will lie afterwards
+    next: int  # what follows (``Layout``)
 
 
 @dataclass
 class Message:
-    """What a task has left to send, and what has not arrived."""
+    """What a task has left to send by one of the roots of its path."""
 
     task: int
-    unsent: int  # B
-    underway: int  # B, sent or not
+    root: int
+    unsent: list[int]  # the numbers of its packets, the next one last
 
 
 @dataclass
@@ -84,7 +91,7 @@ class Simulation:
     def __init__(self, world: World, layout: Layout, numbers: Numbers, settings: Settings) -> None:
         graph = world.graph
         self.layout, self.numbers, self.settings = layout, numbers, settings
-        self.first_hop = [int(layout.path_hops[path]) if path >= 0 else NONE for path in graph.path.tolist()]
+        self.path, self.seed = graph.path.tolist(), world.seed
         self.after = [graph.after[a:b].tolist() for a, b in itertools.pairwise(graph.after_offsets.tolist())]
         self.followers: list[list[int]] = [[] for _ in self.after]
         for task, awaited in enumerate(self.after):
@@ -98,7 +105,7 @@ class Simulation:
         self.sent_from = [layout.queues[a:b].tolist() for a, b in itertools.pairwise(layout.port_queues.tolist())]
         self.room = numbers.buffer.tolist()
         self.fullest = [0] * layout.channels
-        self.underway: dict[int, Message] = {}  # by task
+        self.underway: dict[int, int] = {}  # B that have not arrived, by task
         self.latencies: list[int] = []
         self.events: list[tuple[int, int, int, int, Callable[[int], None]]] = []
         self.count = itertools.count()
@@ -138,11 +145,25 @@ class Simulation:
     # NICs
 
     def inject(self, task: int, time: int) -> None:
-        size = int(self.numbers.bytes[task])
-        self.offer(Message(task, size, size), time)
+        size, path, layout = int(self.numbers.bytes[task]), self.path[task], self.layout
+        self.underway[task] = size
+        roots = range(int(layout.path_roots[path]), int(layout.path_roots[path + 1]))
+        messages = {root: Message(task, root, []) for root in roots}
+        for number in reversed(range(-(-size // self.settings.size))):
+            root = roots[0] if len(roots) == 1 else self.drawn(layout.root_bound, roots, task, number, AT_NIC)
+            messages[root].unsent.append(number)
+        for message in messages.values():
+            if message.unsent:
+                pace = int(self.numbers.pace[task])
+                self.at(time + pace * message.unsent[-1], partial(self.offer, message), task)
+
+    def drawn(self, bounds: Bounds, rows: range, task: int, number: int, branch: int) -> int:
+        """The one of ``rows`` that a packet draws."""
+        draws = draw(self.seed, task, 0 if self.settings.by_message else number, branch)
+        return next(row for row in rows if draws <= bounds[row])
 
     def offer(self, message: Message, time: int) -> None:
-        port = int(self.layout.hop_port[self.first_hop[message.task]])
+        port = int(self.layout.root_port[message.root])
         self.ports[port].messages.append(message)
         self.try_later(port, time)
 
@@ -150,17 +171,19 @@ class Simulation:
         """The packet that the NIC would send next."""
         if not self.ports[port].messages:
             return None
-        message = self.ports[port].messages[0]
-        size = min(message.unsent, self.settings.size)
-        return Packet(message.task, -(-size // self.settings.flit), size, self.first_hop[message.task], now)
+        message, layout = self.ports[port].messages[0], self.layout
+        number, root = message.unsent[-1], message.root
+        size = min(int(self.numbers.bytes[message.task]) - number * self.settings.size, self.settings.size)
+        flits, step = -(-size // self.settings.flit), (int(layout.root_channel[root]), int(layout.root_next[root]))
+        return Packet(message.task, number, flits, size, now, port, *step)
 
     def leave_nic(self, port: int, packet: Packet, now: int) -> None:
         message = self.ports[port].messages.popleft()
-        self.underway[message.task] = message
-        message.unsent -= packet.bytes
+        message.unsent.pop()
         pace = int(self.numbers.pace[message.task])
         if message.unsent and pace:
-            self.at(now + pace, lambda time: self.offer(message, time), message.task)
+            later = now + pace * (message.unsent[-1] - packet.number)
+            self.at(later, partial(self.offer, message), message.task)
         elif message.unsent:
             self.ports[port].messages.append(message)
 
@@ -194,16 +217,15 @@ class Simulation:
         if own is not None:
             found[0] = own
         for position, queue in enumerate(self.sent_from[port]):
-            if self.queues[queue] and self.layout.hop_port[self.queues[queue][0].hop] == port:
+            if self.queues[queue] and self.queues[queue][0].port == port:
                 found[position + 1] = self.queues[queue][0]
         return found
 
     def has_room(self, packet: Packet) -> bool:
-        channel = int(self.layout.hop_channel[packet.hop])
-        return channel == NONE or self.room[channel] >= packet.flits
+        return packet.channel == NONE or self.room[packet.channel] >= packet.flits
 
     def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
-        state, hop = self.ports[port], packet.hop
+        state = self.ports[port]
         taken = self.numbers.time(port, packet.flits * self.settings.flit)
         state.free = now + taken
         state.active += taken
@@ -215,20 +237,30 @@ class Simulation:
         else:
             self.leave_queue(self.sent_from[port][turn - 1], packet, state.free, now)
         arrival = int(self.numbers.latency[port])
-        if self.layout.hop_channel[hop] == NONE:
+        if packet.channel == NONE:
             self.at(state.free + arrival, lambda time: self.deliver(packet, time), packet.task)
             return
-        self.take(int(self.layout.hop_channel[hop]), packet.flits)
-        packet.hop += 1
+        self.take(packet.channel, packet.flits)
+        queue = self.route(packet)
         arrival += now + self.head_time(packet, port, taken) + in_picoseconds(self.settings.switch_latency)
-        self.at(arrival, lambda time: self.arrive(packet, int(self.layout.hop_queue[hop]), time), port)
+        self.at(arrival, lambda time: self.arrive(packet, queue, time), port)
+
+    def route(self, packet: Packet) -> int:
+        """The step that follows is that of the packet; returns the queue in which it waits for it."""
+        edge, layout = packet.next, self.layout
+        if edge < NONE:
+            branch = -2 - edge
+            edges = range(int(layout.branches[branch]), int(layout.branches[branch + 1]))
+            edge = self.drawn(layout.edge_bound, edges, packet.task, packet.number, branch)
+        packet.port, packet.channel = int(layout.edge_port[edge]), int(layout.edge_channel[edge])
+        packet.next = int(layout.edge_next[edge])
+        return int(layout.edge_queue[edge])
 
     def head_time(self, packet: Packet, port: int, taken: int) -> int:
         """ps from when ``port`` begins to send a packet until the next port could, were there no latencies."""
         if not self.settings.cut_through:
             return taken
-        following = int(self.layout.hop_port[packet.hop])
-        without_gap = taken - self.numbers.time(following, packet.flits * self.settings.flit)
+        without_gap = taken - self.numbers.time(packet.port, packet.flits * self.settings.flit)
         return max(self.numbers.time(port, self.settings.flit), without_gap)
 
     def leave_queue(self, queue: int, packet: Packet, gone: int, now: int) -> None:
@@ -238,18 +270,17 @@ class Simulation:
         back = gone + int(self.numbers.latency[port]) + in_picoseconds(self.settings.credit_latency)
         self.at(back, lambda time: self.give_back(channel, flits, time), port)
         if self.queues[queue]:
-            self.try_later(int(self.layout.hop_port[self.queues[queue][0].hop]), now)
+            self.try_later(self.queues[queue][0].port, now)
 
     def arrive(self, packet: Packet, queue: int, time: int) -> None:
         self.queues[queue].append(packet)
         if self.queues[queue][0] is packet:
-            self.try_later(int(self.layout.hop_port[packet.hop]), time)
+            self.try_later(packet.port, time)
 
     def deliver(self, packet: Packet, time: int) -> None:
         self.latencies.append(time - packet.born)
-        message = self.underway[packet.task]
-        message.underway -= packet.bytes
-        if message.underway == 0:
+        self.underway[packet.task] -= packet.bytes
+        if self.underway[packet.task] == 0:
             self.at(
                 time + in_picoseconds(self.settings.nic_latency), lambda now: self.end(packet.task, now), packet.task
             )

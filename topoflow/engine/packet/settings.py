@@ -12,7 +12,8 @@ import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
-from topoflow.engine.packet.layout import NONE, Layout
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE
 
 SECOND = 1e12  # ps
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
@@ -20,6 +21,7 @@ LARGEST_BUFFER = 2**30  # flits
 SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
+DRAWS = ("packet", "message")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Settings:
     """How switches and NICs treat packets. Bytes and seconds.
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
-    if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``).
+    if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
+    one of several paths, every packet or a message for all of its packets.
     """
 
     size: int = 4096
@@ -39,6 +42,7 @@ class Settings:
     switch_latency: float = 0.0
     nic_latency: float = 0.0
     credit_latency: float = 0.0
+    draws: str = "packet"
 
     def __post_init__(self) -> None:
         for field in ("size", "flit"):
@@ -49,7 +53,7 @@ class Settings:
             _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
         if self.virtual_channels != AUTO:
             _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
-        for field, known in (("switching", SWITCHING), ("queues", QUEUES)):
+        for field, known in (("switching", SWITCHING), ("queues", QUEUES), ("draws", DRAWS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         for field in ("switch_latency", "nic_latency", "credit_latency"):
@@ -60,6 +64,10 @@ class Settings:
     @property
     def cut_through(self) -> bool:
         return self.switching == SWITCHING[0]
+
+    @property
+    def by_message(self) -> bool:
+        return self.draws == DRAWS[1]
 
     @property
     def output_queues(self) -> bool:
@@ -88,7 +96,7 @@ class Numbers:
 def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     """``world`` in the packet model's units. Raises ``ValueError`` where it cannot be said in them."""
     graph, links = world.graph, layout.port_link
-    crosses = (graph.bytes > 0) & (np.diff(layout.path_hops)[graph.path] > 0) if len(graph.path_offsets) > 1 else None
+    crosses = (graph.bytes > 0) & (np.diff(layout.path_roots)[graph.path] > 0) if len(graph.path_offsets) > 1 else None
     bytes_ = np.where(crosses, np.ceil(graph.bytes), 0.0) if crosses is not None else np.zeros(graph.tasks)
     _check_most(world, "bytes", bytes_, 2.0**53, "B")
     byte_time = SECOND / world.capacity[links]
@@ -133,9 +141,11 @@ def _latency_alone(world: World, settings: Settings) -> Floats:
     graph = world.graph
     if len(graph.path_offsets) == 1:
         return np.zeros(graph.tasks)
-    hops = np.diff(graph.path_offsets)
-    path = np.repeat(np.arange(len(hops)), hops)
-    waited = np.bincount(path, world.latency[graph.path_links], len(hops)).astype(np.float64)
+    paths = len(graph.path_offsets) - 1
+    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
+    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
+    hops = np.bincount(path, weight, paths)  # of the average byte
+    waited = np.bincount(path, world.latency[graph.path_links] * weight, paths).astype(np.float64)
     waited += np.where(hops > 0, np.maximum(hops - 1, 0) * settings.switch_latency + 2 * settings.nic_latency, 0.0)
     alone: Floats = np.where(graph.path >= 0, waited[graph.path], 0.0)
     return alone
@@ -152,29 +162,28 @@ def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats
 
 
 def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, Offsets]:
-    """[C] flits of the smallest packet, and [C] how many packets cross each channel."""
+    """[C] flits of the smallest packet, and [C] how many packets may cross each channel."""
     full, flit = settings.size, settings.flit
     (sent,) = np.nonzero(bytes)
     path, rest = world.graph.path[sent], bytes[sent] % full
-    smallest = np.full(len(layout.path_hops) - 1, full // flit, np.int64)
+    begin, channel = layout.path_channels
+    smallest = np.full(len(begin) - 1, full // flit, np.int64)
     np.minimum.at(smallest, path, np.where(rest > 0, -(-rest // flit), full // flit))
     packets = np.bincount(path, -(-bytes[sent] // full), len(smallest)).astype(np.int64)
-    hops = np.diff(layout.path_hops)
-    inside = layout.hop_channel != NONE
-    channel = layout.hop_channel[inside]
     least = np.full(layout.channels, full // flit, np.int64)
-    np.minimum.at(least, channel, np.repeat(smallest, hops)[inside])
-    crossing = np.bincount(channel, np.repeat(packets, hops)[inside], layout.channels).astype(np.int64)
+    np.minimum.at(least, channel, np.repeat(smallest, np.diff(begin)))
+    crossing = np.bincount(channel, np.repeat(packets, np.diff(begin)), layout.channels).astype(np.int64)
     return least, crossing
 
 
 def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
     """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
-    inside = np.flatnonzero(layout.hop_channel != NONE)
     switch, credit = (in_picoseconds(each) for each in (settings.switch_latency, settings.credit_latency))
-    last = layout.hop_port[layout.hop_channel == NONE]
-    sent, following = layout.hop_port[inside], layout.hop_port[inside + 1]
+    last = np.concatenate(
+        [layout.root_port[layout.root_channel == NONE], layout.edge_port[layout.edge_channel == NONE]]
+    )
+    sent, following = layout.channel_port[layout.queue_channel[layout.edge_queue]], layout.edge_port
     times = [
         flit[sent] + latency[sent] + switch,
         flit[following] + latency[sent] + credit,

@@ -18,8 +18,7 @@ jobs and algorithms are in benchmarks/results/search_estimate.txt.
 
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
 it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,
-``contention_reference.py`` the same in plain Python. What the coflows of every layer put on links is kept, and changed
-by a proposal; the clocks are run anew, as an earlier arrival moves all that follows.
+``contention_reference.py`` the same in plain Python.
 
 Source: Chowdhury and Stoica, "Coflow: a networking abstraction for cluster applications", HotNets 2012; the time of a
 coflow's bottleneck is that of Varys (Chowdhury, Zhong and Stoica, SIGCOMM 2014).
@@ -33,23 +32,20 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.device import Device
-from topoflow.engine.launch import count_threads
+from topoflow.engine.launch import Kernel, count_threads, launch
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
-from topoflow.engine.screen.strategy_arrays import StrategyArrays, strategy_arrays
-from topoflow.engine.screen.strategy_chains import Chains, integers
+from topoflow.engine.screen.strategy_arrays import strategy_arrays
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.placement import Placement
 from topoflow.units import check_positive
 from topoflow.workload.base import LayerGraph
-
-BATCH_SIZE = 64  # strategies that ``makespans`` keeps at a time
 
 
 class Contention:
@@ -74,7 +70,7 @@ class Contention:
         bucket_bytes: int = Placement.bucket_bytes,
         first_bucket_bytes: int = Placement.first_bucket_bytes,
         threads: int | None = None,
-        device: str = "cpu",
+        device: Device = Device(),
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
@@ -84,48 +80,44 @@ class Contention:
             raise ValueError("choices: must be at least one, got none")
         check_positive("bucket_bytes", bucket_bytes)
         check_positive("first_bucket_bytes", first_bucket_bytes)
-        self.where = Device.named(device)
+        self.where = device
         self.threads = count_threads(threads)
         self.bucket_bytes = float(bucket_bytes)
-        self.first_bucket_bytes = float(first_bucket_bytes)
         self.strategies = strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
         arrays = self.strategies.arrays
         consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
-        self.coflows = 1 + int(np.bincount(consumers, minlength=1).max())  # that the change of one layer changes
         found = arrays | _trees(arrays, fabric.servers) | self._all_reduces(1 / fabric.bandwidth)
-        self.largest_tree = int(np.diff(found["tree"]).max())  # nodes
+        self.sizes = _C.ContentionSizes(
+            servers=self.strategies.servers,
+            first_bucket_bytes=float(first_bucket_bytes),
+            bucket_bytes=self.bucket_bytes,
+            unit=self.strategies.unit,
+            largest_tree=int(np.diff(found["tree"]).max()),
+            coflows=1 + int(np.bincount(consumers, minlength=1).max()),  # that the change of one layer changes
+        )
         self.arrays = self.where.put(found)
 
     def makespans(self, placement: ArrayLike) -> Floats:
         """The makespan [C] s of each ``placement`` [C, Y]: which choice a layer has."""
-        placement = _placement(placement, self.strategies)
-        rows = [placement[first : first + BATCH_SIZE] for first in range(0, len(placement), BATCH_SIZE)]
-        return np.concatenate([np.zeros(0), *(self.chains(some).makespan for some in rows)])
+        rows = self.check(placement)
+        if not len(rows):
+            return np.zeros(0)
+        arrays = self.arrays | self.where.put({"placement": rows.ravel()})
+        arrays["makespan"] = self.where.zeros(len(rows))
+        where = self.where
 
-    def chains(self, placement: ArrayLike) -> Chains:
-        """Strategies that begin at ``placement`` [C, Y] and change one layer at a time."""
-        return Chains(self, _placement(placement, self.strategies))
+        def call() -> None:
+            _C.contention(arrays, self.sizes, where.memory, where.stream, self.threads)
 
-    def state(self, chains: int) -> dict[str, Any]:
-        """What the kernel keeps of this many chains, apart from placements and makespans."""
-        strategies = self.strategies
-        loads = chains * strategies.layers * 2 * strategies.links
-        return {"load": self.where.zeros(loads, dtype="int64")}
+        launch(Kernel(call, where.flag(), lambda: [f"{len(rows)} placements"]), where)
+        found: Floats = where.numpy(arrays["makespan"])
+        return found
 
-    def prepare(self, state: dict[str, Any]) -> _C.ContentionSteps:
-        """Chains whose arrays are checked once, as steps of them are short."""
-        with self.where.using(self.where.current_stream()):
-            return _C.contention(
-                self.arrays | state,
-                servers=self.strategies.servers,
-                first_bucket_bytes=self.first_bucket_bytes,
-                bucket_bytes=self.bucket_bytes,
-                unit=self.strategies.unit,
-                budget=self.where.memory,
-                threads=self.threads,
-                largest_tree=self.largest_tree,
-                coflows=self.coflows,
-            )
+    def check(self, placement: ArrayLike) -> Ints:
+        """``placement`` [C, Y] as int32. Raises ``ValueError`` unless it is one of layers on choices."""
+        rows = np.asarray(placement)
+        shape = len(rows) if rows.ndim else 0, self.strategies.layers
+        return _integers("placement", rows, shape, self.strategies.choices)
 
     def _all_reduces(self, slowness: Floats) -> dict[str, Floats]:
         """What the all-reduces of each choice take alone, and of every link; ``slowness`` [L] s/B."""
@@ -152,6 +144,12 @@ def _largest(values: Floats, offsets: Offsets) -> Floats:
     return np.array([values[first:end].max(initial=0.0) for first, end in rows])
 
 
-def _placement(placement: ArrayLike, strategies: StrategyArrays) -> Ints:
-    rows = np.asarray(placement)
-    return integers("placement", rows, (len(rows) if rows.ndim else 0, strategies.layers), strategies.choices)
+def _integers(name: str, values: NDArray[Any], shape: tuple[int, ...], count: int) -> Ints:
+    """``values`` as int32 of ``shape``. Raises ``ValueError`` unless they are integers within 0..count-1."""
+    if values.shape != shape:
+        raise ValueError(f"{name}: expected {list(shape)}, got {list(values.shape)}")
+    if values.size and not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(f"{name}: must be integers, got {values.dtype}")
+    if values.size and not 0 <= values.min() <= values.max() < count:
+        raise ValueError(f"{name}: must be within 0..{count - 1}, got {values.min()}..{values.max()}")
+    return np.array(values, np.int32, order="C")

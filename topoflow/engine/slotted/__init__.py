@@ -1,6 +1,7 @@
 """The ``slotted`` fidelity: networks without buffers in the core, where time is slots and a protocol says who sends.
 
-    simulate_cells    worlds of cells: when each task ran, what nodes saw
+    Slotted           the fidelity: worlds on a network with a schedule; a Timeline of each, with what its nodes saw
+    simulate_cells    worlds of cells: the same in cells and picoseconds
 
 ``reference`` states the model in plain Python, ``csrc/slotted`` is what runs.
 
@@ -10,22 +11,58 @@ Shapes: T tasks, N nodes, C cells of all tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Ints, Offsets
-from topoflow.engine.base import Run
+from topoflow.engine.base import Run, Slots, Timeline, World
+from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Steps, in_pieces
 from topoflow.engine.slotted.batch import Batch, pack
-from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, cells_of, control_of
 from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.timelines import link_bytes, timeline
+from topoflow.fabric.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
 PER_CELL = 20  # B, where each is logged
+
+
+@dataclass(frozen=True)
+class Slotted(Settings):
+    """Cells that follow a schedule."""
+
+    name: ClassVar[str] = "slotted"
+    is_lower_bound: ClassVar[bool] = False
+
+    def refuses(self, world: World) -> str | None:
+        """Networks without a schedule, or with a part of one that failed; flows over several paths, or limited ones."""
+        fabric, graph = world.fabric, world.graph
+        got = "none" if fabric is None else fabric.name
+        if fabric is None or not isinstance(fabric.control, Cyclic):
+            return f"fabric: must have a schedule of slots with fidelity={self.name}, as sirius has, got {got}"
+        if not _is_whole(world, fabric.control):
+            return f"fail: must leave the links of {fabric.name} whole with fidelity={self.name}, got a part of them"
+        sends = graph.bytes > 0
+        if (graph.ends is None and sends.any()) or (graph.ends is not None and (graph.source[sends] < 0).any()):
+            return f"rings: must be steps with fidelity={self.name}, got sends without two ends in {world.name}"
+        limits = graph.path_limit
+        if limits is not None and np.isfinite(limits).any():
+            return f"all_reduce: must leave senders their rate with fidelity={self.name}, got a limit in {world.name}"
+        return None
+
+    def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
+        """When every task of every world ran, in the order of ``worlds``. Raises ``ValueError`` as ``Fluid`` does."""
+        for world in worlds:
+            check_graph(world.name, world.graph)
+            check_links(world)
+        found = simulate_cells([cells_of(world) for world in worlds], self, run)
+        return [_timeline(world, each) for world, each in zip(worlds, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -56,6 +93,17 @@ class Found:
     def has_ended(self) -> bool:
         """Whether every task has finished."""
         return bool((self.finish < NEVER).all())
+
+
+def _is_whole(world: World, control: Cyclic) -> bool:
+    """Whether all links are there, as fast as they were made: the schedule knows no other ones."""
+    fabric, racks = world.fabric, control.schedule.nodes
+    assert fabric is not None
+    servers = racks * control.servers_per_node
+    if fabric.servers != servers or len(world.capacity) != 2 * (servers + racks):
+        return False
+    own, uplinks = world.capacity[: 2 * servers], world.capacity[2 * servers :]
+    return bool((own == fabric.degree * fabric.interface_bandwidth).all() and (uplinks == uplinks[0]).all())
 
 
 def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run(), *, log: bool = False) -> list[Found]:
@@ -117,4 +165,20 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         received=int(of("received")[0]),
         epochs=int(of("epochs")[0]),
         log=Log(of("through"), of("sent"), of("sent_on")) if log else None,
+    )
+
+
+def _timeline(world: World, found: Found) -> Timeline:
+    start, finish = (np.where(times >= NEVER, np.inf, times / SECOND) for times in (found.start, found.finish))
+    made = timeline(world, start, finish, link_bytes(world.graph))
+    cell = np.float64(control_of(world).cell)
+    return replace(
+        made,
+        slots=Slots(
+            received=float(found.received * cell),
+            fullest=(found.fullest * cell).astype(np.float64),
+            reorder=(found.reorder * cell).astype(np.float64),
+            hops=found.hops,
+            epochs=found.epochs,
+        ),
     )

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.arrays import Ints, Offsets
-from topoflow.engine.slotted.schedule import Schedule
+import numpy as np
+
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.engine.base import World
+from topoflow.fabric.schedule import Cyclic, Schedule
 
 NEVER = 2**62  # ps
+SECOND = 1e12  # ps
+LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
+MOST_CELLS = 2**31 - 1  # of a task
 
 
 @dataclass(frozen=True)
@@ -45,3 +51,65 @@ class Cells:
     def epoch(self) -> int:
         """ps"""
         return self.schedule.slots * self.slot
+
+
+def cells_of(world: World) -> Cells:
+    """A world on a network with a schedule in whole cells and picoseconds.
+
+    The latency of a path is waited before the first cell: light is on its way while the schedule goes on. Raises
+    ``ValueError`` where the world cannot be said in these units.
+    """
+    graph, fabric = world.graph, world.fabric
+    assert fabric is not None
+    control = control_of(world)
+    sends = graph.bytes > 0
+    cells = np.where(sends, np.ceil(graph.bytes / control.cell), 0.0)
+    _check_most(world, "bytes", cells, MOST_CELLS, "cells")
+    pace = control.cell / (fabric.degree * fabric.interface_bandwidth)
+    return Cells(
+        name=world.name,
+        schedule=control.schedule,
+        slot=round(control.slot * SECOND),
+        node=(np.arange(fabric.servers) // control.servers_per_node).astype(np.int32),
+        pace=max(round(pace * SECOND), 1),
+        cells=cells.astype(np.int32),
+        source=np.where(sends, graph.source, -1).astype(np.int32),
+        target=np.where(sends, graph.target, -1).astype(np.int32),
+        delay=_picoseconds(world, "delay", graph.delay + _latency(world)),
+        release=_picoseconds(world, "release", graph.release),
+        after_offsets=graph.after_offsets,
+        after=graph.after,
+        until=int(min(world.until * SECOND, float(NEVER))),
+        window=int(min(world.until * SECOND, float(NEVER))),
+        seed=world.seed % 2**32,
+    )
+
+
+def control_of(world: World) -> Cyclic:
+    """What the links of its network follow."""
+    assert world.fabric is not None
+    control = world.fabric.control
+    assert isinstance(control, Cyclic), "others are refused"
+    return control
+
+
+def _latency(world: World) -> Floats:
+    """[T] s, of the path of each task."""
+    graph = world.graph
+    if len(graph.path_offsets) == 1:
+        return np.zeros(graph.tasks)
+    hops = np.diff(graph.path_offsets)
+    of_path = np.bincount(np.repeat(np.arange(len(hops)), hops), world.latency[graph.path_links], len(hops))
+    found: Floats = np.where(graph.path >= 0, of_path[graph.path], 0.0)
+    return found
+
+
+def _picoseconds(world: World, field: str, seconds: Floats) -> Offsets:
+    times = np.rint(seconds * SECOND)
+    _check_most(world, field, times, LONGEST, "ps")
+    return times.astype(np.int64)
+
+
+def _check_most(world: World, field: str, values: Floats, most: float, unit: str) -> None:
+    if len(values) and not values.max() <= most:
+        raise ValueError(f"{world.name}.{field}: must be at most {most:.0f} {unit}, got {values.max():.0f}")

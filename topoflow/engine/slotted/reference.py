@@ -36,10 +36,10 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
+from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.random import below, philox
-from topoflow.engine.slotted.schedule import EMPTY
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.schedule import EMPTY
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 

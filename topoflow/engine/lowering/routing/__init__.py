@@ -6,7 +6,8 @@ Its name is a value of ``routing=`` wherever that is a key. It has one function,
 
 which says which paths each connection takes, and with which share of its bytes. ``choices`` [F, B] are the alternatives
 at every branch of a connection's paths; their product is the number of paths, and the number of a path is written in
-these digits, the first branch first (``fabric.routing.base.Routes``). The answer for a connection must not depend on
+these digits, the first branch first (``fabric.routing.base.Routes``). One that takes other paths than the network
+offers (``valiant``) also has ``paths`` (``OwnPaths``). The answer for a connection must not depend on
 others in the arrays, as connections come in any portions.
 
 Shapes: F connections, B branches, S paths taken.
@@ -16,10 +17,13 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.base import Links
 
 Index = NDArray[np.int64]
 
@@ -44,6 +48,15 @@ class Routing(Protocol):
     """What a module of this folder is."""
 
     def split(self, choices: Index, connections: Connections, seed: int) -> Split: ...
+
+
+@runtime_checkable
+class OwnPaths(Protocol):
+    """A routing whose paths are others than those that the network offers."""
+
+    def paths(self, fabric: Fabric, connections: Connections, kind: str, seed: int) -> tuple[Links, Split]:
+        """[S, H] the links of every path that is taken, ``NO_LINK`` where there is no hop, and whose it is."""
+        ...
 
 
 def one_path(number: Index) -> Split:

@@ -1,7 +1,7 @@
 """Random numbers that depend on what they are for, not on the order in which they are drawn.
 
-Philox4x32-10: four words of 32 bits for every counter and key. The key is the seed and the world, the counter what is
-drawn: its purpose, epoch, node and number. So a draw is the same on any thread of any backend.
+Philox4x32-10: four words of 32 bits for every counter and key. Users make the key of a seed, and the counter of what is
+drawn: its purpose and its place. So a draw is the same on any thread of any backend.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. ``csrc/parallel/random.h``
 computes the same.

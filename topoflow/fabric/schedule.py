@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topoflow.fabric.base import Static
+
 EMPTY = -1  # no node
 MAX_NODES = 4096  # racks; Source: Sirius, 4.1, a large datacenter
 
@@ -52,3 +54,16 @@ class Schedule:
     def slot(self, source: int, target: int) -> int:
         """The slot of each epoch in which ``source`` sends to ``target``."""
         return (target - source) % self.slots
+
+
+@dataclass(frozen=True)
+class Cyclic(Static):
+    """Links that follow a schedule: the network between racks has no switch, and averaged over an epoch never changes.
+
+    Server s is in rack s // servers_per_node.
+    """
+
+    schedule: Schedule
+    slot: float  # s, guardband included
+    cell: int  # B
+    servers_per_node: int

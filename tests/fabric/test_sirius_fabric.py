@@ -1,0 +1,78 @@
+"""Sirius: the paper's network, its timing, and what it refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Static
+from topoflow.fabric.schedule import Cyclic
+from topoflow.fabric.sirius import Sirius
+
+# 128 racks of 24 servers, 8 uplinks of 50 Gb/s and half as many more. Source: Sirius, 7
+PAPER = Sirius(8 * 50e9 / 8 / 24, 1, 0.0, servers_per_rack=24, uplinks=8)
+SMALL = Sirius(1e9, 2, 0.0)
+
+
+def build(design: Sirius, servers: int) -> Fabric:
+    return design.build(servers, Demand.from_matrix(np.zeros((servers, servers)), {}))
+
+
+def control(fabric: Fabric) -> Cyclic:
+    assert isinstance(fabric.control, Cyclic)
+    return fabric.control
+
+
+def test_the_papers_network() -> None:
+    """12 transceivers of 50 Gb/s, cells of 562 B in 90 ns; at 1x and 2x gratings of 16 and 8 ports."""
+    fabric = build(PAPER, 3072)
+    assert PAPER.uplink_bandwidth == pytest.approx(50e9 / 8)
+    assert (PAPER.transceivers, control(fabric).cell, control(fabric).schedule.nodes) == (12, 562, 128)
+    assert [replace(PAPER, overprovision=each).schedule(3072).slots for each in (1.0, 1.5, 2.0)] == [16, 11, 8]
+    rack = fabric.bandwidth[2 * 3072 :]
+    assert rack == pytest.approx(12 * 50e9 / 8 * 0.9 / 2)
+
+
+def test_what_is_bought() -> None:
+    """Source: Sirius 4.1 and 5: rack switches, tunable transceivers at their uplinks, a grating port at both ends."""
+    bill = Counter({(item.component, round(item.bandwidth)): item.count for item in build(PAPER, 3072).bill})
+    server, uplink = round(PAPER.bandwidth), round(50e9 / 8)
+    assert bill == {
+        ("nic_port", server): 3072,
+        ("switch_port", server): 3072,
+        ("switch_port", uplink): 128 * 12,
+        ("transceiver", server): 2 * 3072,
+        ("tunable_transceiver", uplink): 128 * 12,
+        ("grating_port", uplink): 2 * 128 * 12,
+        ("fiber", uplink): 2 * 128 * 12,
+    }
+    alone = {item.component for item in build(SMALL, 8).bill}
+    assert alone == {"nic_port", "tunable_transceiver", "grating_port", "fiber"}, "no switch where servers have uplinks"
+
+
+def test_one_rack_needs_no_schedule() -> None:
+    assert type(build(replace(SMALL, servers_per_rack=4), 4).control) is Static
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "law"),
+    [
+        ("uplinks", 6, "sirius.uplinks: must divide the 8 racks, got 6"),
+        ("servers_per_rack", 3, "sirius.servers_per_rack: must divide the 8 servers, got 3"),
+        ("grating_ports", 1, "sirius.grating_ports: must be at least the 2 slots of an epoch, got 1"),
+        ("slot", 9e-9, "sirius.slot: must be longer than the guardband of 1e-08 s, got 9e-09"),
+        ("guardband", -1.0, "sirius.guardband: must be finite and not negative, got -1.0"),
+        ("overprovision", 0.5, "sirius.overprovision: must be at least 1, got 0.5"),
+        ("overprovision", 1.3, "sirius.overprovision: must make a whole number of transceivers of 4 uplinks, got 1.3"),
+        ("slot", 10.1e-9, "sirius.slot: must have room for a byte after the guardband, got 1.01e-08 s"),
+        ("uplinks", 2.5, "sirius.uplinks: must be a whole number, got 2.5"),
+    ],
+)
+def test_what_cannot_be_is_one_line(field: str, value: float, law: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
+        build(replace(SMALL, **{field: value}), 8)  # type: ignore[arg-type]
+    assert str(error.value) == law

@@ -1,0 +1,58 @@
+"""The single paths that a path of a world stands for: a fluid takes all of them at once, a packet takes one.
+
+Shapes: P paths, A alternatives, H hops of all alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.arrays import Floats, Ints, Offsets, offsets
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Of every path of a graph, one or more, each a chain of links from the source to the target.
+
+    Laws: shares are positive and sum to 1 for each path; the hops and weights of the path are their union.
+    """
+
+    offsets: Offsets  # [P+1] first alternative of each path
+    hop_offsets: Offsets  # [A+1]
+    links: Ints  # [H]
+    share: Floats  # [A] of the packets, or of the bytes
+
+    @staticmethod
+    def single(hop_offsets: Offsets, links: Ints) -> Alternatives:
+        """Those of paths [P+1] that are one chain of ``links`` each."""
+        paths = len(hop_offsets) - 1
+        return Alternatives(np.arange(paths + 1), hop_offsets, links, np.ones(paths))
+
+    def taken(self, paths: Ints | Offsets) -> Alternatives:
+        """Those of ``paths``, in that order."""
+        begins, row = rows_of(self.offsets, paths)
+        hop_begins, hop = rows_of(self.hop_offsets, row)
+        return Alternatives(begins, hop_begins, self.links[hop], self.share[row])
+
+
+def rows_of(begin: Offsets, rows: Ints | Offsets) -> tuple[Offsets, Offsets]:
+    """Offsets of the ragged ``rows`` alone, in that order, and where each of their items was."""
+    count = np.diff(begin)[rows]
+    begins = offsets(count)
+    return begins, np.arange(begins[-1]) + np.repeat(begin[rows] - begins[:-1], count)
+
+
+def joined(parts: Sequence[Alternatives | None], singles: Sequence[tuple[Offsets, Ints]]) -> Alternatives | None:
+    """One table after the other; ``singles`` are the hops [P+1], [H] of those whose paths are one chain each (None)."""
+    if all(part is None for part in parts):
+        return None
+    every = [Alternatives.single(*hops) if part is None else part for part, hops in zip(parts, singles, strict=True)]
+    return Alternatives(
+        offsets(np.concatenate([np.diff(each.offsets) for each in every])),
+        offsets(np.concatenate([np.diff(each.hop_offsets) for each in every])),
+        np.concatenate([each.links for each in every]),
+        np.concatenate([each.share for each in every]),
+    )

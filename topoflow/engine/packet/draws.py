@@ -1,0 +1,14 @@
+"""Which of several paths a packet takes: random numbers by position, so that nothing depends on the order of draws."""
+
+from __future__ import annotations
+
+from topoflow.engine.random import philox
+
+PURPOSE = 0x50415448  # "PATH": another purpose with the same seed draws other numbers
+AT_NIC = 0xFFFFFFFF  # the branch of a packet that chooses its first port
+WORD = 2**32 - 1
+
+
+def draw(seed: int, task: int, number: int, branch: int) -> int:
+    """32 bits for packet ``number`` of a task where it comes to a branch."""
+    return philox((PURPOSE, task, number, branch), (seed & WORD, seed >> 32 & WORD))[0]

@@ -1,0 +1,161 @@
+"""Sirius: racks or servers with tunable lasers, joined by passive gratings that follow a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.schedule import Cyclic, Schedule
+from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
+
+WHOLE = 1e-9  # two numbers of uplinks that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Sirius:
+    """A flat network of gratings, to which every rack has its uplinks (Ballani et al., SIGCOMM 2020, 4).
+
+            grating   grating  ..     one for each pair of groups of racks; which port light leaves by is its wavelength
+              |  \\    /  |
+        rack  0    1 ..               uplinks * overprovision tunable transceivers, which follow the schedule
+             /|\\  /|\\
+        server 0 ..                   each with one cable of degree * bandwidth
+
+    ``uplinks`` carry together what the servers of the rack do; ``overprovision`` is how many times as many there are,
+    as cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
+
+    For fidelities other than ``slotted`` the gratings are one switch, and a rack gets half of its uplinks, which is the
+    least that detours leave (4.2).
+    """
+
+    bandwidth: float  # B/s of one interface of a server, each direction
+    degree: int
+    latency: float  # s per link
+    servers_per_rack: int = 1
+    uplinks: int = 4
+    overprovision: float = 1.5
+    slot: float = 100e-9  # s, guardband included
+    guardband: float = 10e-9  # s
+    grating_ports: int | None = None  # None: as many as an epoch has slots
+
+    def __post_init__(self) -> None:
+        check_interfaces("sirius", self.bandwidth, self.degree, self.latency)
+        check_count("sirius.servers_per_rack", self.servers_per_rack)
+        check_count("sirius.uplinks", self.uplinks)
+        if not (isfinite(self.overprovision) and self.overprovision >= 1):
+            raise ValueError(f"sirius.overprovision: must be at least 1, got {self.overprovision}")
+        if abs(self.transceivers - self.uplinks * self.overprovision) > WHOLE:
+            law = f"must make a whole number of transceivers of {self.uplinks} uplinks"
+            raise ValueError(f"sirius.overprovision: {law}, got {self.overprovision:g}")
+        if not (isfinite(self.guardband) and self.guardband >= 0):
+            raise ValueError(f"sirius.guardband: must be finite and not negative, got {self.guardband}")
+        if not (isfinite(self.slot) and self.slot > self.guardband):
+            raise ValueError(f"sirius.slot: must be longer than the guardband of {self.guardband:g} s, got {self.slot}")
+        if self.cell < 1:
+            raise ValueError(f"sirius.slot: must have room for a byte after the guardband, got {self.slot:g} s")
+
+    @property
+    def transceivers(self) -> int:
+        """Of a rack."""
+        return round(self.uplinks * self.overprovision)
+
+    @property
+    def uplink_bandwidth(self) -> float:
+        """B/s of one uplink."""
+        return self.servers_per_rack * self.degree * self.bandwidth / self.uplinks
+
+    @property
+    def cell(self) -> int:
+        """B that are sent in a slot."""
+        return int(self.uplink_bandwidth * (self.slot - self.guardband) * (1 + WHOLE))
+
+    def schedule(self, servers: int) -> Schedule:
+        """That of the racks of so many servers, two racks at least. Raises ``ValueError`` where there is none."""
+        racks = self._racks(servers)
+        if racks % self.uplinks:
+            raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")
+        schedule = Schedule(racks, min(self.transceivers, racks))
+        if self.grating_ports is not None and self.grating_ports < schedule.slots:
+            law = f"must be at least the {schedule.slots} slots of an epoch"
+            raise ValueError(f"sirius.grating_ports: {law}, got {self.grating_ports}")
+        return schedule
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        racks = self._racks(servers)
+        core = servers + racks
+        control: Static = Static()  # there is nothing to join
+        if racks > 1:
+            control = Cyclic(self.schedule(servers), self.slot, self.cell, self.servers_per_rack)
+        server, rack = np.arange(servers), np.arange(racks)
+        cables = np.concatenate(
+            [
+                np.stack([server, servers + server // self.servers_per_rack], axis=1),
+                np.stack([servers + rack, np.full(racks, core)], axis=1),
+            ]
+        )
+        fabric = cabled(
+            "sirius",
+            servers=servers,
+            switches=[*(f"rack {number}" for number in range(racks)), "gratings"],
+            cables=cables,
+            bandwidth=self.degree * self.bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=SiriusRoutes(servers, self.servers_per_rack),
+            bill=self._bill(servers, racks),
+        )
+        share = (self.slot - self.guardband) / self.slot
+        bandwidth = fabric.bandwidth.copy()
+        bandwidth[2 * servers :] = self.transceivers * self.uplink_bandwidth * share / 2
+        return replace(fabric, bandwidth=bandwidth, control=control)
+
+    def _racks(self, servers: int) -> int:
+        check_count("sirius.servers", servers)
+        if servers % self.servers_per_rack:
+            raise ValueError(f"sirius.servers_per_rack: must divide the {servers} servers, got {self.servers_per_rack}")
+        return servers // self.servers_per_rack
+
+    def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
+        """A server that has the uplinks itself needs no rack switch, and no cable to it."""
+        ports = racks * self.transceivers
+        optics = (
+            Item("tunable_transceiver", ports, self.uplink_bandwidth),
+            Item("grating_port", 2 * ports, self.uplink_bandwidth),
+            Item("fiber", 2 * ports, self.uplink_bandwidth),
+        )
+        nics = Item("nic_port", servers * self.degree, self.bandwidth)
+        if self.servers_per_rack == 1:
+            return (nics, *optics)
+        below = self.degree * self.bandwidth
+        return (
+            Item("nic_port", servers, below),
+            Item("switch_port", servers, below),
+            Item("switch_port", ports, self.uplink_bandwidth),
+            Item("transceiver", 2 * servers, below),
+            *optics,
+        )
+
+
+@dataclass(frozen=True)
+class SiriusRoutes(Routes):
+    """Up to the rack, over the gratings to another, down; cables are those of servers, then those of racks."""
+
+    servers: int
+    servers_per_rack: int
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        return np.ones((len(source), 1), np.int64)
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        here, there = source // self.servers_per_rack, target // self.servers_per_rack
+        up, down = self.servers + here, self.servers + there
+        hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)
+        hops[here == there, 1:3] = NO_LINK
+        hops[source == target] = NO_LINK
+        return hops.astype(np.int32)
