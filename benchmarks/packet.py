@@ -10,9 +10,10 @@ with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s an
     ring          16 hosts, one link to the next: a ring all-reduce of 30 steps of 1 MB that wait for each other
     hashed        128 hosts, k = 8 fat-tree: all-to-all of 1 MB (16,256 messages), random paths
     balanced      the same with destination-mod-k paths
+    sprayed       the same, each packet on a random one of 16 paths
 
 ``state`` is what a world takes while it runs, ``arrays`` what Python hands over. Targets: 20, 40, 15 and 30 million
-packet-hops per second.
+packet-hops per second; none for sprayed.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ import numpy as np
 from cases import BANDWIDTH, SEED, Case, all_to_all, transfers
 
 from topoflow import _C
+from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.settings import numbers
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.traffic.base import Traffic, Transfer
 
 ROUNDS = 3
 MODEL = Packet(switch_latency=100e-9)
@@ -83,7 +88,16 @@ CASES: dict[str, Callable[[], World]] = {
     "ring": ring,
     "hashed": lambda: fat_tree("hashed", ecmp=True),
     "balanced": lambda: fat_tree("balanced", ecmp=False),
+    "sprayed": lambda: sprayed(),
 }
+
+
+def sprayed(radix: int = 8) -> World:
+    servers = radix**3 // 4
+    fabric = FatTree(BANDWIDTH, 1, LINK, radix=radix).build(servers, Demand(servers))
+    source, target = np.nonzero(~np.eye(servers, dtype=bool))
+    tasks = [Transfer(1e6, *ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]
+    return place(Traffic.from_tasks("all_to_all", servers, tasks), fabric, name="sprayed", routing="spray", seed=SEED)
 
 
 def measure(asked: World) -> None:

@@ -84,6 +84,7 @@ struct Port {
   // The NIC's senders: those whose turn comes, and those that come later, by their time.
   int32_t first, last, coming;
   int64_t active, stalled, packets, short_packets, short_bytes;
+  int64_t idle_1us, idle_1ms;  // how often it was idle for longer
 };
 
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.

@@ -21,6 +21,7 @@
 
 namespace topoflow::BACKEND::packet {
 
+constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
 constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
 constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
@@ -80,6 +81,9 @@ class World {
       b_.stalled[port_ + p] = port.stalled;
       b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.size + port.short_bytes;
       b_.packets[port_ + p] = port.packets;
+      b_.idle_1us[port_ + p] = port.idle_1us;
+      b_.idle_1ms[port_ + p] = port.idle_1ms;
+      b_.free[port_ + p] = port.free;
     }
     const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
     for (int64_t c = 0; c < channels; ++c) {
@@ -476,6 +480,9 @@ class World {
 
   DEVICE void send(Port& port, int32_t turn, int64_t now) {
     port.turn = turn == port.queues ? 0 : turn + 1;
+    const int64_t idle = (now < port.stalled_since ? now : port.stalled_since) - port.free;
+    port.idle_1us += idle > kMicrosecond;
+    port.idle_1ms += idle > kMillisecond;
     if (port.stalled_since != kNever) {
       port.stalled += now - port.stalled_since;
       port.stalled_since = kNever;

@@ -176,7 +176,7 @@ def _places(value: Any, wanted: Callable[[Any], bool]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _mutate(document: Any, choose: st.DataObject) -> None:
+def mutate(document: Any, choose: st.DataObject) -> None:
     for _ in range(choose.draw(st.integers(1, 3))):
         places = _places(document, lambda value: True)
         container, key = places[choose.draw(st.integers(0, len(places) - 1))]
@@ -193,7 +193,7 @@ def test_fields_that_are_gone_or_replaced_are_refused_or_harmless(
     name: str, choose: st.DataObject, documents: Samples, tmp_path: Path
 ) -> None:
     document = copy.deepcopy(documents[name])
-    _mutate(document, choose)
+    mutate(document, choose)
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(document))
     must_be_trace_or_value_error([path])
@@ -206,7 +206,7 @@ def test_damaged_pairs_of_profile_and_execution_trace_are_refused_or_harmless(
     times: str, sizes: str, choose: st.DataObject, documents: Samples, tmp_path: Path
 ) -> None:
     pair = [copy.deepcopy(documents[name]) for name in (times, sizes)]
-    _mutate(pair[choose.draw(st.integers(0, 1))], choose)
+    mutate(pair[choose.draw(st.integers(0, 1))], choose)
     paths = [tmp_path / "times.json", tmp_path / "sizes.json"]
     for path, document in zip(paths, pair, strict=True):
         path.write_text(json.dumps(document))
@@ -219,7 +219,7 @@ def test_damaged_lines_of_our_own_format_are_refused_or_harmless(
     choose: st.DataObject, samples: Samples, tmp_path: Path
 ) -> None:
     lines = [json.loads(line) for line in samples["jsonl"].splitlines()]
-    _mutate(lines, choose)
+    mutate(lines, choose)
     path = tmp_path / "trace.jsonl"
     path.write_text("\n".join(json.dumps(line) for line in lines))
     must_be_trace_or_value_error([path])

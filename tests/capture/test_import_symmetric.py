@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.capture.test_import_damage import damage, must_be_trace_or_value_error, mutate
 from tests.capture.test_import_execution_trace import ALL, DATA, FORMS, TENSOR, WORLD, document, times, write
 from tests.capture.test_import_kineto import c10d, host, kernel
 from topoflow.capture.assumptions import unsized
@@ -145,6 +148,12 @@ def test_operators_of_a_linked_trace_have_its_kernels_or_are_what_these_show(tmp
     assert [one.seconds for one in unsized(trace)] == [pytest.approx(20e-6)] * (0 if kernels == 2 else 2)
 
 
+def test_the_kernel_of_coalesced_operations_is_not_that_of_an_operator_before_them(tmp_path: Path) -> None:
+    rows = [operator(1), host(10, "send", **{"Dst Rank": 1, "Process Group Name": "tp"}), host(20, "coalesced")]
+    trace = load([profiled(tmp_path, *rows, *kernel(21, 30, 9, "ncclDevKernel_SendRecv"), groups={"tp": [0, 1]})])
+    assert [(event.op, event.start) for event in trace.communications(0)] == [("all_reduce", None), ("send", 29e-6)]
+
+
 def test_what_no_argument_says_stays_unsized(tmp_path: Path) -> None:
     # splits of all_to_all_vdev are on the device; the chunks of a fused product overlap as nothing records
     vdev = operator(1, "symm_mem::all_to_all_vdev", [[64], [64], [4], [4], []], ["c10::BFloat16"] * 5)
@@ -155,6 +164,19 @@ def test_what_no_argument_says_stays_unsized(tmp_path: Path) -> None:
     assert not any(isinstance(event, Communication) for event in trace.ranks[0])
     assert sum(one.seconds for one in unsized(trace)) == pytest.approx(13e-6)
     assert not any(isinstance(event, Compute) and not event.communicates for event in trace.ranks[0])
+
+
+@damage
+@given(choose=st.data())
+def test_damaged_operators_are_refused_or_harmless(choose: st.DataObject, tmp_path: Path) -> None:
+    paths = [profiled(tmp_path, *BEFORE, *RUN, groups=MESH), executed(tmp_path, node())]
+    damaged = choose.draw(st.sampled_from(paths))
+    document = json.loads(damaged.read_text())
+    key = "traceEvents" if "traceEvents" in document else "nodes"
+    mutate(next(row for row in document[key] if row["name"] == ALL_REDUCE), choose)
+    damaged.write_text(json.dumps(document))
+    for files in (paths, [damaged]):
+        must_be_trace_or_value_error(files)
 
 
 def test_arguments_are_where_torch_has_them() -> None:

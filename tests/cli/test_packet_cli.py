@@ -31,6 +31,16 @@ def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path
         assert port["world"] == packet["world"]
         assert port["active"] + port["stalled"] + port["idle"] == pytest.approx(packet["iteration_time"])
         assert (port["packets"] > 0) == (port["bytes"] > 0)
+        assert port["idle_1us"] >= port["idle_1ms"]
+    latencies = parquet.read_table(tmp_path / "latencies.parquet").to_pylist()
+    for of in ("packet", "message"):
+        own = [one for one in latencies if one["of"] == of]
+        assert all(one["low"] < one["high"] and one["count"] > 0 for one in own)
+    page = (tmp_path / "report.html").read_text()
+    assert "What packets and ports saw" in page
+    assert page.count(f"<td>{packet['world']}</td>") == 1  # the fluid world has no packets
+    sent = sum(port["packets"] for port in ports if port["src"].startswith("server"))
+    assert sum(one["count"] for one in latencies if one["of"] == "packet") == sent
 
 
 def test_a_sprayed_job_is_about_as_fast_as_the_fluid_says(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.base import Graph, Histogram, Run, Timeline, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.paths import Hops, union
@@ -22,7 +22,7 @@ from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation
-from topoflow.engine.packet.settings import SECOND, numbers
+from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.fabric.routing.base import padded
 
 Rows = Sequence[np.ndarray]  # links of each path
@@ -127,20 +127,31 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     assert found.start.tolist() == seconds(expected.start)
     layout = layout_of(world.graph, model)
     of_ports: Any = found.ports
+    end = max((time for time in expected.finish if time is not None), default=0)
     for link, port in zip(layout.port_link.tolist(), expected.ports, strict=True):
         assert of_ports.active[link] == port.active / SECOND
         assert of_ports.stalled[link] == port.stalled / SECOND
         assert (found.link_bytes[link], of_ports.packets[link]) == (port.bytes, port.packets)
+        rest = end - port.free
+        assert of_ports.idle_1us[link] == port.idle_1us + (rest > MICROSECOND)
+        assert of_ports.idle_1ms[link] == port.idle_1ms + (rest > MILLISECOND)
     fullest = np.zeros(world.graph.links)
     np.add.at(fullest, layout.port_link[layout.channel_port], np.array(expected.fullest, float) * model.flit)
     assert of_ports.fullest.tolist() == fullest.tolist()
-    latency = of_ports.latency
-    assert latency.count.sum() == len(expected.latencies)
-    assert latency.largest == max(expected.latencies, default=0) / SECOND
-    assert latency.total == sum(expected.latencies) / SECOND
-    for low, high, count in zip(latency.low, latency.high, latency.count, strict=True):
-        assert count == sum(low <= each / SECOND < high for each in expected.latencies)
+    agree(of_ports.latency, expected.latencies)
+    amounts = numbers(world, layout, model)
+    ends = zip(expected.start, expected.finish, amounts.delay.tolist(), amounts.bytes.tolist(), strict=True)
+    agree(of_ports.message_latency, [int(b or 0) - int(a or 0) - wait for a, b, wait, size in ends if size])
     return True
+
+
+def agree(found: Histogram, values: list[int]) -> None:
+    """A histogram in s of values in ps."""
+    assert found.count.sum() == len(values)
+    assert found.largest == max(values, default=0) / SECOND
+    assert found.total == sum(values) / SECOND
+    for low, high, count in zip(found.low, found.high, found.count, strict=True):
+        assert count == sum(low <= each / SECOND < high for each in values)
 
 
 @settings(max_examples=150)
@@ -170,10 +181,24 @@ def test_virtual_channels_leave_no_circle(seed: int) -> None:
 @settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1))
 def test_every_byte_arrives_once_and_never_before_the_bound(seed: int) -> None:
+    worlds, model = some_worlds(seed, 1)
+    (found,) = model.simulate(worlds, Run(threads=1))
+    conserves(worlds[0], model, found)
+    if worlds[0].graph.alternatives is None:  # else packets are not spread as evenly as a fluid
+        (bound,) = Bound().simulate(worlds)
+        assert bound.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+
+
+def some_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
+    """Worlds and a model in which nothing can be blocked."""
     draw = np.random.default_rng(seed)
-    world, model = random_world(draw), random_model(draw)
-    model = replace(model, virtual_channels="auto")  # no deadlock
-    (found,) = model.simulate([world], Run(threads=1))
+    worlds = [random_world(draw) for _ in range(count)]
+    return worlds, replace(random_model(draw), virtual_channels="auto")
+
+
+def conserves(world: World, model: Packet, found: Timeline) -> None:
+    """Every byte and packet arrives once, no buffer holds more than its size, and ports do one thing at a time."""
+    assert np.isfinite(found.finish).all()
     least, most = np.zeros(world.graph.links), np.zeros(world.graph.links)  # what must and what may cross each link
     sizes = np.ceil(world.graph.bytes)
     for path, size in zip(world.graph.path.tolist(), sizes.tolist(), strict=True):
@@ -186,10 +211,13 @@ def test_every_byte_arrives_once_and_never_before_the_bound(seed: int) -> None:
     assert (found.link_bytes <= most).all()
     ports: Any = found.ports
     assert ports.latency.count.sum() == np.ceil(sizes[crosses(world)] / model.size).sum()
+    assert ports.message_latency.count.sum() == np.count_nonzero(sizes[crosses(world)])
     assert (ports.active + ports.stalled <= found.makespan * (1 + 1e-9)).all()
-    if world.graph.alternatives is None:  # else packets are not spread as evenly as a fluid
-        (bound,) = Bound().simulate([world])
-        assert bound.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+    layout = layout_of(world.graph, model)
+    room = np.zeros(world.graph.links)
+    buffer = numbers(world, layout, model).buffer.astype(float) * model.flit
+    np.add.at(room, layout.port_link[layout.channel_port], buffer)
+    assert (ports.fullest <= room).all()  # credits are never negative
 
 
 def crosses(world: World) -> np.ndarray:

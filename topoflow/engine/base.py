@@ -161,15 +161,22 @@ class Ports:
     active: Floats  # [L] s that it sent
     stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
     packets: Offsets  # [L] sent
+    idle_1us: Offsets  # [L] how often it was idle for more than 1 us at a time
+    idle_1ms: Offsets  # [L] and for more than 1 ms
     fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
+    message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
+
+    def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
+        """Of what, and which."""
+        return ("packet", self.latency), ("message", self.message_latency)
 
 
 @dataclass(frozen=True)
 class Slots:
     """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
 
-    received: float  # B of cells that servers got until the end, or until the world's ``until``
+    received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
     hops: int  # cells that were sent, once for each hop
@@ -272,8 +279,23 @@ class Pause:
     start: Floats  # [T] s, when the task was ready; inf: it is not
     finish: Floats  # [T] s; inf: it has not finished
     left: Floats  # [T] B; all of its bytes until a task has waited its delay and latency
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def has_finished(self) -> bool:
         """Whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())
+
+
+@runtime_checkable
+class PausingFidelity(Protocol):
+    """A fidelity that can say how far a world is at some time."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def pause(self, world: World, until: float, run: Run = ...) -> Pause:
+        """Where ``world`` is at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
+        ...

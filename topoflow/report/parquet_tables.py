@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
-from topoflow.engine.base import Ports
+from topoflow.engine.base import Histogram, Ports
 from topoflow.report.base import Report
 from topoflow.report.tables import failures
 
@@ -53,7 +53,18 @@ PORTS = pa.schema(
         ("idle", pa.float64()),  # s, the rest of the iteration
         ("bytes", pa.float64()),  # B
         ("packets", pa.int64()),
+        ("idle_1us", pa.int64()),  # how often it was idle for more than 1 us at a time
+        ("idle_1ms", pa.int64()),  # and for more than 1 ms
         ("fullest", pa.float64()),  # B, the most that was ever taken of the buffer at the end of the link
+    ]
+)
+LATENCIES = pa.schema(
+    [
+        ("world", pa.string()),
+        ("of", pa.string()),  # packet: since it began to leave the NIC; message: since it was ready to be sent
+        ("low", pa.float64()),  # s
+        ("high", pa.float64()),  # s
+        ("count", pa.int64()),  # of those whose latency is within low..high
     ]
 )
 FAILURES = pa.schema(
@@ -70,11 +81,12 @@ FAILURES = pa.schema(
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """Write ``links.parquet``, ``tasks.parquet``, and what there is of ``ports.parquet`` and ``failures.parquet``."""
+    """Write ``links.parquet``, ``tasks.parquet``, and what there is of ports, latencies and failures."""
     write_links(report, folder / "links.parquet")
     write_tasks(report, folder / "tasks.parquet")
     if any(outcome.timeline.ports is not None for outcome in report.outcomes):
         write_ports(report, folder / "ports.parquet")
+        write_latencies(report, folder / "latencies.parquet")
     if report.failures:
         write_failures(report, folder / "failures.parquet")
 
@@ -99,6 +111,15 @@ def write_ports(report: Report, path: Path) -> None:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
                 writer.write_table(_ports(outcome, outcome.timeline.ports))
+
+
+def write_latencies(report: Report, path: Path) -> None:
+    """One record per range of latencies that packets or messages of a world had."""
+    with parquet.ParquetWriter(path, LATENCIES) as writer:
+        for outcome in report.outcomes:
+            if outcome.timeline.ports is not None:
+                for of, latency in outcome.timeline.ports.latencies():
+                    writer.write_table(_latencies(outcome, of, latency))
 
 
 def write_failures(report: Report, path: Path) -> None:
@@ -138,10 +159,17 @@ def _ports(outcome: Result, ports: Ports) -> pa.Table:
             "stalled": ports.stalled,
             "idle": np.maximum(outcome.timeline.makespan - ports.active - ports.stalled, 0.0),  # to rounding
             "packets": ports.packets,
+            "idle_1us": ports.idle_1us,
+            "idle_1ms": ports.idle_1ms,
             "fullest": ports.fullest,
         },
         schema=PORTS,
     )
+
+
+def _latencies(outcome: Result, of: str, latency: Histogram) -> pa.Table:
+    names = {"world": [outcome.settings.world] * len(latency.count), "of": [of] * len(latency.count)}
+    return pa.table({**names, "low": latency.low, "high": latency.high, "count": latency.count}, schema=LATENCIES)
 
 
 def _tasks(outcome: Result) -> pa.Table:

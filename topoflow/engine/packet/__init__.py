@@ -31,7 +31,15 @@ from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.settings import SECOND, Numbers, Settings, in_picoseconds, numbers
+from topoflow.engine.packet.settings import (
+    MICROSECOND,
+    MILLISECOND,
+    SECOND,
+    Numbers,
+    Settings,
+    in_picoseconds,
+    numbers,
+)
 from topoflow.engine.timelines import timeline
 
 SLOT = 32  # B of a packet in a buffer
@@ -213,21 +221,43 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
     fullest = np.zeros(world.graph.links)
     taken = batch.of("fullest", index).astype(np.float64) * settings.flit
     np.add.at(fullest, layout.port_link[layout.channel_port], taken)
-    counts = batch.latencies(index)
-    (bins,) = np.nonzero(counts)
+    end = int(batch.of("finish", index).max(initial=0, where=batch.of("finish", index) < _C.NEVER))
+    rest = end - batch.of("free", index)  # ps, since the port last sent
     return Ports(
         active=each("active") / SECOND,
         stalled=each("stalled") / SECOND,
         packets=each("packets").astype(np.int64),
+        idle_1us=_idle(world.graph, layout, batch.of("idle_1us", index) + (rest > MICROSECOND), end > MICROSECOND),
+        idle_1ms=_idle(world.graph, layout, batch.of("idle_1ms", index) + (rest > MILLISECOND), end > MILLISECOND),
         fullest=fullest,
-        latency=Histogram(
-            _bin_begin(bins) / SECOND,
-            _bin_begin(bins + 1) / SECOND,
-            counts[bins],
-            float(batch.of("latency_sum", index)[0]) / SECOND,
-            float(batch.of("latency_most", index)[0]) / SECOND,
+        latency=_histogram(
+            batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),
+        message_latency=_message_latency(batch, index, amounts),
     )
+
+
+def _idle(graph: Graph, layout: Layout, counts: Offsets, whole: bool) -> Offsets:
+    """[L] of what ports have [N]; one that nothing crosses is idle once, for the ``whole`` time."""
+    found = np.full(graph.links, int(whole))
+    found[layout.port_link] = counts
+    return found
+
+
+def _histogram(counts: Offsets, total: int, largest: int) -> Histogram:
+    """In s, of numbers in the kernel's bins, in ps."""
+    (bins,) = np.nonzero(counts)
+    ends = _bin_begin(bins) / SECOND, _bin_begin(bins + 1) / SECOND
+    return Histogram(*ends, counts[bins], total / SECOND, largest / SECOND)
+
+
+def _message_latency(batch: Batch, index: int, amounts: Numbers) -> Histogram:
+    start, finish = batch.of("start", index), batch.of("finish", index)
+    sent = (amounts.bytes > 0) & (finish < _C.NEVER)
+    latency = (finish - start - amounts.delay)[sent]
+    shift = np.maximum(np.frexp(latency.astype(np.float64))[1] - 5, 0)  # whole numbers up to 2^53
+    counts = np.bincount(16 * shift + (latency >> shift), minlength=_C.LATENCY_BINS)
+    return _histogram(counts, int(latency.sum()), int(latency.max(initial=0)))
 
 
 def _bin_begin(bins: Offsets) -> Floats:

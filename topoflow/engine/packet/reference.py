@@ -31,7 +31,7 @@ from topoflow.engine.base import World
 from topoflow.engine.packet.draws import AT_NIC, draw
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE, Bounds
-from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, Settings, in_picoseconds
 
 STATE, SEND = 0, 1  # of two events at one time, what changes the state comes before what ports decide
 
@@ -71,6 +71,8 @@ class Port:
     stalled_since: int | None = None
     bytes: int = 0
     packets: int = 0
+    idle_1us: int = 0  # how often it was idle for longer than that, until it last began to send
+    idle_1ms: int = 0
 
 
 @dataclass
@@ -204,6 +206,9 @@ class Simulation:
             return
         turns = 1 + len(self.sent_from[port])
         turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
+        idle = (now if state.stalled_since is None else state.stalled_since) - state.free
+        state.idle_1us += idle > MICROSECOND
+        state.idle_1ms += idle > MILLISECOND
         if state.stalled_since is not None:
             state.stalled += now - state.stalled_since
             state.stalled_since = None

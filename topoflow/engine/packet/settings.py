@@ -16,6 +16,7 @@ from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 
 SECOND = 1e12  # ps
+MICROSECOND, MILLISECOND = 10**6, 10**9  # ps
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
 LARGEST_BUFFER = 2**30  # flits
 SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3

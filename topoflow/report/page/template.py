@@ -13,6 +13,7 @@ from typing import TypeVar
 from topoflow import __version__
 from topoflow.case import failures
 from topoflow.case.rows import COLUMNS
+from topoflow.report import packets
 from topoflow.report.answer import answers, memory_notes, notes
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
@@ -86,6 +87,9 @@ def _tables(report: Report) -> str:
         best = job[0].row.iteration_time
         rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
         parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
+    if seen := packets.lines(report):
+        parts.append(f"<h3>What packets and ports saw</h3>{table(packets.COLUMNS, seen, 'plain')}")
+        parts.append(paragraphs([packets.ABOUT]))
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures]
         fewer = any(one.what == "server" for _, one in report.failures)

@@ -18,7 +18,7 @@ from typing import Any
 from topoflow.capture.formats.kineto.rows import DEVICE, LAUNCH, Enclosing, Row
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
-from topoflow.capture.torch_names import PARAM_COMMS
+from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
 CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
@@ -135,7 +135,7 @@ class _Claims:
         wrappers, waiting = [], dict[tuple[Any, Any], list[str]]()
         self._wrapped: dict[str, list[str]] = {}
         for row in rows:
-            if row.place in places:
+            if row.place in places and row.name not in SYMMETRIC:
                 waiting.setdefault(row.lane, []).append(row.place)
             elif row.name == PARAM_COMMS and row.args.values.get("Collective name") == "coalesced":
                 wrappers.append(row)
