@@ -23,7 +23,7 @@ python3 -m venv "$out/env" && . "$out/env/bin/activate"
 step install pip install --quiet '.[test]'
 python -c 'from topoflow import _C; import torch; assert _C.has_cuda and torch.cuda.is_available()' || exit 1
 
-step tests pytest -m "slow or not slow" tests/engine
+step tests pytest -m "slow or not slow" tests/engine tests/search/test_tempering.py
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 for tool in memcheck racecheck synccheck initcheck; do
   # A few small tests: a sanitizer takes 10 to 1,000 times as long.
@@ -31,7 +31,11 @@ for tool in memcheck racecheck synccheck initcheck; do
     python -m pytest -n 0 tests/engine/test_fluid_limits.py tests/engine/test_bound.py tests/engine/test_sweep.py -k cuda
 done
 step throughput python benchmarks/throughput.py cases=gpu
+for ladders in 1 128 512 2048; do
+  step "search_walk_$ladders" python benchmarks/search_walk.py device=cuda ladders=$ladders steps=32
+done
 step counts python benchmarks/gpu_counts.py
+step batches python benchmarks/gpu_batches.py
 
 # benchmarks/results/gpu_predictions.txt has lines "path.metric value"; throughput.py prints measurements likewise.
 if [ -e benchmarks/results/gpu_predictions.txt ]; then

@@ -54,7 +54,7 @@ class Contention {
   }
 
   // One that is above the limit is only known to be that high.
-  DEVICE double makespan(const Team auto& team, double limit) const {
+  CALLED double makespan(const Team auto& team, double limit) const {
     team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
@@ -232,8 +232,8 @@ class Contention {
     loads_.on_holders(team, layer, [=](int32_t, int32_t server) { clock[server] = later_of(clock[server], reduced); });
   }
 
-  Strategies s_;
-  PathTrees trees_;
+  const Strategies& s_;
+  const PathTrees& trees_;
   const double *ring_latency_, *ring_slowness_, *ring_busy_;  // [K] s, [K] s/B, [J] s/B
   CoflowLoads loads_;
   double *done_, *awaited_;               // [Y, N] s, when a server has a layer, and what its backward pass waits for

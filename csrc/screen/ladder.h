@@ -95,6 +95,7 @@ class Ladder {
   static constexpr double kSame = 1e-9;      // states whose energies differ relatively by no more are taken for one
   static constexpr double kColdest = 1e-12;  // relative to the energy: no temperature is lower
   static constexpr int32_t kHalvings = 64;   // of an interval, to the last bit
+  static constexpr double kNone = -1;        // s: nothing is accepted
 
   DEVICE int32_t* placement(int32_t chain) const { return placement_ + int64_t{chain} * layers_; }
   DEVICE int64_t* used(int32_t chain) const { return used_ + int64_t{chain} * b_.model.strategies.servers; }
@@ -112,7 +113,7 @@ class Ladder {
     for (int32_t chain = 0; chain < n_; ++chain) {
       double found = kInfinity;
       if (may(team, chain)) {
-        const double value = evaluate(team, 0, chain, energy, [](double) { return false; });
+        const double value = evaluate(team, 0, chain, energy, kNone);
         if (value < energy) found = value;
       }
       put(team, &proposed_[chain], found);
@@ -154,7 +155,7 @@ class Ladder {
       const double energy = energy_[chain], limit = limit_[chain];
       double found = 0;
       if (may(team, chain)) {
-        found = evaluate(team, chain, chain, later_of(limit, energy), [=](double value) { return value <= limit; });
+        found = evaluate(team, chain, chain, later_of(limit, energy), limit);
         const bool takes = found <= limit;
         team.for_each(1, [&](int32_t) {
           accepted_[chain] = takes;
@@ -214,8 +215,7 @@ class Ladder {
       propose(team, kNever + i);
       for (int32_t chain = 0; chain < n_; ++chain) {
         if (!may(team, chain)) continue;
-        const double slower =
-            evaluate(team, together ? 0 : chain, chain, kInfinity, [](double) { return false; }) - energy_[chain];
+        const double slower = evaluate(team, together ? 0 : chain, chain, kInfinity, kNone) - energy_[chain];
         if (slower > 0) put(team, &sample_[samples++], slower);
       }
     }
@@ -268,9 +268,8 @@ class Ladder {
   }
 
   // s of what `chain` proposes, where the chain `at` is at the same state; above the limit, it is only known to be that
-  // high. The chain `at` goes there if `accepts` says so.
-  template <class Accepts>
-  DEVICE double evaluate(const Team auto& team, int32_t at, int32_t chain, double limit, const Accepts& accepts) const {
+  // high. The chain `at` goes there if it is at most `accepts`.
+  CALLED double evaluate(const Team auto& team, int32_t at, int32_t chain, double limit, double accepts) const {
     const CoflowLoads loads = this->loads(at);
     const Contention model(b_.model, loads, model_);
     const Proposal& p = proposal_[chain];
@@ -278,7 +277,7 @@ class Ladder {
     double found = model.reduces(target_, p.other);
     if (found <= limit && p.both) found = later_of(found, model.reduces(target_, p.one));
     if (found > limit) return found;
-    const auto there = [&] { return accepts(found = model.makespan(team, limit)); };
+    const auto there = [&] { return (found = model.makespan(team, limit)) <= accepts; };
     if (p.changes == 1) {
       loads.change_if(team, p.layer, p.other, undo_, there);
     } else {

@@ -75,7 +75,7 @@ class Placement {
                       s_.path_weight ? sign * static_cast<int64_t>(s_.path_weight[hop] * bytes) : whole);
   }
 
-  Strategies s_;
+  const Strategies& s_;
   int32_t* placement_;
 };
 

@@ -122,9 +122,12 @@ def test_every_gpu_several_and_pieces_of_a_batch_give_the_same_bytes(
             assert {f"cuda:{call.gpu}" for call in calls} == {*device.split(",")}
             assert len(calls) == launches or "," in device
     monkeypatch.setattr(Device, "memory", 100)
+    monkeypatch.setattr("topoflow.engine.device.PINNED_ABOVE", 1)
+    pin, pinned = torch.Tensor.pin_memory, []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda array: pinned.append(array.dtype) or pin(array))
     calls.clear()
     assert digests(model.simulate(worlds, Run(Device.named("cuda")))) == of_one
-    assert len(calls) > launches or not launches
+    assert (len(calls) > launches and torch.float64 in pinned) or not launches
 
 
 def test_the_next_piece_is_copied_while_a_kernel_runs(
@@ -154,6 +157,28 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
     Fluid().simulate(worlds, Run(Device.named("cuda")))
     assert len({call.stream for call in calls}) == 2
     assert torch.cuda.current_stream().cuda_stream in {call.stream for call in calls}
+
+
+def test_of_several_pieces_with_an_error_that_of_the_first_is_raised(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the kernel of the first piece ends last."""
+    monkeypatch.setattr(Device, "memory", 1)  # a world is a piece
+    dead = [replace(world, capacity=world.capacity * 0) for world in worlds]
+    kernel, others = _C.simulate, threading.Semaphore(0)
+    first = dead[0].graph.tasks
+
+    def waiting(arrays: dict[str, Any], *how: Any) -> Any:
+        if len(arrays["start"]) == first:
+            assert others.acquire(timeout=60)
+            return kernel(arrays, *how)
+        found = kernel(arrays, *how)
+        others.release()
+        return found
+
+    monkeypatch.setattr(_C, "simulate", waiting)
+    with pytest.raises(ValueError, match=r"^world 0: every flow must get bandwidth, got none for task 0$"):
+        Fluid().simulate(dead[:2], Run(Device.named("cuda")))
 
 
 @EVERY

@@ -27,7 +27,7 @@ from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
-from topoflow.search.space import space
+from topoflow.search.space import Placements, space
 from topoflow.strategy.hybrid import Hybrid
 
 Make = Callable[..., Problem]
@@ -72,12 +72,13 @@ class _StopAfter(Silent):
             raise Stop
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 5])  # after steps 16, 32 and 40 of a walk, while simulating
+# After steps 16, 32 and 40 of a walk; while simulating.
+@pytest.mark.parametrize(("every", "ladders"), [(1, 1), (2, 1), (3, 1), (5, 2)])
 def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
-    problem: Make, tmp_path: Path, every: int
+    problem: Make, tmp_path: Path, every: int, ladders: int
 ) -> None:
     asked = problem("servers=4", seed=7)
-    quick = replace(QUICK, rounds=2) if every > 1 else replace(QUICK, rounds=1, proposals=16)
+    quick = replace(QUICK, rounds=2, ladders=ladders) if every > 1 else replace(QUICK, rounds=1, proposals=16)
     whole = search(asked, quick)
     path = tmp_path / "checkpoint.npz"
     stops = 0
@@ -93,6 +94,22 @@ def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
     assert found.history.steps[:, :5].tolist() == whole.history.steps[:, :5].tolist()
     assert found.history.rounds == whole.history.rounds
     assert search(asked, quick, checkpoint=path).plan.to_json() == whole.plan.to_json()  # nothing is left to do
+
+
+def test_ladders_begin_at_the_strategies_of_other_fabrics_in_turn(problem: Make) -> None:
+    asked = problem("servers=4", "strategy=data_parallel")
+    asked = replace(asked, others=(Hybrid().place(asked.workload, 4),))
+    for ladders, chains, turn in (
+        (1, 3, [[0, 1, 0]]),
+        (2, 3, [[0, 0, 0], [1, 1, 1]]),
+        (3, 2, [[0, 1], [1, 0], [0, 1]]),
+    ):
+        known = space(asked, Settings(ladders=ladders, chains=chains))
+        assert isinstance(known, Placements)
+        states = [known.choices.placement(asked.workload, each) for each in (asked.start, *asked.others)]
+        assert states[0].tolist() != states[1].tolist()
+        assert known.first(states[0], 0).tolist() == np.array(states)[turn].tolist()
+        assert (known.first(states[0], 1) == states[0]).all()
 
 
 def test_a_checkpoint_of_another_search_is_refused_by_what_differs(problem: Make, tmp_path: Path) -> None:
@@ -150,7 +167,7 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
     assert walk is not None
     first = next(iter(strategy["placement"]))
     less = {name: holders for name, holders in strategy["placement"].items() if name != first}
-    wiring = {"strategy": strategy, "emphasis": 1.0}
+    wiring = {"strategy": strategy, "emphasis": 1.0, "strides": []}
     half, low, far = walk.placement[:, :, 1:], walk.placement - 100, walk.best_placement + 10**6
     metas: list[tuple[dict[str, Any], str]] = [
         ({"round": -1}, "round: must be a whole number within 0.."),
@@ -162,6 +179,7 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         ({"strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}, "strategy: must place the "),
         ({"wiring": []}, "wiring: must be an object, got []"),
         ({"wiring": {**wiring, "emphasis": 7}}, "wiring.emphasis: must be one of "),
+        ({"wiring": {**wiring, "strides": [0]}}, "wiring.strides: must be a list of whole numbers within 1.."),
         ({"wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}, "wiring.strategy: must place layers on 4"),
         ({"walk": [1]}, "walk: must be an object, got [1]"),
         (

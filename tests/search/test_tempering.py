@@ -121,6 +121,20 @@ def test_all_devices_walk_alike_to_the_bit(device: str, problem: Make, keys: tup
     assert same(*walks)
 
 
+def test_a_walk_that_is_cancelled_stops_between_two_steps(device: str, problem: Make) -> None:
+    asked = problem("servers=4")
+    run = tempering(asked, patience=3, run=Run(Device.named(device)))
+    ladders = run.ladders()
+    ladders.begin(start_of(asked, 3, 2), 4)
+    before = ladders.read()
+    ladders.arrays["cancel"][0] = 1
+    ladders.advance(0, SLICE)
+    assert all(np.array_equal(before[name], array) for name, array in ladders.read().items())
+    ladders.arrays["cancel"][0] = 0
+    ladders.advance(0, SLICE)
+    assert not np.array_equal(before["energy"], ladders.read()["energy"])
+
+
 def test_threads_and_other_ladders_change_nothing(problem: Make) -> None:
     asked, walks = problem("servers=4"), []
     for threads, ladders in ((1, 1), (1, 5), (2, 5)):

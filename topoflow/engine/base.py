@@ -176,7 +176,7 @@ class Ports:
 class Slots:
     """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
 
-    received: float  # B of cells that servers got until the end, or until the world's ``until``
+    received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
     hops: int  # cells that were sent, once for each hop
@@ -279,8 +279,23 @@ class Pause:
     start: Floats  # [T] s, when the task was ready; inf: it is not
     finish: Floats  # [T] s; inf: it has not finished
     left: Floats  # [T] B; all of its bytes until a task has waited its delay and latency
+    slots: Slots | None = None  # None: the fidelity has no slots
 
     @property
     def has_finished(self) -> bool:
         """Whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())
+
+
+@runtime_checkable
+class PausingFidelity(Protocol):
+    """A fidelity that can say how far a world is at some time."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def pause(self, world: World, until: float, run: Run = ...) -> Pause:
+        """Where ``world`` is at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
+        ...

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -75,12 +75,12 @@ def launch(kernel: Kernel, device: Device = Device()) -> None:
     Raises ``KernelFault`` with the names of the worlds that it was at where the GPU stops it.
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
-        begun = _Begun(kernel, Lane(device), pool)
         try:
+            begun = _Begun(kernel, Lane(device), pool)
             while not wait([begun.future], timeout=POLL_INTERVAL).done:
                 pass
         except BaseException:
-            begun.cancel()
+            kernel.cancel[0] = 1
             raise
     begun.result()
 
@@ -137,9 +137,6 @@ class _Begun:
 
         self.future: Future[object] = pool.submit(run)
 
-    def cancel(self) -> None:
-        self.kernel.cancel[0] = 1
-
     def result(self) -> None:
         try:
             self.future.result()
@@ -165,7 +162,8 @@ class _Batch(Generic[W, T]):
         observer: Observer,
         steps: Callable[[Sequence[W], Device], Steps[list[T]]],
     ) -> None:
-        lanes = [Lane(each, n) for n in range(STREAMS) for each in device.all if n == 0 or each.on_cuda]
+        devices = [replace(each, pins=each.on_cuda and len(pieces) > len(device.all)) for each in device.all]
+        lanes = [Lane(each, n) for n in range(STREAMS) for each in devices if n == 0 or each.on_cuda]
         self.free = deque(lanes[: len(pieces)])
         self.waiting: deque[_Piece[W]] = deque()
         self.total = 0
@@ -175,6 +173,8 @@ class _Batch(Generic[W, T]):
         self.observer, self.steps = observer, steps
         self.busy: dict[Future[object], tuple[_Piece[W], Steps[list[T]], _Begun]] = {}
         self.found: dict[int, list[T]] = {}  # by the first world
+        self.failed: dict[int, ValueError] = {}  # likewise
+        self.cancels: list[Any] = []  # of all kernels that were begun
 
     def run(self) -> list[T]:
         if not self.waiting:
@@ -185,9 +185,11 @@ class _Batch(Generic[W, T]):
                     self._begin(pool)
                     self._wait()
             except BaseException:
-                for _, _, begun in self.busy.values():
-                    begun.cancel()
+                for cancel in self.cancels:
+                    cancel[0] = 1
                 raise
+        if self.failed:
+            raise self.failed[min(self.failed)]
         return [one for first in sorted(self.found) for one in self.found[first]]
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
@@ -198,7 +200,9 @@ class _Batch(Generic[W, T]):
 
             def begin(steps: Steps[list[T]] = steps, lane: Lane = lane) -> _Begun:
                 with lane.using():
-                    return _Begun(next(steps), lane, pool)
+                    kernel = next(steps)
+                    self.cancels.append(kernel.cancel)
+                    return _Begun(kernel, lane, pool)
 
             begun = self._tried(piece, lane, begin)
             if begun is None:
@@ -236,9 +240,16 @@ class _Batch(Generic[W, T]):
         self.free.append(begun.lane)
 
     def _tried(self, piece: _Piece[W], lane: Lane, step: Callable[[], S]) -> S | None:
-        """What ``step`` returns; None where memory is not enough: then the piece waits once more."""
+        """What ``step`` returns. None where memory is not enough: then the piece waits once more; and where worlds are
+        wrong: of several pieces, the error of the first is raised, whichever ends first."""
         try:
             return step()
+        except KernelFault:
+            raise
+        except ValueError as error:
+            self.failed[piece.first] = error
+            self.waiting.clear()
+            return None
         except RuntimeError as error:
             if not lane.device.lacks_memory(error):
                 raise

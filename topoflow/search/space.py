@@ -125,14 +125,14 @@ class Placements:
             round,
             self.settings.patience,
         )
-        reached = tempering.begin(self._first(here, round), self.settings.kept) if walk is None else walk
+        reached = tempering.begin(self.first(here, round), self.settings.kept) if walk is None else walk
         for stretch in tempering.walk(reached, self.settings.steps):
             tell(stretch)
             reached = stretch.walk
         found = [state for state in fastest(reached, self.settings.kept) if (state != here).any()]
         return [self._strategy(state) for state in found[: self.settings.decide]]
 
-    def _first(self, here: Numbers, round: int) -> Numbers:
+    def first(self, here: Numbers, round: int) -> Numbers:
         """[A, C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics.
 
         Ladders take turns: where there are as many states, or a multiple, all chains of a ladder begin at one.

@@ -108,18 +108,18 @@ class Tempering:
 
         A descent begins at the fastest of its ladder.
         """
-        ladders = self._ladders()
+        ladders = self.ladders()
         ladders.begin(placement, keep)
         return Walk(step=0, **ladders.read())
 
     def walk(self, start: Walk, steps: int) -> Iterator[Stretch]:
         """The chains after every few steps, until ``steps`` are done; a walk resumed from any of them is the same.
 
-        What the observer of a launch raises, as Ctrl-C does, ends it between two steps.
+        Ctrl-C ends it between two steps.
         """
         if start.step >= steps:
             return
-        ladders = self._ladders()
+        ladders = self.ladders()
         ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
         for step in range(start.step, steps, SLICE):
             end = min(step + SLICE, steps)
@@ -131,7 +131,8 @@ class Tempering:
                 accepted=log.accepted.sum(axis=0, dtype=np.int64),
             )
 
-    def _ladders(self) -> Ladders:
+    def ladders(self) -> Ladders:
+        """Where the chains are while they walk."""
         settings: dict[str, Any] = {
             "seed": self.seed,
             "round": self.round,

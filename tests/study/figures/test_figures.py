@@ -17,7 +17,15 @@ from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
+FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
+
 SMALL = {  # a figure in a second or two
+    "sirius_fig6b": ("servers=128",),
+    "sirius_fig9": FLOWS,
+    "sirius_fig10": FLOWS,
+    "sirius_fig11": FLOWS,
+    "sirius_fig12": FLOWS,
+    "sirius_fig13": (*FLOWS, "experiment.means=[4096,100e3]"),
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
     "topoopt_fig10": ("servers=16", "degree=4"),
     "topoopt_fig11": (

@@ -64,6 +64,10 @@ class Fluid:
         """Nothing."""
         return None
 
+    def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
+        """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""
+        return pause(world, until, merge=float(self.decided(_sends(world.graph)).merge), run=run)
+
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``.
 
@@ -121,7 +125,8 @@ def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -
         batch = pack(worlds)
         yield from _run(batch, device, run, merge)
         _raise_unfinished(batch)
-        return [Pause(until, *(batch.arrays[name] for name in ("start", "finish", "left")))]
+        start, finish, left = (batch.arrays[name] for name in ("start", "finish", "left"))
+        return [Pause(until, start, finish, left)]
 
     return in_pieces([replace(world, until=until)], run.device, Silent(), pieces, steps)[0]
 

@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from topoflow import _C
-from topoflow.arrays import Ints, Offsets
-from topoflow.engine.base import Run, Slots, Timeline, World
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.engine.base import Pause, Run, Slots, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Steps, in_pieces
@@ -58,11 +58,21 @@ class Slotted(Settings):
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``. Raises ``ValueError`` as ``Fluid`` does."""
+        found = self._run(worlds, run)
+        return [_timeline(world, each) for world, each in zip(worlds, found, strict=True)]
+
+    def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
+        """Where ``world`` is at ``until`` (s); what has come to the rack of its target is not left."""
+        (found,) = self._run([replace(world, until=until)], run)
+        came = found.delivered * np.float64(control_of(world).cell)
+        left = np.maximum(world.graph.bytes - came, 0.0)
+        return Pause(until, _seconds(found.start), _seconds(found.finish), left, _slots(world, found))
+
+    def _run(self, worlds: Sequence[World], run: Run) -> list[Found]:
         for world in worlds:
             check_graph(world.name, world.graph)
             check_links(world)
-        found = simulate_cells([cells_of(world) for world in worlds], self, run)
-        return [_timeline(world, each) for world, each in zip(worlds, found, strict=True)]
+        return simulate_cells([cells_of(world) for world in worlds], self, run)
 
 
 @dataclass(frozen=True)
@@ -169,16 +179,22 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
 
 
 def _timeline(world: World, found: Found) -> Timeline:
-    start, finish = (np.where(times >= NEVER, np.inf, times / SECOND) for times in (found.start, found.finish))
-    made = timeline(world, start, finish, link_bytes(world.graph))
+    start, finish = _seconds(found.start), _seconds(found.finish)
+    return replace(timeline(world, start, finish, link_bytes(world.graph)), slots=_slots(world, found))
+
+
+def _slots(world: World, found: Found) -> Slots:
     cell = np.float64(control_of(world).cell)
-    return replace(
-        made,
-        slots=Slots(
-            received=float(found.received * cell),
-            fullest=(found.fullest * cell).astype(np.float64),
-            reorder=(found.reorder * cell).astype(np.float64),
-            hops=found.hops,
-            epochs=found.epochs,
-        ),
+    came = found.delivered * cell
+    payload = np.minimum(came, world.graph.bytes).sum() / max(came.sum(), 1.0)  # the last cell of a task is not full
+    return Slots(
+        received=float(found.received * cell * payload),
+        fullest=(found.fullest * cell).astype(np.float64),
+        reorder=(found.reorder * cell).astype(np.float64),
+        hops=found.hops,
+        epochs=found.epochs,
     )
+
+
+def _seconds(times: Offsets) -> Floats:
+    return np.where(times >= NEVER, np.inf, times / SECOND)

@@ -1,0 +1,137 @@
+"""How long flows take, and how much servers get, over the load: Sirius' Figures 9 to 13."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topoflow.arrays import Floats
+from topoflow.engine.base import PausingFidelity, World
+from topoflow.engine.lowering.placement import place
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_lines
+from topoflow.report.draw.style import png
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.setup import Setup
+from topoflow.traffic.flows import Flows
+
+# Metric -> title, unit of the axis, logarithmic
+METRICS = {
+    "completion_p99": ("99th percentile completion of short flows", "s", True),
+    "goodput": ("goodput over all cables of servers", "", False),
+    "queue": ("most that waited at a rack", "B", False),
+    "reorder": ("most that a flow put in order", "B", False),
+}
+
+
+@dataclass(frozen=True)
+class Completion(Experiment):
+    """A line for each of ``series`` over ``x``: ``load``, ``mean`` (the mean size of flows), or a key of the grid.
+
+    The simulation ends as the last flow arrives. Goodput is what servers got until then. Completion times are of flows
+    below ``short`` bytes that arrived before the last ``settle`` of that time; one that has not ended by then counts as
+    longer than all others.
+    """
+
+    x: str
+    metrics: Sequence[str]
+    loads: Sequence[float]
+    means: Sequence[float]  # B
+    flows: int
+    shape: float = 1.05
+    short: float = 100e3  # B
+    settle: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.x", self, *([] if self.x in ("load", "mean") else [self.x]))
+        for metric in self.metrics:
+            if metric not in METRICS:
+                raise ValueError(f"experiment.metrics: must be of {', '.join(METRICS)}, got {metric!r}")
+        for load in self.loads:
+            if not 0 < load < np.inf:
+                raise ValueError(f"experiment.loads: must be positive, got {load}")
+        for field in ("loads", "means", "metrics"):
+            if not getattr(self, field):
+                raise ValueError(f"experiment.{field}: must have an entry, got none")
+        for mean in self.means:
+            Flows(self.flows, mean=mean, shape=self.shape)
+        if not 0 <= self.settle < 1:
+            raise ValueError(f"experiment.settle: must be within 0..1, got {self.settle}")
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        names = ("loads", "means", "flows", "shape", "short", "settle")
+        return {name: getattr(self, name) for name in names}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each load and mean size."""
+        fabric, config = setup.unwired, setup.point.config
+        bandwidth = fabric.degree * fabric.interface_bandwidth
+        rows = []
+        for mean in self.means:
+            for load in self.loads:
+                flows = Flows(self.flows, mean=mean, shape=self.shape, seed=int(config["seed"]))
+                traffic = flows.draw(setup.servers, bandwidth, load)
+                end = float(traffic.release[-1])
+                world = place(
+                    traffic, fabric, name=f"load {load:g}", routing=str(config["routing"]), seed=int(config["seed"])
+                )
+                rows.append({"load": load, "mean": mean, **self._point(setup, replace(world, until=end), bandwidth)})
+        return rows
+
+    def _point(self, setup: Setup, world: World, bandwidth: float) -> Row:
+        graph, end = world.graph, world.until
+        fidelity = setup.problem.fidelity
+        if not isinstance(fidelity, PausingFidelity):
+            raise ValueError(f"fidelity: must be one that can pause for this figure, got {fidelity.name}")
+        found = fidelity.pause(world, end, setup.run)
+        slots = found.slots
+        counted = (graph.bytes < self.short) & (graph.release <= (1 - self.settle) * end)
+        took = np.sort((found.finish - graph.release)[counted])
+        p99 = float(took[int(np.ceil(0.99 * len(took))) - 1]) if len(took) else np.inf
+        carried = bandwidth * setup.servers * end  # B, if all cables were full
+        return {
+            "completion_p99": p99 if np.isfinite(p99) else None,
+            "unfinished": float(np.isinf(took).mean()) if len(took) else 0.0,
+            "goodput": (slots.received if slots else float((graph.bytes - found.left).sum())) / carried,
+            "offered": float(graph.bytes.sum()) / carried,
+            "queue": float(slots.fullest.max()) if slots else None,
+            "reorder": float(slots.reorder.max(initial=0.0)) if slots else None,
+        }
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Every point."""
+        own = [] if self.x in ("load", "mean") else [self.x]
+        keys = ("series", "load", "mean", *own, *self.metrics, "offered", "unfinished")
+        return [{key: row.get(key) for key in keys} for row in rows]
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        named = {metric: Heading(METRICS[metric][0], METRICS[metric][1]) for metric in self.metrics}
+        return {
+            **named,
+            "goodput": Heading(METRICS["goodput"][0], "%"),
+            "mean": Heading("mean size", "B"),
+            "offered": Heading("bytes of all flows over the same", "%"),
+            "unfinished": Heading("short flows that had not ended", "%"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        pictures = []
+        for metric in self.metrics:
+            title, unit, log = METRICS[metric]
+            lines = {series: self._line(where(rows, series=series), metric) for series in distinct(rows, "series")}
+            lines = {series: line for series, line in lines.items() if len(line[0])}
+            if not lines:
+                continue  # no flow has ended
+            axis = Axis(self.x, "B" if self.x == "mean" else "", log=self.x == "mean")
+            figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log))
+            pictures.append(Picture(f"{metric}.png", f"{title}. After {self.source}.", png(figure)))
+        return pictures
+
+    def _line(self, rows: Sequence[Row], metric: str) -> tuple[Floats, Floats]:
+        points = sorted((number(row, self.x), number(row, metric)) for row in rows)
+        kept = [point for point in points if np.isfinite(point[1])]
+        return np.array([x for x, _ in kept]), np.array([y for _, y in kept])
