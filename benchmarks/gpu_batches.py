@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,13 +68,20 @@ def batches(worlds: Sequence[World], device: Device, count: int) -> None:
     def simulate() -> None:
         launch.in_pieces(worlds, device, Silent(), pieces, steps)
 
-    def copies() -> None:
-        for each in arrays.values():
-            on_device = device.put(each)
-            for name in ("start", "finish"):
-                device.numpy(on_device[name])
+    for how in ("pageable", "pinned"):
+        through = replace(device, pins=how == "pinned")
 
-    say("batches.copies.s", seconds(copies, device))
+        def copies(through: Device = through) -> None:
+            for each in arrays.values():
+                on_device = through.put(each)
+                for name in ("start", "finish"):
+                    through.numpy(on_device[name])
+
+        begin = time.perf_counter()
+        copies()
+        device.wait()
+        say(f"batches.copies.{how}.first_s", time.perf_counter() - begin)
+        say(f"batches.copies.{how}.s", seconds(copies, device))
     for streams, name in ((1, "one_stream"), (2, "two_streams")):
         launch.STREAMS = streams
         say(f"batches.{name}.s", seconds(simulate, device))

@@ -25,8 +25,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cases import CASES, Case
-from fluid_speed.batch import batch, gpu
+from cases import CASES, Case, many_c
+from fluid_speed.batch import GPU_BATCH, batch, gpu
 from fluid_speed.curve import curve
 from fluid_speed.merging import merging
 from fluid_speed.screening import bound, bound_on_gpu
@@ -68,8 +68,8 @@ def run(chosen: Sequence[str], merge: float, folder: Path) -> None:
     if "bound" in chosen:
         bound()
     if "gpu" in chosen:
-        gpu(peer, merge)
-        bound_on_gpu()
+        gpu(peer, merge, many_c(GPU_BATCH))
+        bound_on_gpu(CASES["E"]())
 
 
 def settings(arguments: Sequence[str]) -> tuple[list[str], float]:

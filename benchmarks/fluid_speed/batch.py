@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from measure import Kernel, in_turn, on_gpu, say
 from peers.simgrid_peer import SimGrid
 
 from topoflow import _C
+from topoflow.engine.base import World
 from topoflow.engine.device import Device
-from topoflow.engine.fluid.batch import pack
+from topoflow.engine.fluid.batch import SHARED, pack
 
 BATCH, GPU_BATCH = 256, 4096
 
@@ -27,36 +29,40 @@ def batch(merge: float) -> None:
     say("fluid.batch.two_cores.ratio_to_one_core", one / two)
 
 
-def gpu(peer: SimGrid | None, merge: float) -> None:
-    """Worlds per second with the arrays on the GPU, and with the copies to it and back; next to SimGrid on one core.
+def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World]) -> None:
+    """Worlds of case C per second, arrays on the GPU, and with the copies to it and back; next to SimGrid on one core.
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
     where = Device.named("cuda")
-    arrays = pack(many_c(GPU_BATCH)).arrays
+    packed = pack(worlds).arrays
+    arrays = {name: array for name, array in packed.items() if name not in SHARED}
+
+    def put() -> dict[str, Any]:
+        return where.put(arrays) | {"status": where.shared(len(worlds)), "cancel": where.flag()}
 
     def launch(on_device: dict[str, Any]) -> None:
         on_device["status"].zero_()
         _C.simulate(on_device, where.memory, where.stream, merge, 0)
 
     def round_trip() -> None:
-        on_device = where.put(arrays) | {"cancel": where.flag()}
+        on_device = put()
         launch(on_device)
-        for name in ("start", "finish", "status"):
+        for name in ("start", "finish"):
             where.numpy(on_device[name])
 
-    resident = where.put(arrays) | {"cancel": where.flag()}
+    resident = put()
     kernel = on_gpu(lambda: launch(resident))
-    status = where.numpy(resident["status"])
+    status = np.asarray(resident["status"])
     if np.any(status != _C.DONE):
         raise RuntimeError(
             f"gpu: every world must be simulated, got {np.count_nonzero(status != _C.DONE)} that were not"
         )
-    say("fluid.gpu.worlds", GPU_BATCH)
-    say("fluid.gpu.worlds_per_second", GPU_BATCH / kernel)
-    say("fluid.gpu.with_copies.worlds_per_second", GPU_BATCH / on_gpu(round_trip))
+    say("fluid.gpu.worlds", len(worlds))
+    say("fluid.gpu.worlds_per_second", len(worlds) / kernel)
+    say("fluid.gpu.with_copies.worlds_per_second", len(worlds) / on_gpu(round_trip))
     if peer is not None:
         files = [peer.write(case) for case in CASES["C"]()]
         simgrid = statistics.fmean(peer.run(file).seconds for file in files)
         say("fluid.gpu.simgrid_worlds_per_second", 1 / simgrid)
-        say("fluid.gpu.ratio_to_simgrid", simgrid * GPU_BATCH / kernel)
+        say("fluid.gpu.ratio_to_simgrid", simgrid * len(worlds) / kernel)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from cases import CASES
+from cases import CASES, Case
 from measure import in_turn, on_gpu, repeated, say
 
 from topoflow.engine.base import Floats
@@ -35,17 +36,17 @@ def bound() -> None:
         say(f"{path}.two_cores.worlds_per_second", WORLDS / two)
 
 
-def bound_on_gpu() -> None:
-    """With the links' numbers on the GPU. Raises ``ValueError`` where there is none."""
+def bound_on_gpu(cases: Sequence[Case], worlds: int = GPU_WORLDS) -> None:
+    """``worlds`` of each case, with the links' numbers on the GPU. Raises ``ValueError`` where there is none."""
     where = Device.named("cuda")
     import torch
 
-    for case in CASES["E"]():
+    for case in cases:
         graph = condense(case.world.graph)
-        usual = torch.from_numpy(case.world.capacity).to(where.device)
-        capacity = speeds(usual, torch.rand(GPU_WORLDS, 1, dtype=torch.float64, device=where.device))
+        usual = torch.from_numpy(case.world.capacity).to(where.torch)
+        capacity = speeds(usual, torch.rand(worlds, 1, dtype=torch.float64, device=where.torch))
         taken = on_gpu(lambda graph=graph, capacity=capacity: makespans(graph, capacity))
-        say(f"bound.gpu.{case.name}.worlds_per_second", GPU_WORLDS / taken)
+        say(f"bound.gpu.{case.name}.worlds_per_second", worlds / taken)
 
 
 def speeds(usual: Any, factor: Any) -> Any:

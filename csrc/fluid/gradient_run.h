@@ -75,6 +75,7 @@ struct GradientBytes {
 
 struct RunGradient {
   static constexpr int kThreads = 32;  // of a team on a GPU
+  static constexpr int kTeams = 1;     // that a multiprocessor has registers for, at least
   static constexpr int64_t kShared = sizeof(GradientData);
 
   GradientBatch batch;

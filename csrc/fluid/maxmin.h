@@ -42,7 +42,7 @@ class MaxMin {
     flowing_ += team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
     refilling_ = choose(n);
     if (was && !refilling_) refill_.hand_over(team);
-    const double level = refilling_ && was ? refill_.lowest_rate(team, changed) : 0;
+    double level = refilling_ && was ? refill_.lowest_rate(team, changed) : 0;
     refill_.expect(n, flowing_);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i], now = flows(p);
@@ -52,24 +52,20 @@ class MaxMin {
       else
         adjust_.reopen(team, p, now, event);
     });
-    if (refilling_) return refill(team, changed, event, was, level, settle);
-    if (adjust_(team, event, settle, work_)) return true;
-    refilling_ = true;
-    refill_.open_all(team);
-    return refill_(team, 0, flowing_, settle, work_);
+    const bool resumes = refilling_ && was;
+    if (refilling_) {
+      rates_.for_each_touched(team, event, [&](int32_t l) { rates_.info[l].touched = 0; });
+      if (const double full = refill_.lowest_full(team, changed); full < level) level = full;
+    } else {
+      if (adjust_(team, event, settle, work_)) return true;
+      refilling_ = true;
+    }
+    if (!resumes || level < 0) refill_.open_all(team);
+    return refill_(team, level, flowing_, settle, work_);  // one call: a GPU's code holds a copy of it for each
   }
 
  private:
   static constexpr int64_t kAdjust = 3;  // what a rate costs that is adjusted, in paths that are refilled
-
-  template <class Settle>
-  DEVICE bool refill(const Team auto& team, const List& changed, int32_t event, bool was, double level,
-                     const Settle& settle) {
-    rates_.for_each_touched(team, event, [&](int32_t l) { rates_.info[l].touched = 0; });
-    if (const double full = refill_.lowest_full(team, changed); full < level) level = full;
-    if (!was || level < 0) refill_.open_all(team);
-    return refill_(team, level, flowing_, settle, work_);
-  }
 
   // Whether the next event, in which n paths have other flows, refills the rates. The algorithm is changed once the
   // other would have saved more than a change costs, so what an event costs still grows with the rates that it changes.

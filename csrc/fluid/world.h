@@ -106,7 +106,8 @@ class World {
     return wait;
   }
 
-  DEVICE Status run(const Team auto& team) {
+  // (A call would put this into a GPU's local memory.)
+  INLINED Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
     begin(team);
     int32_t done = 0, event = 0;

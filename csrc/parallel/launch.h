@@ -30,7 +30,7 @@ constexpr int64_t shared_bytes() {
 }
 
 template <class Job>
-__global__ void __launch_bounds__(Job::kThreads)
+__global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
   const WarpTeam team(shared_memory(), fast ? shared_memory() + Job::kShared : nullptr);
   for (int32_t mine = team.take(next); mine < jobs; mine = team.take(next))

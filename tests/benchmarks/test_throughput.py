@@ -7,13 +7,16 @@ import math
 import numpy as np
 import pytest
 from cases import all_to_all, ring_all_reduce
+from fluid_speed.batch import gpu
 from fluid_speed.merging import MERGES, merging
+from fluid_speed.screening import bound_on_gpu
 from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
 from peers.simgrid_peer import SimGrid
 from random_worlds import random_world
 from throughput import DEFAULT, FAMILIES, OTHERS, settings
 
+from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid
 
 
@@ -120,3 +123,27 @@ def test_equal_flows_merge_without_an_error(capsys: pytest.CaptureFixture[str]) 
     merging("D", [ring_all_reduce("D", 4, 1e9)])
     errors = [value for path, value in lines(capsys.readouterr().out).items() if path.endswith("error")]
     assert all(math.isclose(error, 0.0, abs_tol=1e-12) for error in errors)
+
+
+@pytest.fixture
+def needs_gpu() -> None:
+    try:
+        Device.named("cuda")
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("needs_gpu")
+def test_a_gpu_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    case = all_to_all("C", 2, ecmp=False, uneven=True)
+    gpu(None, 0.0, [case.world] * 3)
+    bound_on_gpu([case], worlds=5)
+    told = lines(capsys.readouterr().out)
+    assert told.pop("fluid.gpu.worlds") == 3
+    assert sorted(told) == [
+        "bound.gpu.C.worlds_per_second",
+        "fluid.gpu.with_copies.worlds_per_second",
+        "fluid.gpu.worlds_per_second",
+    ]
+    assert min(told.values()) > 0

@@ -20,6 +20,7 @@ TRACES = {
     "jsonl": [EXAMPLES / "ddp_4_ranks.jsonl.gz"],
     "kineto": [EXAMPLES / "traces" / f"kineto_rank{rank}.json.gz" for rank in (0, 1)],
     "execution_trace": [EXAMPLES / "traces" / f"pytorch_et_rank{rank}.json.gz" for rank in (0, 1)],
+    "nccl": [EXAMPLES / "traces" / f"nccl-rank-{rank}.jsonl" for rank in (0, 1)],
     "taskgraph": [EXAMPLES / "traces" / "dlrm_4_servers.fbuf"],
 }
 WIDTH, CLASSES = 512, 10  # of record_formats.py
@@ -61,6 +62,14 @@ def test_every_gradient_is_reduced_once_in_every_step(name: str) -> None:
             assert dtype == "float32"
             reduced[iteration] += size
         assert reduced == {0: 4 * PARAMETERS, 1: 4 * PARAMETERS}
+
+
+def test_the_profiler_plugins_trace_has_the_events_it_was_given() -> None:
+    trace = load(TRACES["nccl"])
+    assert (trace.world_size, trace.iterations) == (2, 2)
+    for rank in trace.ranks:
+        assert sent(trace, rank, "all_reduce") == [(0, 4000, "float32"), (1, 4000, "float32")]
+    assert sent(trace, 0, "send") == sent(trace, 1, "recv") == [(0, 128, "bfloat16"), (1, 128, "bfloat16")]
 
 
 def test_a_profile_over_gloo_has_the_dtypes_that_its_threads_wrote() -> None:

@@ -78,6 +78,14 @@ def _shrunk_execution_trace(path: Path) -> dict[str, Any]:
     return {**document, "nodes": nodes[:14]}
 
 
+# A rank that reduces with itself.
+NCCL = b"""{"event":"start","format":"topoflow-nccl","version":1,"process":1,"time":5,"rank":0,"ranks":1,"host":"h"}
+{"event":"comm","id":0,"start":6,"comm":1,"hash":"01","nodes":1,"ranks":1,"rank":0,"name":""}
+{"event":"coll","id":7,"start":7,"comm":1,"count":9,"root":0,"function":"Broadcast","type":"ncclInt8"}
+{"event":"proxy","id":8,"start":8,"comm":1,"stop":9,"parent":7,"peer":0,"send":true,"bytes":9}
+"""
+
+
 class Samples(dict[str, Any]):
     """Good inputs by name; a failing example does not print them."""
 
@@ -109,6 +117,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     write(trace, folder / "toy.jsonl")
     found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
     found["task graph"] = task_graphs["100vgg_16"].read_bytes()
+    found["nccl"] = NCCL
     found["jsonl"] = (folder / "toy.jsonl").read_bytes()
     return found
 

@@ -1,108 +1,128 @@
-"""Strides: the rings that TotientPerms finds, those that SelectPermutations takes, and the way round by them."""
+"""Ring orders for any fabric: strides that were asked for, and those that a search finds over switches."""
 
 from __future__ import annotations
 
-import itertools
-from functools import reduce
-from math import gcd, inf
-from operator import or_
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any
 
-import networkx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topoflow
 from topoflow.demand import Demand
-from topoflow.fabric.topoopt.coin_change import coin_change
-from topoflow.fabric.topoopt.select_permutations import select_permutations
-from topoflow.fabric.topoopt.topology_finder import find_topology
-from topoflow.fabric.topoopt.totient_perms import ring, totient_perms
+from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.strides import strides_to_try, with_strides
+from topoflow.fabric.topoopt.totient_perms import stride as stride_of
+from topoflow.search.alternate import search
+from topoflow.search.problem import Problem, Settings
+from topoflow.strategy.data_parallel import DataParallel
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
+
+SERVERS = 8
 
 
-def diameter(size: int, strides: tuple[int, ...]) -> int:
-    """Hops to the farthest server of a ring of ``size``; who is reached is kept in the bits of a number."""
-    everyone, reached, hops = (1 << size) - 1, 1, 0
-    while reached != everyone:
-        further = [(reached << stride | reached >> (size - stride)) & everyone for stride in strides]
-        reached, hops = reduce(or_, further, reached), hops + 1
-    return hops
+@dataclass(frozen=True)
+class Rails:
+    """Every server has a link to each of two switches; which one carries a connection depends on its stride."""
+
+    bandwidth: float = 1e9
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        ends = [(server, servers + rail) for server in range(servers) for rail in range(2)]
+        links = [link for up, down in ends for link in ((up, down), (down, up))]  # 4 s + 2 r: up, then down
+
+        def route(i: int, j: int, kind: str) -> tuple[Path, ...]:
+            rail = (j - i) % servers // 2 % 2  # strides 1 and 5 take the first, 3 and 7 the other
+            return ((4 * i + 2 * rail, 4 * j + 2 * rail + 1),)
+
+        return Fabric(
+            name="rails",
+            servers=servers,
+            nodes=tuple(f"node{number}" for number in range(servers + 2)),
+            source=np.array([source for source, _ in links], np.int32),
+            target=np.array([target for _, target in links], np.int32),
+            bandwidth=np.full(len(links), self.bandwidth),
+            latency=np.full(len(links), 1e-6),
+            route=route,
+            degree=2,
+            interface_bandwidth=self.bandwidth,
+        )
 
 
-def test_twelve_servers_have_the_four_rings_of_the_paper() -> None:
-    assert totient_perms(12) == (1, 5, 7, 11)  # TopoOpt 4.3
+@given(st.integers(2, 40), st.lists(st.integers(1, 50), min_size=1, max_size=5, unique=True))
+def test_a_group_takes_the_strides_that_are_rings_of_it(size: int, strides: list[int]) -> None:
+    group, alone = tuple(range(3, 3 + size)), (0, 2)
+    fabric = Rails().build(3 + size, Demand(3 + size))
+    orders = with_strides(fabric, [group, alone], tuple(strides)).channels.rings
+    fitting = [stride for stride in strides if stride < size and gcd(stride, size) == 1]
+    assert [stride_of(group, order) for order in orders.get(group, ())] == fitting
+    assert all(sorted(order) == list(group) for order in orders.get(group, ()))
+    assert (alone in orders) == (1 in strides)
 
 
-@given(size=st.integers(2, 200))
-def test_strides_are_all_co_prime_numbers_and_each_is_a_ring_over_everyone(size: int) -> None:
-    strides = totient_perms(size)
-    assert list(strides) == [stride for stride in range(size) if gcd(stride, size) == 1]  # Theorem 2
-    group = tuple(range(100, 100 + size))
-    orders = {ring(group, stride) for stride in strides}
-    assert all(sorted(order) == list(group) for order in orders)
-    assert len(orders) == len(strides)
+@given(st.integers(2, 300))
+def test_sets_to_try_are_rings_and_none_is_the_natural_one(size: int) -> None:
+    for strides in strides_to_try(size):
+        assert strides != (1,)
+        assert len(set(strides)) == len(strides)
+        assert all(gcd(stride, size) == 1 and 0 < stride < size for stride in strides)
 
 
-def test_of_large_groups_only_prime_strides_and_one_remain() -> None:
-    # 25: co-prime are all but 5, 10, 15, 20; of those 1 and the primes 2, 3, 7, 11, 13, 17, 19, 23
-    assert totient_perms(25, primes_above=24) == (1, 2, 3, 7, 11, 13, 17, 19, 23)
-    assert totient_perms(25, primes_above=25) == totient_perms(25)
-    assert select_permutations(16, 8, primes_above=15) == (1, 3, 5, 11, 13, 7, 1, 3)  # six, then from the first
-    demand = Demand(25, {tuple(range(25)): 1.0})
-    large = find_topology(25, 4, demand, primes_above=24)
-    assert large.strides[tuple(range(25))] == (1, 2, 3, 7)  # ratio 2.24: near 2.24, 4.47 (3 or 7: 3), 6.7
+@pytest.mark.parametrize("fabric", ["ideal_switch", "leaf_spine", "torus"])
+def test_each_stride_carries_its_share_on_any_fabric(fabric: str) -> None:
+    """2 (n-1)/n S from every server, where n GPUs are a ring, in equal shares to the servers that the strides name."""
+    keys = {"servers": SERVERS, "all_reduce": "ring", "workload": "vgg16", "strategy": "data_parallel"}
+    (result,) = topoflow.compare(fabric=fabric, strides=[[1, 3]], **keys)
+    graph = result.world.graph
+    sent = Counter[tuple[int, int]]()
+    for source, target, size in zip(graph.source.tolist(), graph.target.tolist(), graph.bytes.tolist(), strict=True):
+        if source >= 0:
+            sent[source, target] += size
+    total = sum(result.traffic.demand().all_reduce.values())
+    gpus = 4 * SERVERS  # consecutive ones on a server, of which the last sends to the next server
+    each = 2 * (gpus - 1) / gpus * total / 2
+    assert {(target - source) % SERVERS for source, target in sent} == {1, 3}
+    assert list(sent.values()) == pytest.approx([each] * 2 * SERVERS)
 
 
-@pytest.mark.parametrize(("primes_above", "factor"), [(inf, 1.0), (0, 1.06)])
-def test_the_diameter_of_the_rings_is_at_most_degree_times_the_root_of_the_servers(
-    primes_above: float, factor: float
-) -> None:
-    """TopoOpt, Theorem 1 and E.2, with the constant of its O()."""
-    for size, degree in itertools.product(range(2, 513), range(2, 9)):
-        strides = select_permutations(size, degree, primes_above)
-        assert all(gcd(stride, size) == 1 for stride in strides)
-        assert diameter(size, strides) <= factor * degree * size ** (1 / degree), (size, degree)
+def problem(**keys: Any) -> Problem:
+    (point,) = grid(["workload=vgg16", "strategy=data_parallel", f"servers={SERVERS}", "fabric=ideal_switch"], check)
+    workload = build(point, "workload").build()
+    return Problem(workload, DataParallel().place(workload, SERVERS), Rails(), all_reduce="ring", **keys)
 
 
-def test_sixteen_servers_of_degree_3_build_the_rings_of_figure_7() -> None:
-    # ratio 16^(1/3) = 2.52: 1, near 2.52 -> 3, near 3 * 2.52 = 7.56 -> 7 (0.56 away, 9 is 1.44)
-    assert select_permutations(16, 3) == (1, 3, 7)
+def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> None:
+    """The natural ring takes one rail, several rings can take both; the same job on an ideal switch gains nothing."""
+    quick = Settings(proposals=0, chains=1, rounds=2, decide=1)
+    assert search(replace(problem(), design=IdealSwitch(1e9, 2, 1e-6)), quick).unpermuted is None
+    found = search(problem(), quick)
+    assert found.unpermuted is not None
+    assert found.best.iteration_time < 0.7 * found.unpermuted.iteration_time
+    (ring,) = found.plan.rings
+    assert ring.strides == (1, 3), "the fewest rings that take both"
+    assert set(ring.orders) == set(found.fabric.channels.rings[ring.group])
+    assert found.plan.iteration_time == found.best.iteration_time
 
 
-def test_the_ratio_of_the_strides_is_at_least_two() -> None:
-    # 16^(1/8) = 1.41 < 2 (TopoOpt E.2): 1, near 2 -> 3, near 6 -> 5, near 10 -> 9, near 18 -> 15, near 30 -> 13, ..
-    assert select_permutations(16, 8) == (1, 3, 5, 9, 15, 13, 11, 7)
-
-
-@given(size=st.integers(2, 100), degree=st.integers(1, 12))
-def test_rings_are_distinct_as_long_as_there_are_enough(size: int, degree: int) -> None:
-    strides = select_permutations(size, degree)
-    assert len(strides) == degree
-    assert len(set(strides)) == min(degree, len(totient_perms(size)))
-
-
-@given(size=st.integers(3, 200), rings=st.integers(1, 6))
-def test_duplex_rings_are_as_many_as_there_are_and_each_has_its_way_back(size: int, rings: int) -> None:
-    strides = select_permutations(size, 2 * rings, duplex=True)
-    assert len(strides) == 2 * rings
-    assert all(
-        (out + back) % size == 0 and gcd(out, size) == 1 for out, back in zip(strides[::2], strides[1::2], strict=True)
-    )
-    assert len(set(strides)) == min(2 * rings, len(totient_perms(size)))
-    assert select_permutations(size, 2 * rings + 1, duplex=True) == strides  # a port is left
-
-
-def test_where_rings_lead_both_ways_paths_of_degree_4_are_longer() -> None:
-    # 128 servers, as in TopoOpt 5.3: one way 1, 3, 11, 37; both ways 1 and 11, near 128^(1/2) = 11.3
-    one_way, both_ways = (select_permutations(128, 4, duplex=duplex) for duplex in (False, True))
-    assert (one_way, both_ways) == ((1, 3, 11, 37), (1, 127, 11, 117))
-    assert diameter(128, one_way) == 8
-    assert diameter(128, both_ways) == 9
-
-
-@given(size=st.integers(2, 60), degree=st.integers(1, 5))
-def test_coin_change_pays_every_distance_with_the_fewest_coins(size: int, degree: int) -> None:
-    coins = select_permutations(size, degree)
-    circulant = networkx.DiGraph((i, (i + coin) % size) for i in range(size) for coin in coins)
-    for distance, way in enumerate(coin_change(size, coins)):
-        assert sum(way) % size == distance
-        assert len(way) == networkx.shortest_path_length(circulant, 0, distance)
+@pytest.mark.parametrize(
+    ("strides", "said"),
+    [
+        ("[2]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [2]"),
+        ("[17]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [17]"),
+        ("[0]", "strides: must be a list of whole numbers of at least 1, or null, got [0]"),
+        ("3", "strides: must be a list of whole numbers of at least 1, or null, got 3"),
+        ("[]", "strides: must be a list of whole numbers of at least 1, or null, got []"),
+    ],
+)
+def test_wrong_strides_are_one_line(topoflow_cli: Callable[..., Any], strides: str, said: str) -> None:
+    ran = topoflow_cli("compare", "fabric=leaf_spine", f"strides={strides}")
+    assert ran.returncode != 0
+    assert ran.stderr.strip().endswith(said)
+    assert ran.stderr.count("\n") == 1

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from topoflow.capture.load import load
+
 Build = Callable[[str], Path]
 SANITIZERS = ("address", "thread")
 
@@ -58,7 +60,12 @@ def test_every_event_is_a_line(nccl_build: Build, tmp_path: Path, sanitizer: str
     kernel = next(e for e in events if e["event"] == "kernel")
     assert (kernel["parent"], kernel["gpu_start"], kernel["gpu_stop"]) == (coll["id"], 100, 300)
     message = next(e for e in events if e["event"] == "p2p")
-    assert (message["function"], message["peer"], message["count"], message["type"]) == ("Send", 3, 64, "ncclInt8")
+    assert (message["function"], message["peer"], message["count"], message["type"]) == (
+        "Send",
+        3,
+        64,
+        "ncclFloat8e4m3",
+    )
     assert all(e["start"] <= e["stop"] for e in events if "stop" in e)
     assert [e["count"] for e in events if e["event"] == "coll"] == [1000, 2], "what came after the end is not recorded"
 
@@ -132,3 +139,12 @@ def test_large_all_reduces_take_rings_with_nccls_own_costs(nccl_build: Build) ->
     assert costs(build, 4, 10**6, True, **more) == (3, [ignored, [-1.0, -1.0, 13.0], *[ignored] * 5])
     wrong = asked | {"TOPOFLOW_NCCL_PROTOCOL": "simple", "TOPOFLOW_NCCL_CHANNELS": "0"}
     assert costs(build, 4, 10**6, True, **wrong) == (0, ring)
+
+
+def test_an_import_reads_what_the_plugin_writes(nccl_build: Build, tmp_path: Path) -> None:
+    """Both ranks of the job that examples/traces has."""
+    for rank in ("0", "1"):
+        assert profile(nccl_build("address"), tmp_path, "example", RANK=rank, WORLD_SIZE="2").returncode == 0
+    trace = load([tmp_path])
+    assert (trace.world_size, trace.iterations) == (2, 2)
+    assert [(event.op, event.bytes) for event in trace.communications(0)] == [("all_reduce", 4000), ("send", 128)] * 2

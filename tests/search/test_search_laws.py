@@ -167,7 +167,7 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
     assert walk is not None
     first = next(iter(strategy["placement"]))
     less = {name: holders for name, holders in strategy["placement"].items() if name != first}
-    wiring = {"strategy": strategy, "emphasis": 1.0}
+    wiring = {"strategy": strategy, "emphasis": 1.0, "strides": []}
     half, low, far = walk.placement[:, :, 1:], walk.placement - 100, walk.best_placement + 10**6
     metas: list[tuple[dict[str, Any], str]] = [
         ({"round": -1}, "round: must be a whole number within 0.."),
@@ -179,6 +179,7 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         ({"strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}, "strategy: must place the "),
         ({"wiring": []}, "wiring: must be an object, got []"),
         ({"wiring": {**wiring, "emphasis": 7}}, "wiring.emphasis: must be one of "),
+        ({"wiring": {**wiring, "strides": [0]}}, "wiring.strides: must be a list of whole numbers within 1.."),
         ({"wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}, "wiring.strategy: must place layers on 4"),
         ({"walk": [1]}, "walk: must be an object, got [1]"),
         (

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
@@ -33,11 +33,13 @@ SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the n
 class Device:
     """Where the arrays of a launch lie and its kernel runs: numpy's memory (``torch`` None), or a device of torch.
 
-    ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own.
+    ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own. Where it
+    ``pins``, large copies to a GPU go through pinned memory, which is faster from the second one on.
     """
 
     torch: Any = None
     others: tuple[Device, ...] = ()
+    pins: bool = field(default=False, compare=False)
 
     @classmethod
     def named(cls, name: str) -> Device:
@@ -138,7 +140,7 @@ class Device:
     def put(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """numpy's arrays, where a kernel can reach them: as they are on a CPU, copies on a GPU.
 
-        These are made on the caller's stream, large ones while the caller goes on.
+        These are made on the caller's stream.
         """
         return dict(arrays) if self.torch is None else {name: self._put(array) for name, array in arrays.items()}
 
@@ -146,7 +148,7 @@ class Device:
         import torch
 
         host = torch.from_numpy(array)
-        if not self.on_cuda or array.nbytes < PINNED_ABOVE:
+        if not self.pins or array.nbytes < PINNED_ABOVE:
             return host.to(self.torch)
         return host.pin_memory().to(self.torch, non_blocking=True)  # torch keeps what is pinned until it is copied
 

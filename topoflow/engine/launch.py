@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -162,7 +162,8 @@ class _Batch(Generic[W, T]):
         observer: Observer,
         steps: Callable[[Sequence[W], Device], Steps[list[T]]],
     ) -> None:
-        lanes = [Lane(each, n) for n in range(STREAMS) for each in device.all if n == 0 or each.on_cuda]
+        devices = [replace(each, pins=each.on_cuda and len(pieces) > len(device.all)) for each in device.all]
+        lanes = [Lane(each, n) for n in range(STREAMS) for each in devices if n == 0 or each.on_cuda]
         self.free = deque(lanes[: len(pieces)])
         self.waiting: deque[_Piece[W]] = deque()
         self.total = 0

@@ -25,7 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from topoflow.engine.base import Run
+from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
+from topoflow.fabric.strides import WithStrides, strides_to_try
 from topoflow.search.checkpoint import Checkpoint, key, load, save
 from topoflow.search.found import Found, found
 from topoflow.search.history import History, Round
@@ -36,6 +38,10 @@ from topoflow.search.tempering import Stretch
 from topoflow.strategy.base import Strategy
 
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
+
+WORTH = (
+    1e-3  # of an iteration that other ring orders must save: to follow them, an application needs more than a setting
+)
 
 
 def search(
@@ -61,6 +67,18 @@ def search(
     search.
     """
     return _Search(problem, settings, within or space(problem, settings), run, checkpoint).search()
+
+
+def _worthwhile(found: list[Candidate], fastest: Candidate) -> list[Candidate]:
+    """Those in orders of their fabric, and of the others the one with the fewest rings that is as fast as any, if it is
+    worth a change of ``fastest``.
+    """
+    permuted = [each for each in found if each.wiring.strides]
+    enough = min([(1 - WORTH) * fastest.iteration_time, *((1 + WORTH) * each.iteration_time for each in permuted)])
+    best = sorted(
+        (each for each in permuted if each.iteration_time <= enough), key=lambda each: len(each.wiring.strides)
+    )
+    return [each for each in found if not each.wiring.strides] + best[:1]
 
 
 @dataclass
@@ -149,8 +167,21 @@ class _Search:
         emphasis = self.settings.emphasis
         wirings = [Wiring(fastest.strategy, factor) for factor in emphasis]
         wirings += [Wiring(other.strategy, emphasis[0]) for other in others if other is not fastest]
+        wirings += self._permuted(fastest)
         asked = [(wiring.strategy, wiring, self.judge.fabric(wiring)) for wiring in wirings]
-        return self.judge.judge([each for each in asked if not same_wires(each[2], present.fabric)])
+        found = self.judge.judge([each for each in asked if not same_wires(each[2], present.fabric)])
+        return _worthwhile(found, fastest)
+
+    def _permuted(self, fastest: Candidate) -> list[Wiring]:
+        """The fastest strategy in other ring orders, where its servers reduce through switches.
+
+        Circuits are wired for the orders of their design, and orders that were asked for stay.
+        """
+        asked = isinstance(self.problem.design, WithStrides)
+        if asked or not fastest.fabric.has_switches or self.problem.all_reduce not in following("rings"):
+            return []
+        largest = max(map(len, fastest.all_reduces), default=1)
+        return [Wiring(fastest.strategy, fastest.wiring.emphasis, strides) for strides in strides_to_try(largest)]
 
     def _stretch(self, present: Candidate) -> Callable[[Stretch], None]:
         """What to do after every few steps of a walk."""

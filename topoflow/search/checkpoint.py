@@ -67,7 +67,11 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
         "key": key,
         "round": checkpoint.round,
         "strategy": checkpoint.strategy.to_json(),
-        "wiring": {"strategy": checkpoint.wiring.strategy.to_json(), "emphasis": checkpoint.wiring.emphasis},
+        "wiring": {
+            "strategy": checkpoint.wiring.strategy.to_json(),
+            "emphasis": checkpoint.wiring.emphasis,
+            "strides": list(checkpoint.wiring.strides),
+        },
         "walk": None if walk is None else {"step": walk.step},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),
@@ -112,7 +116,9 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
     found = Checkpoint(
         round=meta.integer("round", highest=settings.rounds),
         strategy=strategy_from_json(meta.require("strategy"), "strategy"),
-        wiring=Wiring(strategy_from_json(wiring.require("strategy"), "wiring.strategy"), emphasis),
+        wiring=Wiring(
+            strategy_from_json(wiring.require("strategy"), "wiring.strategy"), emphasis, wiring.integers("strides", 1)
+        ),
         walk=walk,
         done=meta.boolean("done"),
         history=History.from_json(arrays["history"], meta.items("rounds")),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.fabric.base import Fabric
 from topoflow.search.base import Plan
 from topoflow.search.history import History
-from topoflow.search.judge import Candidate, lower_bound, predicted
+from topoflow.search.judge import Candidate, Judge, lower_bound, predicted
 from topoflow.search.problem import Problem
 from topoflow.search.routes import plan_circuits, plan_rings, plan_routes, plan_trees
 from topoflow.strategy.base import Strategy
@@ -17,12 +17,16 @@ from topoflow.traffic.base import Traffic
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The answer. ``start`` and ``best`` are simulated in the problem's fidelity."""
+    """The answer. ``start`` and ``best`` are simulated in the problem's fidelity.
+
+    ``unpermuted``: the best, but for ring orders that the search chose; None where it chose none.
+    """
 
     plan: Plan
     start: Candidate
     best: Candidate
     history: History
+    unpermuted: Candidate | None = None
 
     @property
     def strategy(self) -> Strategy:
@@ -50,7 +54,16 @@ def found(problem: Problem, start: Candidate, best: Candidate, history: History,
     candidates = [start] if best is start else [start, best]
     first, *others = predicted(candidates, problem.fidelity, run)
     last = min([first, *others], key=lambda candidate: candidate.iteration_time)
-    return Found(plan(problem, last, run), first, last, history)
+    return Found(plan(problem, last, run), first, last, history, _unpermuted(problem, last, run))
+
+
+def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None:
+    """``best`` in the ring orders of its fabric."""
+    if not best.wiring.strides:
+        return None
+    judge = Judge(problem, problem.fidelity, run)
+    wiring = replace(best.wiring, strides=())
+    return judge.judge([(best.strategy, wiring, judge.fabric(wiring))])[0]
 
 
 def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:

@@ -15,6 +15,7 @@ from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.strides import Strides, with_strides
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import Lowerer
@@ -22,10 +23,14 @@ from topoflow.traffic.lower import Lowerer
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a fabric is built for: the demand of a strategy, its all-reduces ``emphasis`` times as heavy."""
+    """What a fabric is built for: the demand of a strategy, its all-reduces ``emphasis`` times as heavy.
+
+    ``strides``: ring orders of its groups in place of those that the fabric has; none: as they are.
+    """
 
     strategy: Strategy
     emphasis: float
+    strides: Strides = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +69,7 @@ class Judge:
         scaled = {group: bytes_ * wiring.emphasis for group, bytes_ in demand.all_reduce.items()}
         built = self.problem.design.build(self.problem.servers, replace(demand, all_reduce=scaled))
         check_keeps_circuits(built)
-        return built
+        return with_strides(built, demand.all_reduce, wiring.strides) if wiring.strides else built
 
     def judge(self, asked: Sequence[tuple[Strategy, Wiring, Fabric]]) -> list[Candidate]:
         """A candidate for each, simulated as one batch."""

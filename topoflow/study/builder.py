@@ -11,7 +11,8 @@ from topoflow.case.base import Case, Job, Settings
 from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.fabric.strides import WithStrides, check_fit
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
@@ -76,10 +77,11 @@ class Builder:
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
+        check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            ("workload", "strategy", "servers", "fabric"),
-            lambda point: build(point, "fabric").build(job.servers, job.demand),
+            ("workload", "strategy", "servers", "fabric", "strides"),
+            lambda point: design_of(point).build(job.servers, job.demand),
         )
         return fabric
 
@@ -110,7 +112,7 @@ class Builder:
         lowering, name = lowering_of(point), about.world
         worlds: list[World] = self._once(
             point,
-            ("workload", "strategy", "servers", "fabric", "fail", *LOWERING),
+            ("workload", "strategy", "servers", "fabric", "strides", "fail", *LOWERING),
             lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
@@ -164,13 +166,20 @@ def job_of(point: Point) -> Job:
     return Job(workload, build(point, "strategy").place(workload, servers_of(point, workload)))
 
 
+def design_of(point: Point) -> FabricDesign:
+    """The kind of network of a point, with the ring orders that it asks for."""
+    design: FabricDesign = build(point, "fabric")
+    strides = point.config["strides"]
+    return design if strides is None else WithStrides(design, tuple(strides))
+
+
 def problem_of(point: Point) -> Problem:
     """A point as the beginning of a search. Raises ``ValueError`` in one line that names the key."""
     job = job_of(point)
     return Problem(
         workload=job.workload,
         start=job.strategy,
-        design=build(point, "fabric"),
+        design=design_of(point),
         prices=build(point, "prices"),
         fidelity=fidelity_of(point),
         **{key: point.config[key] for key in PROBLEM},

@@ -31,6 +31,7 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
         bound=found.plan.bound,
         circuits=found.plan.circuits,
         history=_history(found),
+        unpermuted=found.unpermuted,
     )
 
 

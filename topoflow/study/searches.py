@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from topoflow.case.base import Job
 from topoflow.engine.base import Run
+from topoflow.fabric.strides import WithStrides, check_fit
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
 from topoflow.search.checkpoint import key as key_of
@@ -27,8 +29,8 @@ from topoflow.study.search_files import memory_row, report, row, write_overview,
 CONFIG = "search"
 Tick = Callable[[int, int], None]
 KEYS = (
-    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "fidelity", "seed", "search"),
-    *("resume", "device", "threads", "out"),
+    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "strides", "fidelity", "seed"),
+    *("search", "resume", "device", "threads", "out"),
 )
 
 
@@ -146,6 +148,8 @@ def check_possible(each: Search, objective: str) -> None:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
     space(each.problem, each.settings).start()
     each.settings.deciding(each.problem.fidelity)
+    if isinstance(each.problem.design, WithStrides):
+        check_fit(each.problem.design.strides, Job(each.problem.workload, each.problem.start).demand)
     fabric = unwired(each.problem.design, each.problem.servers)
     check_keeps_circuits(fabric)
     if fabric.bill and each.problem.prices is not None:

@@ -17,7 +17,7 @@ typedef struct {
   uint64_t sequence, count;
   int other;  // root of a collective, peer of a message
   uint8_t channels, warps;
-  char function[20], type[12], algorithm[16], protocol[8];
+  char function[20], type[20], algorithm[20], protocol[12];
 } CallRecord;
 
 typedef struct {

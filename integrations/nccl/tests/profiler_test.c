@@ -99,7 +99,7 @@ static void events(void) {
   stop(NULL);
   state(NULL, STATE_SEND_WAIT, 1);
   ProfiledEvent5 message = {.type = PROFILE_P2P, .rank = 1};
-  message.p2p = (ProfiledP2p){.function = "Send", .datatype = "ncclInt8", .count = 64, .peer = 3, .channels = 1};
+  message.p2p = (ProfiledP2p){.function = "Send", .datatype = "ncclFloat8e4m3", .count = 64, .peer = 3, .channels = 1};
   stop(start(context, &message));
   ProfiledEvent5 unknown = {.type = 1 << 5, .rank = 1};
   stop(start(context, &unknown));
@@ -150,11 +150,34 @@ static void sudden_exit(void) {
   stop(start_coll(context, 1000, 1));
 }
 
+// A rank of a job of two: two steps of an all-reduce and a message around the ring, for the example in examples/traces.
+static void example(void) {
+  const int rank = atoi(getenv("RANK"));
+  int mask;
+  void* context = open_comm("data parallel", 0xfeed, 2, rank, &mask);
+  for (int step = 0; step < 2; ++step) {
+    void* coll = start_coll(context, 1000, (uint64_t)step);
+    stop(coll);
+    void* operation = start_proxy(context, coll, 1 - rank, getpid());
+    run_steps(context, operation, 2000);
+    stop(operation);
+    ProfiledEvent5 message = {.type = PROFILE_P2P, .rank = rank};
+    message.p2p = (ProfiledP2p){.datatype = "ncclBfloat16", .count = 64, .peer = 1 - rank, .channels = 1};
+    message.p2p.function = rank == 0 ? "Send" : "Recv";
+    stop(start(context, &message));
+  }
+  finalize(context);
+}
+
 int main(int count, char** arguments) {
   static const struct {
     const char* name;
     void (*law)(void);
-  } laws[] = {{"events", events}, {"threads", threads}, {"full_disk", full_disk}, {"sudden_exit", sudden_exit}};
+  } laws[] = {{"events", events},
+              {"threads", threads},
+              {"full_disk", full_disk},
+              {"sudden_exit", sudden_exit},
+              {"example", example}};
   void* plugin = count == 4 ? dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL) : NULL;
   if (!plugin) return fprintf(stderr, "%s\n", dlerror()), 2;
   version = atoi(arguments[2]);

@@ -1,8 +1,9 @@
 """Which ranks a process group has, where a file does not list them: what follows from the records, never a guess.
 
 Old formats name a group by a pointer, another on each rank, and say at most how many ranks it has and which place this
-rank has among them. Its ranks are then known in four cases:
+rank has among them. Its ranks are then known in five cases:
 
+- its name is the same on all ranks (NCCL's hash of a communicator), and all of them say their places in it;
 - it has one rank, or as many as the job;
 - the job has two ranks (one rank alone does not communicate);
 - all ranks were recorded, and there is exactly one stride at which the others, at their places in a group of that size,
@@ -121,6 +122,8 @@ def _ranks(
     group = unlisted[key]
     if group.size == 1:
         return (key[0],)
+    if group.first.group_key_is_shared:
+        return _named(key[1], group, unlisted)
     if group.size == world_size or (group.size is None and (world_size <= 2 or one_group)):
         return tuple(range(world_size))
     strided = _strided(key, unlisted, world_size) if complete and group.size and group.place is not None else []
@@ -139,6 +142,16 @@ def _ranks(
         f"{what} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
         "or record with torch 2.4 or later"
     )
+
+
+def _named(name: str, group: Unlisted, unlisted: Mapping[Key, Unlisted]) -> tuple[int, ...]:
+    """The ranks whose files have a group of that name, by their places in it."""
+    members = {other.place: rank for (rank, key), other in unlisted.items() if key == name}
+    size = group.size or 0
+    if sorted(place for place in members if place is not None) != list(range(size)):
+        got = f"{len(members)} of {size}"
+        raise ValueError(f"{group.first.place}: all ranks of communicator {name} must have a file, got those of {got}")
+    return tuple(members[place] for place in range(size))
 
 
 def _strided(key: Key, unlisted: Mapping[Key, Unlisted], world_size: int) -> list[tuple[int, ...]]:

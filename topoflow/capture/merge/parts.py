@@ -22,8 +22,9 @@ class Operation:
 
     ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one.
     ``group`` None is a group whose ranks the file does not list. Then ``group_key`` is what the file calls the group (a
-    pointer: another on each rank), ``group_size`` and ``group_rank`` are its number of ranks and the place of this rank
-    among them, ``other`` is the place of the root or peer, and ``capture.merge.groups`` finds the ranks.
+    pointer: another on each rank; or, if ``group_key_is_shared``, a name that is the same on all), ``group_size`` and
+    ``group_rank`` are its number of ranks and the place of this rank among them, ``other`` is the place of the root or
+    peer, and ``capture.merge.groups`` finds the ranks.
     """
 
     place: str  # for messages: "trace.json: traceEvents[12]"
@@ -39,6 +40,7 @@ class Operation:
     tag: int = 0
     root: int | None = None
     group_key: str = ""
+    group_key_is_shared: bool = False
     group_size: int | None = None
     group_rank: int | None = None
     other: int | None = None

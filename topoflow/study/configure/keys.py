@@ -13,6 +13,7 @@ from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.strides import check_strides
 from topoflow.memory import check_memory
 from topoflow.study.failures import CHOICES
 from topoflow.units import LARGEST_BANDWIDTH, gbps
@@ -26,6 +27,7 @@ KEYS = (
     "all_reduce",
     "routing",
     "rings",
+    "strides",
     "fidelity",
     "seed",
     "fail",
@@ -75,6 +77,7 @@ def check_job(config: Mapping[str, Any]) -> None:
             )
     check_among("all_reduce", config["all_reduce"], names("all_reduce"))
     check_among("routing", config["routing"], routings())
+    check_strides(config["strides"])
     check_run(config)
 
 

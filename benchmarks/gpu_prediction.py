@@ -1,0 +1,97 @@
+"""Worlds of case C per second that the fluid kernel should reach on a GPU, from counts that need none.
+
+    python benchmarks/gpu_prediction.py
+
+Prints ``path.metric value`` lines, which ``benchmarks/results/gpu_predictions.txt`` keeps: ``before`` is a block of 64
+threads for each world, ``after`` a warp. A run on a GPU (``throughput.py cases=gpu``) tests the model: the first found
+1,046 worlds/s where it says 6,185, and ``results/gpu_h100.md`` says why. It has three bounds, and predicts the lowest:
+
+    latency    a team waits for what it reads: its chain of requests, some of which are under way at once, times the
+               latency of where they lie, and its barriers and exchanges between lanes
+    issue      instructions of all teams of a multiprocessor over what its schedulers issue
+    memory     sectors of all teams over the bandwidth, where their state does not fit in the L2 cache
+
+Counts per event of a world of 54 hosts: barriers were counted (tests/cuda_emulation), the others are those of 16 hosts
+(benchmarks/results/gpu_counts.txt) times the ratio of the barriers, 192 / 113.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EVENTS = 2862  # of case C
+STATE = 497e3  # B of one team (throughput.py cases=C)
+SECTOR = 32  # B
+WORLDS = 4096
+
+# Cycles: Luo et al., Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level Analysis,
+# arXiv 2501.12084.
+SHARED, L2, DRAM = 30, 270, 500
+# Cycles: assumptions, of the order of a shared-memory access.
+BLOCK_BARRIER, WARP_BARRIER, EXCHANGE = 40, 10, 30
+# Requests of one thread under way at once, an assumption: most loops read three to six arrays at a known index.
+UNDER_WAY = 4
+# Instructions of a warp for each request to memory, address and branches included: the assembly of the loops.
+PER_REQUEST = 12
+# Share of the cycles in which a scheduler with a few warps that wait for memory issues. An assumption.
+ISSUES = 0.7
+# Of the sectors that are asked for, those that no cache has, where the state of all teams is larger. An assumption.
+MISSES = 0.5
+
+
+@dataclass(frozen=True)
+class Gpu:
+    processors: int
+    clock: float  # Hz
+    bandwidth: float  # B/s
+    l2: float  # B
+
+
+# NVIDIA's data sheets of the SXM modules; the clock under load is an assumption.
+GPUS = {"h100": Gpu(132, 1.7e9, 3.35e12, 50e6), "h200": Gpu(132, 1.7e9, 4.8e12, 50e6)}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one event of case C costs a team, on average."""
+
+    teams: int  # on a multiprocessor
+    barriers: float
+    barrier: int  # cycles
+    exchanges: float
+    chain: float  # requests of global memory by the slowest warp
+    shared_chain: float
+    requests: float
+    sectors: float
+
+    def worlds_per_second(self, gpu: Gpu) -> dict[str, float]:
+        """The three bounds."""
+        teams = min(self.teams * gpu.processors, WORLDS)
+        fits = min(1.0, gpu.l2 / (teams * STATE))
+        latency = fits * L2 + (1 - fits) * (MISSES * DRAM + (1 - MISSES) * L2)
+        cycles = (self.chain * latency + self.shared_chain * SHARED) / UNDER_WAY
+        cycles += self.barriers * self.barrier + self.exchanges * EXCHANGE
+        return {
+            "latency": teams * gpu.clock / (EVENTS * cycles),
+            "issue": gpu.processors * 4 * ISSUES * gpu.clock / (EVENTS * self.requests * PER_REQUEST),
+            "memory": gpu.bandwidth / (EVENTS * self.sectors * SECTOR * MISSES * max(1 - fits, 1e-9)),
+        }
+
+
+# As it was counted before (commit 54c3a53; two warps, so twice the requests of the chain).
+BEFORE = Kernel(14, 1003, BLOCK_BARRIER, 1418, 7000, 0, 14000, 25000)
+# 16 warps on a multiprocessor by registers (128 of 65,536 for each of 32 threads).
+AFTER = Kernel(16, 192, WARP_BARRIER, 248, 1072, 1581, 2958, 3672)
+
+
+def main() -> None:
+    for gpu_name, gpu in GPUS.items():
+        for name, kernel in {"before": BEFORE, "after": AFTER}.items():
+            bounds = kernel.worlds_per_second(gpu)
+            for bound, worlds in bounds.items():
+                print(f"prediction.{gpu_name}.{name}.{bound}_bound.worlds_per_second {worlds:.0f}")
+            print(f"prediction.{gpu_name}.{name}.worlds_per_second {min(bounds.values()):.0f}")
+
+
+if __name__ == "__main__":
+    main()

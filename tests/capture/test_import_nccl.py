@@ -1,0 +1,105 @@
+"""The trace of NCCL's profiler plugin: groups in the order of their communicator, from the files of all ranks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topoflow.capture.base import Communication
+from topoflow.capture.load import load
+
+ORDERS = ((0, 1, 2, 3, 4), (0, 2, 4, 1, 3))  # ranks of two communicators, as rings of stride 1 and 2
+EPOCH = 1_700_000_000_000_000_000
+
+
+def lines_of(rank: int, iterations: int = 3) -> list[dict[str, Any]]:
+    """What the plugin writes for a rank of 5: per iteration an all-reduce of 4,000 B on each ring, and a message."""
+    started: dict[str, Any] = {"event": "start", "format": "topoflow-nccl", "version": 1, "process": 7, "time": EPOCH}
+    lines = [started | {"rank": rank, "ranks": 5, "host": "h"}]
+    for number, order in enumerate(ORDERS, start=1):
+        comm = {"event": "comm", "id": 0, "start": EPOCH, "comm": number, "hash": f"{number:016x}", "nodes": 5}
+        lines.append(comm | {"ranks": 5, "rank": order.index(rank), "name": ""})
+    for step in range(iterations):
+        for number in (1, 2):
+            at = EPOCH + 1000 * (10 * step + number)
+            call = {"event": "coll", "id": at, "start": at, "comm": number, "sequence": step, "count": 1000, "root": 0}
+            how = {"function": "AllReduce", "type": "ncclFloat32", "algorithm": "RING", "protocol": "SIMPLE"}
+            lines.append(call | {"channels": 2} | how)
+            lines.append({"event": "queued", "id": at, "start": at + 1})
+            for late in (3, 2):
+                child = {"event": "proxy", "id": at + late, "start": at + 10 * late, "stop": at + 100 * late}
+                transfer = {"peer": 1, "send": True, "channel": 0, "steps": 1, "chunk": 1, "bytes": 800}
+                lines.append(child | {"comm": number, "parent": at} | transfer)
+        if rank in (1, 3):
+            at = EPOCH + 1000 * (10 * step + 5)
+            message = {"event": "p2p", "id": at, "start": at, "comm": 2, "sequence": 0, "count": 16, "channels": 1}
+            function, peer = ("Send", ORDERS[1].index(3)) if rank == 1 else ("Recv", ORDERS[1].index(1))
+            lines.append(message | {"function": function, "type": "ncclBfloat16", "peer": peer})
+    return lines
+
+
+def write(folder: Path, changed: dict[int, list[dict[str, Any]]] | None = None, ranks: int = 5) -> Path:
+    for rank in range(ranks):
+        lines = (changed or {}).get(rank, lines_of(rank))
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        (folder / f"nccl-rank-{rank}.jsonl").write_text(text)
+    return folder
+
+
+def test_groups_are_in_ring_order_and_sizes_are_nccls(tmp_path: Path) -> None:
+    trace = load([write(tmp_path)])
+    assert (trace.world_size, trace.iterations) == (5, 3)
+    for rank, events in trace.ranks.items():
+        reduced = [e for e in events if isinstance(e, Communication) and e.op == "all_reduce"]
+        assert [e.group for e in reduced] == [*ORDERS] * 3
+        assert {(e.bytes_in, e.bytes_out, e.dtype) for e in reduced} == {(4000, 4000, "float32")}
+        assert [e.iteration for e in reduced] == [0, 0, 1, 1, 2, 2]
+        first = reduced[0]
+        assert first.start is not None
+        assert first.end is not None
+        assert first.end - first.start == pytest.approx(280e-9), "from the first transfer to the end of the last"
+        sent = [(e.op, e.peer, e.bytes) for e in events if isinstance(e, Communication) and e.peer is not None]
+        assert sent == {1: [("send", 3, 32)] * 3, 3: [("recv", 1, 32)] * 3}.get(rank, [])
+
+
+def test_what_is_lost_and_cut_is_counted(tmp_path: Path) -> None:
+    lines = [*lines_of(2), {"event": "lost", "records": 12}]
+    path = write(tmp_path, {2: lines}) / "nccl-rank-2.jsonl"
+    path.write_text(path.read_text() + '{"event":"proxy","id":12')
+    notes = " ".join(load([tmp_path]).notes)
+    assert "12 records did not fit" in notes
+    assert "1 lines are cut" in notes
+
+
+def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
+    """The lines of rank 0, of which the first of ``kind`` has other values; None drops one."""
+    lines = lines_of(0)
+    at = next(number for number, line in enumerate(lines) if line["event"] == kind)
+    found = {name: value for name, value in (lines[at] | values).items() if value is not None}
+    return [*lines[:at], found, *lines[at + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (changed("start", version=2), "nccl-rank-0.jsonl:1: version: must be 1, got 2"),
+        (changed("start", rank=None), "rank: must be given: the launcher"),
+        (changed("comm", rank=5), "nccl-rank-0.jsonl:2: rank: must be a whole number within 0..4, got 5"),
+        (changed("coll", comm=9), "nccl-rank-0.jsonl:4: comm: must be one that an earlier line opened"),
+        (changed("coll", count=-1), "nccl-rank-0.jsonl:4: count: must be a whole number"),
+        (changed("comm", hash="other"), "all ranks of communicator other must have a file, got those of 1 of 5"),
+        (changed("comm", rank=1), "all ranks of communicator 0000000000000001 must have a file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], said: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
+        load([write(tmp_path, {0: lines})])
+    assert said in str(error.value)
+
+
+def test_a_missing_rank_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must have a file, got those of 4 of 5"):
+        load([write(tmp_path, ranks=4)])

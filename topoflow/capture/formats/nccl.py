@@ -1,0 +1,176 @@
+"""What NCCL itself says of a job, one file per rank: the trace of the profiler plugin in ``integrations/nccl``.
+
+Sizes, and groups in the order in which they reduce, are exact; there is no compute. A communicator has the same hash on
+all its ranks, each of which knows its own place in it, so the files of all ranks are needed. An operation begins with
+the first of its kernels and network transfers, and ends with the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.iterations import by_repetition
+from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
+from topoflow.operations import ROOTED
+from topoflow.units import DTYPE_BYTES
+
+FORMAT = b'"format":"topoflow-nccl"'
+VERSION = 1
+NANOSECONDS = 1e-9
+CUT = "lines are cut, as the job ended while they were written, and are left out"
+LOST = "records did not fit into the profiler's buffers and are lost"
+UNKNOWN = "operations of other kinds than collectives and messages are left out"
+# ncclDatatypeToString and ncclFuncToString (NCCL, src/include/nccl_common.h).
+DTYPES = {
+    "ncclInt8": "int8",
+    "ncclUint8": "uint8",
+    "ncclInt32": "int32",
+    "ncclUint32": "uint32",
+    "ncclInt64": "int64",
+    "ncclUint64": "uint64",
+    "ncclFloat16": "float16",
+    "ncclFloat32": "float32",
+    "ncclFloat64": "float64",
+    "ncclBfloat16": "bfloat16",
+    "ncclFloat8e4m3": "float8_e4m3fn",
+    "ncclFloat8e5m2": "float8_e5m2",
+}
+# NCCL's name -> ours, and how many counts the input and the output of a rank are; None: one for each rank.
+FUNCTIONS: dict[str, tuple[str, int | None, int | None]] = {
+    "AllReduce": ("all_reduce", 1, 1),
+    "AllGather": ("all_gather", 1, None),
+    "ReduceScatter": ("reduce_scatter", None, 1),
+    "AlltoAll": ("all_to_all", None, None),
+    "Broadcast": ("broadcast", 1, 1),
+    "Reduce": ("reduce", 1, 1),
+    "Gather": ("gather", 1, None),
+    "Scatter": ("scatter", None, 1),
+    "Send": ("send", 1, 1),
+    "Recv": ("recv", 1, 1),
+}
+CALLS = ("coll", "p2p")
+CHILDREN = ("proxy", "kernel")
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """As this rank knows it."""
+
+    key: str  # the same on all its ranks
+    name: str
+    ranks: int
+    rank: int  # of this process, among them
+
+
+def matches(source: Source) -> bool:
+    """The first line names the format."""
+    return source.looks_like_json and FORMAT in source.data[:256]
+
+
+def parse(source: Source) -> list[Part]:
+    """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
+    counts = Counter[str]()
+    header, *rows = _rows(source, counts)
+    if header.integer("version") != VERSION:
+        header.fail("version", f"must be {VERSION}")
+    if not header.has("rank"):
+        header.fail("rank", "must be given: the launcher of the job has to set RANK")
+    epoch = header.integer("time")
+    communicators = {row.integer("comm"): _communicator(row) for row in rows if row.values["event"] == "comm"}
+    counts[LOST] += sum(row.integer("records") for row in rows if row.values["event"] == "lost")
+    spans = _spans(rows, epoch)
+    found = [_operation(row, communicators, spans, epoch) for row in rows if row.values["event"] in CALLS]
+    operations = [operation for operation in found if operation is not None]
+    counts[UNKNOWN] += len(found) - len(operations)
+    iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
+    return [
+        Part(
+            file=source.name,
+            rank=header.integer("rank", highest=LARGEST_RANK),
+            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            source="NCCL (topoflow's profiler plugin)",
+            world_size=header.integer("ranks", 1, LARGEST_WORLD) if header.has("ranks") else None,
+            iterations=max(iterations, default=0) + 1,
+            epoch_ns=epoch,
+            counts=counts,
+        )
+    ]
+
+
+def _rows(source: Source, counts: Counter[str]) -> Iterator[Fields]:
+    """Every line as an object. A last line without its end is what a job left that was killed, or a full disk."""
+    lines = decode(source.name, source.data).split("\n")
+    for number, line in enumerate(lines, start=1):
+        place = f"{source.name}:{number}"
+        if number == len(lines) and line:
+            counts[CUT] += 1
+        elif line:
+            row = Fields.of(f"{place}: ", parse_json(place, line))
+            row.text("event")
+            yield row
+
+
+def _communicator(row: Fields) -> Communicator:
+    ranks = row.integer("ranks", 1, LARGEST_WORLD)
+    return Communicator(row.text("hash"), row.text("name"), ranks, row.integer("rank", highest=ranks - 1))
+
+
+def _spans(rows: list[Fields], epoch: int) -> dict[int, tuple[float, float]]:
+    """s from the start of the first child of each call to the end of the last."""
+    found: dict[int, tuple[float, float]] = {}
+    for row in rows:
+        if row.values["event"] not in CHILDREN or not (row.has("parent") and row.has("stop")):
+            continue
+        call = row.integer("parent")
+        start, end = _seconds(row, "start", epoch), _seconds(row, "stop", epoch)
+        first, last = found.get(call, (start, end))
+        found[call] = min(first, start), max(last, end)
+    return found
+
+
+def _seconds(row: Fields, field: str, epoch: int) -> float:
+    return (row.integer(field) - epoch) * NANOSECONDS
+
+
+def _operation(
+    row: Fields, communicators: Mapping[int, Communicator], spans: Mapping[int, tuple[float, float]], epoch: int
+) -> Operation | None:
+    """A call as an operation; None for a kind that moves nothing that is known."""
+    function, datatype = row.text("function"), row.text("type")
+    if function not in FUNCTIONS or datatype not in DTYPES:
+        return None
+    number = row.integer("comm")
+    if number not in communicators:
+        row.fail("comm", f"must be one that an earlier line opened, {sorted(communicators)[:8]}")
+    within = communicators[number]
+    op, into, out = FUNCTIONS[function]
+    size = row.integer("count") * DTYPE_BYTES[DTYPES[datatype]]
+    start, end = spans.get(row.integer("id"), (None, None))
+    return Operation(
+        place=f"{row.place}{op}",
+        op=op,
+        group_name=within.name,
+        group_key=within.key,
+        group_key_is_shared=True,
+        group_size=within.ranks,
+        group_rank=within.rank,
+        other=_other(row, op, within),
+        dtype=DTYPES[datatype],
+        bytes_in=size * (within.ranks if into is None else into),
+        bytes_out=size * (within.ranks if out is None else out),
+        splits_in=(),
+        splits_out=(),
+        issue=_seconds(row, "start", epoch),
+        start=start,
+        end=end,
+    )
+
+
+def _other(row: Fields, op: str, within: Communicator) -> int | None:
+    """The place of the root or peer in the communicator; None where there is none."""
+    field = "peer" if op in POINT_TO_POINT else "root" if op in ROOTED else None
+    return None if field is None else row.integer(field, highest=within.ranks - 1)
