@@ -35,6 +35,7 @@ for ladders in 1 128 512 2048; do
   step "search_walk_$ladders" python benchmarks/search_walk.py device=cuda ladders=$ladders steps=32
 done
 step counts python benchmarks/gpu_counts.py
+step batches python benchmarks/gpu_batches.py
 
 # benchmarks/results/gpu_predictions.txt has lines "path.metric value"; throughput.py prints measurements likewise.
 if [ -e benchmarks/results/gpu_predictions.txt ]; then

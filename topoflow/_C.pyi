@@ -85,6 +85,7 @@ class PacketModel:
         cut_through: bool,
         output_queues: bool,
         by_message: bool,
+        by_age: bool,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...

@@ -45,6 +45,7 @@ struct PacketBatch {
   int64_t switch_latency, nic_latency, credit_latency;
   bool cut_through, output_queues;
   bool by_message;  // of several paths, one for all packets of a message
+  bool by_age;      // the oldest packet is sent first
   int32_t threads;  // of the CPU, 0: all
   int64_t budget;   // B of memory for all teams together
   int device;       // where the arrays lie

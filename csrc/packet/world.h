@@ -397,6 +397,7 @@ class World {
 
   // Whose turn it is at `now`, by round robin; kNone: nobody can send before `soonest`. `waits`: a packet is ready.
   DEVICE int32_t choose(Port& port, int64_t now, int64_t& soonest, bool& waits) {
+    if (b_.by_age) return oldest(port, now, soonest, waits);
     const int32_t turn = port.turn;
     if (turn > 0) {
       const int32_t place = first_queue(port, turn - 1, port.queues, now, soonest, waits);
@@ -405,6 +406,23 @@ class World {
     if (nic_can_send(port, now, soonest, waits)) return 0;
     const int32_t place = first_queue(port, 0, turn > 0 ? turn - 1 : port.queues, now, soonest, waits);
     return place == kNone ? kNone : place + 1;
+  }
+
+  // The same by age: the packet that left its NIC first, of equally old ones that of the first queue.
+  DEVICE int32_t oldest(Port& port, int64_t now, int64_t& soonest, bool& waits) {
+    int32_t found = kNone;
+    int64_t born = kNever;
+    for (int32_t place = 0; place != kNone && place < port.queues;) {
+      place = first_queue(port, place, port.queues, now, soonest, waits);
+      if (place == kNone) break;
+      const int64_t since = s_.slot[s_.queue[queue_at(port, place)].head].born;
+      ++place;
+      if (since < born) {
+        born = since;
+        found = place;
+      }
+    }
+    return found == kNone && nic_can_send(port, now, soonest, waits) ? 0 : found;
   }
 
   // All ports send to the end of the window.

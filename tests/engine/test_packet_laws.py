@@ -72,6 +72,31 @@ def test_round_robin_gives_equal_inputs_equal_shares(make_world: MakeWorld, inpu
     assert np.ptp(found.finish) <= inputs * PACKET
 
 
+def test_round_robin_favours_the_near(make_world: MakeWorld) -> None:
+    """A street with a garage at each of four corners: each corner halves what came before it.
+
+    Source: the parking lot of Dally and Towles, Principles and Practices of Interconnection Networks, 2004, 15.4.1.
+    """
+    street = [0, 1, 2, 3]  # links; garage i enters before link i, by link 4 + i
+    packets = 400
+    world = make_world(messages([[4 + i, *street[i:]] for i in range(4)], packets * 4096), [C] * 8)
+    finish = run(world, Packet(buffer=2 * 4096)).finish
+    assert finish.max() == pytest.approx(4 * packets * PACKET, rel=0.02)  # the last link is never idle
+    assert packets * PACKET / finish[3] == pytest.approx(1 / 2, rel=0.03)
+    # A quarter until the nearest is done, then half: 200 packets in 800 times and 200 in 400.
+    assert packets * PACKET / finish[2] == pytest.approx(1 / 3, rel=0.03)
+
+
+@pytest.mark.parametrize(("arbiter", "least", "most"), [("round_robin", 6, 9), ("age", 11, 13.1)])
+def test_by_age_a_late_packet_waits_for_all_that_left_their_nics_before(
+    make_world: MakeWorld, arbiter: str, least: float, most: float
+) -> None:
+    """Two inputs have sent 5 or 6 packets each when the third sends one. By turns it waits for one of each."""
+    tasks = [*messages([[0, 3], [1, 3]], 10 * 4096), {"path": [2, 3], "bytes": 4096, "release": 5 * PACKET}]
+    late = run(make_world(tasks, [C] * 4), Packet(arbiter=arbiter)).finish[2] / PACKET
+    assert least <= late <= most
+
+
 def test_shares_are_of_inputs_not_of_messages(make_world: MakeWorld) -> None:
     """Two messages of one input and one of another: a quarter, a quarter, a half."""
     world = make_world(messages([[0, 2], [0, 2], [1, 2]], 100 * 4096), [C] * 3)
@@ -178,6 +203,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("buffer", 4095, "must be a whole number within 4096..34359738368 or auto, got 4095"),
         ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
+        ("arbiter", "oldest", "must be one of round_robin, age, got 'oldest'"),
         ("draws", "flow", "must be one of packet, message, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
         ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),

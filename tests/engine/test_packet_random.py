@@ -98,6 +98,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         buffer="auto" if draw.random() < 0.2 else int(size * draw.choice([1, 1.5, 4])),
         switching=str(draw.choice(["cut_through", "store_and_forward"])),
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
+        arbiter=str(draw.choice(["round_robin", "age"])),
         draws=str(draw.choice(["packet", "packet", "message"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),

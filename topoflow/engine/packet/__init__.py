@@ -1,8 +1,8 @@
 """The ``packet`` fidelity: lossless switches packet by packet, for a batch of worlds at once.
 
 Messages are cut into packets, which NICs and switches send on one after the other; a switch has input buffers, virtual
-output queues and round robin, and sends only what the next buffer has room for (credits). ``reference`` states the
-model in plain Python, ``csrc/packet`` is what runs, and ``docs/packet.md`` says what is modelled and what is not.
+output queues and an arbiter, and sends only what the next buffer has room for (credits). ``reference`` states the model
+in plain Python, ``csrc/packet`` is what runs, and ``docs/packet.md`` says what is modelled and what is not.
 
     Packet    the fidelity: worlds of any graphs; a Timeline of each, with what its ports saw
 
@@ -91,6 +91,7 @@ class Packet(Settings):
             cut_through=self.cut_through,
             output_queues=self.output_queues,
             by_message=self.by_message,
+            by_age=self.by_age,
         )
 
     def _check(self, world: World) -> None:

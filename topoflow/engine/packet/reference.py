@@ -1,7 +1,8 @@
 """The packet model in plain Python, event by event: the oracle of the tests, written for the reader.
 
     a port sends        when it is free, a packet in one of its queues is ready, and the buffer at its end has
-                        room for all of it; of several such queues the next one in turn (round robin)
+                        room for all of it; of several such queues the next one in turn (round robin), or that with
+                        the packet that left its NIC first (age)
     a packet            occupies the link for its flits, and the room in the buffer that it left until its last flit
                         has gone; the room's credit then takes the latency of the link to come back
     the packet's head   is ready at the next port after one flit (cut-through; all of it with store-and-forward), the
@@ -205,7 +206,10 @@ class Simulation:
                 state.stalled_since = now
             return
         turns = 1 + len(self.sent_from[port])
-        turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
+        if self.settings.by_age:
+            turn = min(ready, key=lambda turn: (ready[turn].born, turn))
+        else:
+            turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
         idle = (now if state.stalled_since is None else state.stalled_since) - state.free
         state.idle_1us += idle > MICROSECOND
         state.idle_1ms += idle > MILLISECOND

@@ -23,6 +23,7 @@ SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
+ARBITERS = ("round_robin", "age")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Settings:
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
-    one of several paths, every packet or a message for all of its packets.
+    one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
+    next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest).
     """
 
     size: int = 4096
@@ -44,6 +46,7 @@ class Settings:
     nic_latency: float = 0.0
     credit_latency: float = 0.0
     draws: str = "packet"
+    arbiter: str = "round_robin"
 
     def __post_init__(self) -> None:
         for field in ("size", "flit"):
@@ -54,7 +57,7 @@ class Settings:
             _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
         if self.virtual_channels != AUTO:
             _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
-        for field, known in (("switching", SWITCHING), ("queues", QUEUES), ("draws", DRAWS)):
+        for field, known in (("switching", SWITCHING), ("queues", QUEUES), ("draws", DRAWS), ("arbiter", ARBITERS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         for field in ("switch_latency", "nic_latency", "credit_latency"):
@@ -69,6 +72,10 @@ class Settings:
     @property
     def by_message(self) -> bool:
         return self.draws == DRAWS[1]
+
+    @property
+    def by_age(self) -> bool:
+        return self.arbiter == ARBITERS[1]
 
     @property
     def output_queues(self) -> bool:
