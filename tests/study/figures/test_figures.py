@@ -273,7 +273,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     ("arguments", "message"),
     [
         (["topoopt_fig11"], "out: must be given"),
-        (["topoopt_fig99", "out=X"], "experiment: must be one of topoopt_fig1, "),
+        (["topoopt_fig99", "out=X"], "experiment: must be one of sirius_fig10, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
         (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, slotted, got"),
