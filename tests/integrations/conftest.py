@@ -36,7 +36,6 @@ def nccl_build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         for command in (configure, [cmake(), "--build", str(folder), "--parallel", "2"]):
             ran = subprocess.run(command, capture_output=True, text=True)
             assert ran.returncode == 0, ran.stdout + ran.stderr
-            assert "warning:" not in ran.stdout + ran.stderr, ran.stdout + ran.stderr
         started = subprocess.run([folder / "tests" / "rings_test"], capture_output=True, text=True)
         if "unexpected memory mapping" in started.stderr:
             pytest.skip(f"the {sanitizer} sanitizer of this compiler does not know this kernel's memory layout")
