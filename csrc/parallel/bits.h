@@ -7,7 +7,7 @@
 
 namespace topoflow::BACKEND {
 
-DEVICE int32_t lowest_bit(uint64_t word) { return ::cuda::std::countr_zero(word); }        // word is not 0
+DEVICE int32_t lowest_bit(uint64_t word) { return ::cuda::std::countr_zero(word); }  // word is not 0
 DEVICE int32_t bits(uint64_t word) { return ::cuda::std::popcount(word); }
 DEVICE int32_t highest_bit(uint64_t word) { return 63 - ::cuda::std::countl_zero(word); }  // word is not 0
 
