@@ -111,7 +111,7 @@ def gradients(device: Device) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    given = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.split("=", 1) for word in words)
+    given = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.partition("=")[::2] for word in words)
     device = Device.named(given["device"])
     batches(many_c(int(given["worlds"])), device, int(given["pieces"]))
     if device.on_cuda:

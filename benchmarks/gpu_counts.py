@@ -57,7 +57,7 @@ def counts(radices: str) -> None:
 
 
 def main() -> None:
-    arguments = dict(one.split("=", 1) for one in sys.argv[1:])
+    arguments = dict(one.partition("=")[::2] for one in sys.argv[1:])
     counts(arguments.get("radices", "4"))
 
 

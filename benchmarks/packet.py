@@ -121,7 +121,7 @@ def measure(asked: World) -> None:
 
 
 def main() -> None:
-    asked = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     names = asked.pop("cases", ",".join(CASES)).split(",")
     if asked or not set(names) <= set(CASES):
         sys.exit(f"cases: must be some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")

@@ -22,7 +22,7 @@ TOGETHER = 100  # worlds of one launch
 
 
 def main() -> None:
-    asked = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     worlds, first = int(asked.pop("worlds", "100000")), int(asked.pop("first", "0"))
     if asked:
         sys.exit(f"worlds, first: must be the only keys, got {' '.join(sys.argv[1:])}")

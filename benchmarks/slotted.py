@@ -89,7 +89,7 @@ def two_cores(worlds: int) -> None:
 
 
 def main() -> None:
-    asked = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     loads, worlds = asked.pop("loads", "0.25,0.5,1"), int(asked.pop("worlds", "64"))
     if asked:
         sys.exit(f"loads, worlds: must be all that is given, got {' '.join(sys.argv[1:])}")
