@@ -23,7 +23,7 @@ from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.slotted.batch import Batch, pack
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.schedule import Schedule
+from topoflow.fabric.circuits.schedule import Schedule
 
 ROUNDS = 3
 SEED = 1

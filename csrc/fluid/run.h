@@ -5,13 +5,10 @@
 
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
-#include <thrust/functional.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/sort.h>
-#include <thrust/transform_reduce.h>
 
-#include "parallel/launch.h"
-#include "parallel/policy.h"
+#include "parallel/worlds.h"
 #include "world.h"
 
 namespace topoflow::BACKEND {
@@ -76,11 +73,8 @@ int64_t simulate(const Batch& given) {
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
-  const thrust::counting_iterator<int32_t> zero(0);
-  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
-                                                 int64_t{0}, thrust::maximum<int64_t>());
-  const int64_t hot = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, HotBytes{batch}, int64_t{0},
-                                               thrust::maximum<int64_t>());
+  const int64_t bytes = most_bytes(batch.worlds, StateBytes{batch}, stream);
+  const int64_t hot = most_bytes(batch.worlds, HotBytes{batch}, stream);
   const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
   const Array<std::byte> memory(how.teams * bytes);
   for_each_team(batch.worlds, how, RunWorld{batch, memory.data(), bytes}, stream);

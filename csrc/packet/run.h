@@ -1,12 +1,7 @@
 // Worlds of packets, one for each team. Source: world.h has the physics.
 #pragma once
 
-#include <thrust/functional.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/transform_reduce.h>
-
-#include "parallel/launch.h"
-#include "parallel/policy.h"
+#include "parallel/worlds.h"
 #include "world.h"
 
 namespace topoflow::BACKEND {
@@ -43,18 +38,6 @@ struct Run {
 
 }  // namespace packet
 
-int64_t packets(const PacketBatch& batch) {
-  using packet::Run, packet::StateBytes;
-  const DeviceGuard guard(batch.device);
-  const Stream stream = to_stream(batch.stream);
-  const ThreadsFor threads(batch.worlds);
-  const thrust::counting_iterator<int32_t> zero(0);
-  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, StateBytes{batch},
-                                                 int64_t{0}, thrust::maximum<int64_t>());
-  const Launch how = launch<Run>(batch.worlds, bytes, batch.budget, batch.threads);
-  const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, Run{batch, memory.data(), bytes}, stream);
-  return bytes;
-}
+int64_t packets(const PacketBatch& batch) { return run_worlds<packet::Run, packet::StateBytes>(batch); }
 
 }  // namespace topoflow::BACKEND

@@ -32,7 +32,7 @@ struct Proposal {
   int32_t changes;      // layers that change
   bool both;            // whether some change from b to a
   int64_t left, came;   // B that go from each GPU of a's holders, and come to those of b's
-  double ratio;         // log of how much likelier the way back is than the way there
+  double ratio;         // log of the probability of the reverse proposal over that of this one
 
   HD bool has(int32_t i) const { return trade ? i == layer || i == mate : first <= i && i <= last; }
   HD int32_t target(int32_t i, int32_t choice) const {

@@ -1,4 +1,4 @@
-// Placements, each estimated by one team, and ladders, each of which one team walks.
+// Placements and ladders: one team estimates a placement, one team runs the steps of a ladder.
 //
 // Source: topoflow/engine/screen/contention.py and ladders.py ask for them.
 #pragma once

@@ -233,7 +233,7 @@ def what_is_wrong_is_one_line(rank: int, ranks: int, folder: Path) -> None:
     wrong: dict[str, Callable[[], object]] = {
         "strides: must be whole numbers from 1": lambda: PermutedRings([0]),
         "strides: must be whole numbers": lambda: PermutedRings([1, ranks]),
-        "strides: must be whole": lambda: PermutedRings([1.5]),  # type: ignore[list-item]
+        "strides: must be whole": lambda: PermutedRings([1.5]),
         "strides: must be given": lambda: PermutedRings(),
         "weights: must be one for each": lambda: PermutedRings([1], [0.5, 0.5]),
         "weights: must sum to 1": lambda: PermutedRings([1, ranks - 1], [0.5, 0.4]),

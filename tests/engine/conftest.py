@@ -16,7 +16,7 @@ from topoflow.engine.fluid import Fluid, reference
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.schedule import Schedule
+from topoflow.fabric.circuits.schedule import Schedule
 
 Task = dict[str, Any]
 

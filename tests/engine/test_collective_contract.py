@@ -22,7 +22,7 @@ from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, nam
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.lowering.schedule import Schedule
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.double_binary_tree import NO_PARENT, binary_tree
+from topoflow.fabric.channels.double_binary_tree import NO_PARENT, binary_tree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.operations import COLLECTIVES, ROOTED, bus_factor, sent_by_all

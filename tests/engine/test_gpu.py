@@ -242,7 +242,9 @@ def test_arrays_come_by_dlpack_on_the_callers_stream(make_world: Callable[..., W
         calls.clear()
 
 
-@pytest.mark.skipif(not EMULATED, reason="fills the memory of an emulated GPU")
+@pytest.mark.skipif(
+    not EMULATED, reason="a real GPU has too much memory to fill, and may be shared: the emulated one is made small"
+)
 @EVERY
 def test_a_batch_that_the_memory_does_not_hold_is_cut(
     fidelity: str, worlds: list[World], calls: list[Call], monkeypatch: pytest.MonkeyPatch
@@ -308,7 +310,7 @@ def test_a_fault_names_the_worlds_and_leaves_the_cpu(tmp_path: Path) -> None:
     assert lines[1:] == ["[2.0, 2.0]"]
 
 
-@pytest.mark.skipif(not EMULATED, reason="makes an emulated GPU an older one")
+@pytest.mark.skipif(not EMULATED, reason="a real GPU has one architecture: the emulated one is set to sm_75")
 def test_a_gpu_that_is_too_old_is_refused_with_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_EMULATION_ARCHITECTURE", "75")
     law = "needs a GPU that topoflow._C is built for, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"

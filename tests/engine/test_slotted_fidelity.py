@@ -106,5 +106,5 @@ def test_what_it_cannot_say_is_refused_in_a_line() -> None:
 )
 def test_wrong_settings_are_one_line(settings: dict[str, object], law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        Slotted(**settings)  # type: ignore[arg-type]
+        Slotted(**settings)
     assert str(error.value) == law

@@ -11,7 +11,7 @@ from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import PROTOCOLS, Settings
-from topoflow.fabric.schedule import EMPTY, Schedule
+from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
 SLOT = 1000  # ps
 

@@ -16,7 +16,7 @@ from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
 from topoflow.engine.slotted.settings import PROTOCOLS, Settings
-from topoflow.fabric.schedule import Schedule
+from topoflow.fabric.circuits.schedule import Schedule
 
 CASES = st.integers(0, 2**32 - 1)
 

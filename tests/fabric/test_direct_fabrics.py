@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.expander import Expander
-from topoflow.fabric.hamiltonian import torus_rings
 from topoflow.fabric.ring import Ring
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Torus, most_square

@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Static
-from topoflow.fabric.schedule import Cyclic
+from topoflow.fabric.circuits.schedule import Cyclic
 from topoflow.fabric.sirius import Sirius
 
 # 128 racks of 24 servers, 8 uplinks of 50 Gb/s and half as many more. Source: Sirius, 7
@@ -74,5 +74,5 @@ def test_one_rack_needs_no_schedule() -> None:
 )
 def test_what_cannot_be_is_one_line(field: str, value: float, law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        build(replace(SMALL, **{field: value}), 8)  # type: ignore[arg-type]
+        build(replace(SMALL, **{field: value}), 8)
     assert str(error.value) == law

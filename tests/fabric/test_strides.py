@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import topoflow
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.channels.strides import strides_to_try, with_strides
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.fabric.strides import strides_to_try, with_strides
 from topoflow.fabric.topoopt.totient_perms import stride as stride_of
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.double_binary_tree import tree_edges
+from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.hyperx import HyperX

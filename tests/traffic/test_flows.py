@@ -96,7 +96,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, law: str) -> None:
 )
 def test_wrong_flows_are_one_line(given: dict[str, object], law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        Flows(**given)  # type: ignore[arg-type]
+        Flows(**given)
     assert str(error.value) == law
 
 

@@ -14,7 +14,7 @@ kernels happens in the caller's thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -102,6 +102,19 @@ def in_pieces(
     memory = min(each.memory for each in device.all)
     pieces = [piece for share in _shares(worlds, len(device.all)) for piece in cut(share, memory)]
     return _Batch(pieces, device, observer, steps).run()
+
+
+def cut_by_memory(worlds: Sequence[W], memory: int, needed: Callable[[W], int]) -> Iterator[Sequence[W]]:
+    """Pieces of a batch, in order, that need at most ``memory`` B each; a world that needs more goes alone."""
+    first, taken = 0, 0
+    for index, world in enumerate(worlds):
+        own = needed(world)
+        if index > first and taken + own > memory:
+            yield worlds[first:index]
+            first, taken = index, 0
+        taken += own
+    if first < len(worlds):
+        yield worlds[first:]
 
 
 def _shares(worlds: Sequence[W], devices: int) -> list[Sequence[W]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Channels, Fabric
-from topoflow.fabric.hamiltonian import both_directions
+from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import Grid, grid_fabric
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names

@@ -9,8 +9,8 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.circuits.schedule import Cyclic, Schedule
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.schedule import Cyclic, Schedule
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
 
 WHOLE = 1e-9  # two numbers of uplinks that differ by less are equal
@@ -75,7 +75,7 @@ class Sirius:
         return int(self.uplink_bandwidth * (self.slot - self.guardband) * (1 + WHOLE))
 
     def schedule(self, servers: int) -> Schedule:
-        """That of the racks of so many servers, two racks at least. Raises ``ValueError`` where there is none."""
+        """The schedule of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
         racks = self._racks(servers)
         if racks % self.uplinks:
             raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")

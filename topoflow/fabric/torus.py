@@ -11,7 +11,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Channels, Fabric
-from topoflow.fabric.hamiltonian import torus_rings
+from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, direct_bill, forth
 

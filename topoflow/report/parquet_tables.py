@@ -128,7 +128,7 @@ def write_failures(report: Report, path: Path) -> None:
 
 
 def _link_names(outcome: Result) -> dict[str, Any]:
-    """Which link of which world a record is about, and what it carried."""
+    """The world and the link of a record, and what the link carried."""
     fabric = outcome.fabric
     return {
         "world": [outcome.settings.world] * fabric.links,

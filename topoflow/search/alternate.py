@@ -27,7 +27,7 @@ import numpy as np
 from topoflow.engine.base import Run
 from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
-from topoflow.fabric.strides import WithStrides, strides_to_try
+from topoflow.fabric.channels.strides import WithStrides, strides_to_try
 from topoflow.search.checkpoint import Checkpoint, key, load, save
 from topoflow.search.found import Found, found
 from topoflow.search.history import History, Round
@@ -39,9 +39,8 @@ from topoflow.strategy.base import Strategy
 
 SAVE_EVERY = 5.0  # s between checkpoints; it has no influence on what is found
 
-WORTH = (
-    1e-3  # of an iteration that other ring orders must save: to follow them, an application needs more than a setting
-)
+# Share of an iteration that other ring orders must save: to follow them, an application needs more than a setting.
+WORTH = 1e-3
 
 
 def search(

@@ -14,8 +14,8 @@ from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.channels.strides import Strides, with_strides
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.fabric.strides import Strides, with_strides
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.lower import Lowerer

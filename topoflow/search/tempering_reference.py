@@ -76,7 +76,7 @@ class Proposal(NamedTuple):
     one: int  # a
     other: int  # b
     target: Numbers  # [Y]
-    ratio: float  # log of how much likelier the way back is than the way there
+    ratio: float  # log of the probability of the reverse proposal over that of this one
 
 
 def propose(moves: Moves, placement: Numbers, drawn: Drawn) -> Proposal:

@@ -12,7 +12,7 @@ from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric, FabricDesign
-from topoflow.fabric.strides import WithStrides, check_fit
+from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from topoflow.case.base import Job
 from topoflow.engine.base import Run
-from topoflow.fabric.strides import WithStrides, check_fit
+from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
 from topoflow.search.checkpoint import key as key_of

@@ -1,4 +1,4 @@
-"""Operators on symmetric memory of which the files do not say enough: seen but not sized."""
+"""Operators on symmetric memory whose size the files do not give: seen but not sized."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Shapes: W worlds, T tasks, L links, N ports, C channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -27,7 +27,7 @@ from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
-from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces
+from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
@@ -54,7 +54,7 @@ class Packet(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Worlds whose circuits change, and flows over several paths at once of which only the union is known."""
+        """Worlds whose circuits change, and flows over several paths at once where only the union of these is known."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
         weight = world.graph.path_weight
@@ -78,7 +78,13 @@ class Packet(Settings):
             Prepared(world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self))
             for world in worlds
         ]
-        return in_pieces(prepared, run.device, run.observer, _pieces, partial(self._steps, threads=run.threads))
+        return in_pieces(
+            prepared,
+            run.device,
+            run.observer,
+            partial(cut_by_memory, needed=_needed),
+            partial(self._steps, threads=run.threads),
+        )
 
     def kernel(self) -> _C.PacketModel:
         """The settings as the kernel takes them."""
@@ -143,19 +149,11 @@ class Prepared:
         return self.world.name
 
 
-def _pieces(prepared: Sequence[Prepared], memory: int) -> Iterator[Sequence[Prepared]]:
-    """Cut a batch, in order, into pieces whose arrays take at most ``memory`` B; a larger world goes alone."""
-    first, taken = 0, 0
-    for index, each in enumerate(prepared):
-        world, layout, amounts = each.world, each.layout, each.amounts
-        needed = 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
-        _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
-        if index > first and taken + needed > memory:
-            yield prepared[first:index]
-            first, taken = index, 0
-        taken += needed
-    if first < len(prepared):
-        yield prepared[first:]
+def _needed(prepared: Prepared) -> int:
+    """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
+    world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
+    _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
+    return 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
 
 
 def _refuse_large(world: World, bytes: int) -> None:

@@ -7,7 +7,7 @@ them one FIFO for each channel. The last hop of a path has no channel: the recei
 
 Packets of a message may take different paths (``Graph.alternatives``). What is left of a path after a hop is shared by
 all paths that end so (``merge``): an *edge* is a step from a channel to the next port. Where several may be next there
-is a *branch*, of which every packet draws one; its first hop, a *root*, it draws at the NIC. A fat-tree with 16 paths
+is a *branch*, and a packet draws one; its first hop, a *root*, it draws at the NIC. With 16 paths a fat-tree
 between two hosts has about as many edges for each target as there are links that lead there, not 16 paths per pair.
 
 Ports, channels and queues are numbered in the order in which paths come upon them (the queues of a port one after the

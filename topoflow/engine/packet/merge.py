@@ -26,7 +26,7 @@ from topoflow.engine.alternatives import rows_of
 Bounds = NDArray[np.uint32]
 
 NONE = -1
-DRAWS = 2.0**32  # a packet draws one of so many numbers
+DRAWS = 2.0**32  # numbers that a packet draws from
 
 
 class Rows(NamedTuple):

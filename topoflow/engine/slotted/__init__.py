@@ -10,7 +10,7 @@ Shapes: T tasks, N nodes, C cells of all tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -22,12 +22,12 @@ from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Pause, Run, Slots, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Device
-from topoflow.engine.launch import Steps, in_pieces
+from topoflow.engine.launch import Steps, cut_by_memory, in_pieces
 from topoflow.engine.slotted.batch import Batch, pack
 from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, cells_of, control_of
 from topoflow.engine.slotted.settings import Settings
 from topoflow.engine.timelines import link_bytes, timeline
-from topoflow.fabric.schedule import Cyclic
+from topoflow.fabric.circuits.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
 PER_CELL = 20  # B, where each is logged
@@ -122,7 +122,8 @@ def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run()
     Raises ``ValueError`` that names a world whose tasks wait for each other in a circle.
     """
     steps = partial(_steps, settings=settings, threads=run.threads, log=log)
-    return in_pieces(worlds, run.device, run.observer, partial(_pieces, log=log), steps)
+    cut = partial(cut_by_memory, needed=partial(_needed, log=log))
+    return in_pieces(worlds, run.device, run.observer, cut, steps)
 
 
 def _steps(
@@ -134,17 +135,9 @@ def _steps(
     return [_found(batch, index, log) for index in range(len(worlds))]
 
 
-def _pieces(worlds: Sequence[Cells], memory: int, log: bool) -> Iterator[Sequence[Cells]]:
-    """Cut a batch, in order, into pieces whose arrays take at most ``memory`` B; a larger world goes alone."""
-    first, taken = 0, 0
-    for index, world in enumerate(worlds):
-        needed = PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
-        if index > first and taken + needed > memory:
-            yield worlds[first:index]
-            first, taken = index, 0
-        taken += needed
-    if first < len(worlds):
-        yield worlds[first:]
+def _needed(world: Cells, log: bool) -> int:
+    """B of its arrays."""
+    return PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
 
 
 def _raise_unfinished(batch: Batch) -> None:

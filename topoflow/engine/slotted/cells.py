@@ -11,7 +11,7 @@ import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import World
-from topoflow.fabric.schedule import Cyclic, Schedule
+from topoflow.fabric.circuits.schedule import Cyclic, Schedule
 
 NEVER = 2**62  # ps
 SECOND = 1e12  # ps
@@ -56,7 +56,7 @@ class Cells:
 def cells_of(world: World) -> Cells:
     """A world on a network with a schedule in whole cells and picoseconds.
 
-    The latency of a path is waited before the first cell: light is on its way while the schedule goes on. Raises
+    The latency of a path is waited before the first cell: light travels while the schedule continues. Raises
     ``ValueError`` where the world cannot be said in these units.
     """
     graph, fabric = world.graph, world.fabric

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.schedule import EMPTY
+from topoflow.fabric.circuits.schedule import EMPTY
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 

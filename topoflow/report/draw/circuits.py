@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.double_binary_tree import tree_edges
+from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.style import COLOURS
 from topoflow.report.draw.tiers import tier_names, tiers

@@ -13,7 +13,7 @@ from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.strides import check_strides
+from topoflow.fabric.channels.strides import check_strides
 from topoflow.memory import check_memory
 from topoflow.study.failures import CHOICES
 from topoflow.units import LARGEST_BANDWIDTH, gbps

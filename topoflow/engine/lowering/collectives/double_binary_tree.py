@@ -15,7 +15,7 @@ from __future__ import annotations
 from topoflow.engine.lowering.algorithms import Algorithm, Call
 from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
 from topoflow.engine.lowering.schedule import Schedule
-from topoflow.fabric.double_binary_tree import double_binary_tree
+from topoflow.fabric.channels.double_binary_tree import double_binary_tree
 
 
 def schedule(call: Call) -> Schedule:

@@ -1,0 +1,1 @@
+"""Channels of collectives: ring orders and trees."""
