@@ -108,7 +108,7 @@ class LinkStore {
                         int32_t* list) const {
     const PackedMove move = packed_move();
     const int64_t each = units(rate);
-    int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     return team.pick(
         n, [=](int32_t i) { return paths[i]; }, list, [=](int32_t p) { return bottleneck[p] < 0; },
         [=, this](int32_t p) {
@@ -125,7 +125,7 @@ class LinkStore {
   DEVICE void move_all(const Team auto& team, int32_t n, const int32_t* list, int32_t sign) const {
     const PackedMove move = packed_move();
     const double per_unit = per_unit_;
-    const int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     const LinkInfo* const info = rates_.info;
     team.for_each(n, [=, this](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
@@ -203,26 +203,25 @@ class LinkStore {
   // Read once: as far as the compiler knows, a link's words may be these pointers.
   struct PackedMove {
     Pairs links;
+    PathStates states;
     const Row* rows;
-    const int32_t *hops, *counted;
+    const int32_t* hops;
 
     // The path's flows give back what they have of each link, `units` for each of them, or (sign -1) get it.
     DEVICE void operator()(const Team auto& team, int32_t p, int64_t units, int32_t sign) const {
-      const int32_t flows = sign * counted[p];
+      const int32_t flows = sign * states.counted[p];
       const Pair use = flows == sign ? Pair{units * sign, sign} : Pair{units * flows, flows};
-      const Row row = rows[p];
-      const int32_t* hop = hops + row.first;
-      const int32_t *const end = hop + row.hops, *const last = end - 1;
-      for (; hop < last; hop += 2) {  // a path mostly goes up as often as down
-        const int32_t up = hop[0], down = hop[1];
-        links.add(team, up, use);
-        links.add(team, down, use);
-      }
-      if (hop < end) links.add(team, *hop, use);
+      states.for_each_two(
+          rows, hops, p,
+          [&](int32_t up, int32_t down) {  // a path mostly goes up as often as down
+            links.add(team, up, use);
+            links.add(team, down, use);
+          },
+          [&](int32_t last) { links.add(team, last, use); });
     }
   };
   DEVICE PackedMove packed_move() const {
-    return {packed_links(), rates_.paths.rows, rates_.paths.links, rates_.counted};
+    return {packed_links(), rates_.states, rates_.paths.rows, rates_.paths.links};
   }
 
   DEVICE void move_wide(const Team auto& team, int32_t p, double rate, int32_t sign) const {

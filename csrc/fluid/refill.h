@@ -151,7 +151,7 @@ class Refill {
   template <bool kPacked>
   DEVICE void restart(const Team auto& team, double level) {
     const LinkInfo* const info = rates_.info;
-    int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
     const double least = level * (1 - kSame);
     const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills[i]].level >= least; });

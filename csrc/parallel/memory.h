@@ -13,13 +13,15 @@ class Memory {
   template <class T>
   HD T* take(int64_t n) {
     T* const array = memory_ ? reinterpret_cast<T*>(memory_ + taken_) : nullptr;
-    taken_ += (n * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    taken_ += (n * static_cast<int64_t>(sizeof(T)) + kAlign - 1) / kAlign * kAlign;
     return array;
   }
 
   HD int64_t taken() const { return taken_; }
 
  private:
+  static constexpr int64_t kAlign = 32;  // B, a sector of a GPU's memory
+
   std::byte* memory_;
   int64_t taken_ = 0;
 };
