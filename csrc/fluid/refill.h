@@ -201,12 +201,13 @@ class Refill {
       const auto place = static_cast<int32_t>(bits(low) & mask);
       const int32_t l = awake[place];
       bool open;
-      const double level = store_.level_of<kPacked>(l, open);
+      const Row row{info[l].first, info[l].listed};  // memory answers while keys are compared
+      const double before = info[l].level, level = store_.level_of<kPacked>(l, open);
       const double later = open ? key(place, level, mask) : kInfinity;
       low = keys.others(place, low);
       if (later <= low && open) {
         keys.replace(place, kInfinity);
-        freeze<kPacked>(team, l, level);
+        freeze<kPacked>(team, l, row, Rates::same(level, before) ? before : level);
       } else {
         keys.replace(place, later);
       }
@@ -227,13 +228,12 @@ class Refill {
     return word;
   }
 
-  // The open paths on this link get its level.
+  // The open paths on this link, those of the row of `members`, get its level.
   template <bool kPacked>
-  DEVICE void freeze(const Team auto& team, int32_t l, double level) {
+  DEVICE void freeze(const Team auto& team, int32_t l, const Row& row, double level) {
     LinkInfo& k = rates_.info[l];
-    if (Rates::same(level, k.level)) level = k.level;
     const int32_t n =
-        store_.freeze<kPacked>(team, k.listed, rates_.members + k.first, l, level, rates_.order.items + frozen_);
+        store_.freeze<kPacked>(team, row.hops, rates_.members + row.first, l, level, rates_.order.items + frozen_);
     team.once([&] {
       k.level = level;
       k.from = frozen_;

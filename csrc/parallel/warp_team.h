@@ -12,9 +12,14 @@ class WarpTeam {
  public:
   static constexpr bool kAlone = false;
   static constexpr int32_t kLanes = 32;
+  static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
 
-  // `kept`: shared memory for what keep() makes. `fast`: more of it, or null.
-  __device__ WarpTeam(std::byte* kept, std::byte* fast) : kept_(kept), fast_(fast) {}
+  // B of shared memory that a team has for itself.
+  static constexpr int64_t kOwn = kPicked * sizeof(int32_t);
+
+  // `own`: kOwn bytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
+  __device__ WarpTeam(std::byte* own, std::byte* fast)
+      : picked_(reinterpret_cast<int32_t*>(own)), kept_(own + kOwn), fast_(fast) {}
 
   // The number of the next job of a launch.
   __device__ int32_t take(int32_t* next) const { return __shfl_sync(kAll, lane() == 0 ? atomicAdd(next, 1) : 0, 0); }
@@ -139,22 +144,29 @@ class WarpTeam {
   // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
   template <class Item, class Wanted, class F>
   __device__ int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
-    __syncwarp();  // f may write what another lane still reads
+    int32_t* const picked = picked_;
+    __builtin_assume(__isShared(picked));
     int32_t size = 0;
-    int32_t next = lane() < n ? item(lane()) : 0;
+    __syncwarp();  // f may write what another lane still reads
 #pragma unroll 1
-    for (int32_t i = lane(); i - lane() < n; i += kLanes) {
-      const int32_t mine = next;
-      if (i + kLanes < n) next = item(i + kLanes);  // memory answers while this one is looked at
-      const bool take = i < n && wanted(mine);
-      const unsigned taken = __ballot_sync(kAll, take);
-      if (take) {
-        list[size + below(taken)] = mine;
+    for (int32_t i = lane(); i - lane() < n; i += kPicked) {
+      const int32_t j = i + kLanes;  // both are read before either is looked at: memory answers them at once
+      const int32_t one = i < n ? item(i) : 0, two = j < n ? item(j) : 0;
+      const bool take_one = wanted(one) & (i < n), take_two = wanted(two) & (j < n);
+      const unsigned ones = __ballot_sync(kAll, take_one), twos = __ballot_sync(kAll, take_two);
+      const int32_t before = __popc(ones), count = before + __popc(twos);
+      if (take_one) picked[below(ones)] = one;
+      if (take_two) picked[before + below(twos)] = two;
+      __syncwarp();
+#pragma unroll 1
+      for (int32_t k = lane(); k < count; k += kLanes) {  // mostly once
+        const int32_t mine = picked[k];
+        list[size + k] = mine;
         f(mine);
       }
-      size += __popc(taken);
+      size += count;
+      __syncwarp();
     }
-    __syncwarp();
     return size;
   }
 
@@ -292,6 +304,7 @@ class WarpTeam {
     return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
   }
 
+  int32_t* picked_;  // [kPicked] shared
   std::byte *kept_, *fast_;
 };
 
