@@ -151,7 +151,7 @@ class WarpTeam {
 #pragma unroll 1
     for (int32_t i = lane(); i - lane() < n; i += kPicked) {
       const int32_t j = i + kLanes;  // both are read before either is looked at: memory answers them at once
-      const int32_t one = i < n ? item(i) : 0, two = j < n ? item(j) : 0;
+      const int32_t one = item(least_of(i, n - 1)), two = item(least_of(j, n - 1));
       const bool take_one = wanted(one) & (i < n), take_two = wanted(two) & (j < n);
       const unsigned ones = __ballot_sync(kAll, take_one), twos = __ballot_sync(kAll, take_two);
       const int32_t before = __popc(ones), count = before + __popc(twos);
@@ -282,6 +282,7 @@ class WarpTeam {
   static constexpr unsigned kAll = 0xffffffffu;
 
   __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x); }
+  __device__ static int32_t least_of(int32_t a, int32_t b) { return a < b ? a : b; }
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
 
