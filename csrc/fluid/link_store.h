@@ -127,14 +127,17 @@ class LinkStore {
     const double per_unit = per_unit_;
     const auto bottleneck = rates_.bottleneck;
     const LinkInfo* const info = rates_.info;
-    team.for_each(n, [=, this](int32_t i) {
+    const auto given = [=](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
-      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
-      const double level = info[l].level;
+      const bool other = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
+      return Given{p, other ? -1 : info[l].level};
+    };
+    team.for_each(n, given, [=, this](int32_t, const Given& path) {
+      if (path.level < 0) return;
       if constexpr (kPacked)
-        move(team, p, static_cast<int64_t>(level * per_unit + 0.5), sign);
+        move(team, path.path, static_cast<int64_t>(path.level * per_unit + 0.5), sign);
       else
-        move_wide(team, p, level, sign);
+        move_wide(team, path.path, path.level, sign);
     });
   }
 
@@ -199,6 +202,11 @@ class LinkStore {
   DEVICE Pairs packed_snapshot(int32_t i) const { return {spare() + i * bytes_of<true>() * links(), links()}; }
 
   DEVICE int32_t links() const { return rates_.links(); }
+
+  struct Given {
+    int32_t path;
+    double level;  // B/s; -1: nothing
+  };
 
   // Read once: as far as the compiler knows, a link's words may be these pointers.
   struct PackedMove {

@@ -113,6 +113,10 @@ class Refill {
   }
 
  private:
+  struct Change {
+    int32_t path;
+    double had, gets;  // B/s
+  };
   static constexpr int kNear = 6;  // a link sleeps with more left than 2^-6 of its capacity
 
   template <bool kPacked>
@@ -132,14 +136,19 @@ class Refill {
       level = fill<kPacked>(team, flowing) ? wake_overloaded<kPacked>(team) : wake_open<kPacked>(team);
       if (level < 0) return false;
     }
-    changes = team.sum(frozen_ - fresh_, [&](int32_t i) {
-      const int32_t p = r.order[fresh_ + i];
-      const double had = r.rate[p], gets = found(p);
-      if (had == gets) return 0;
-      r.rate[p] = gets;
-      settle(p, had / gets);
-      return 1;
-    });
+    const int32_t* const frozen = r.order.items + fresh_;
+    changes = team.sum(
+        frozen_ - fresh_,
+        [&](int32_t i) {
+          const int32_t p = frozen[i];
+          return Change{p, r.rate[p], found(p)};
+        },
+        [&](int32_t, const Change& change) {
+          if (change.had == change.gets) return 0;
+          r.rate[change.path] = change.gets;
+          settle(change.path, change.had / change.gets);
+          return 1;
+        });
     team.for_each(r.links(), [&](int32_t l) { r.info[l].awake = store_.left_of<kPacked>(l) <= r.info[l].watch; });
     return true;
   }
@@ -163,12 +172,11 @@ class Refill {
     } else {
       store_.move_all<kPacked>(team, frozen_ - from, order + from, 1);
     }
-    team.for_each(frozen_ - from, [&](int32_t i) {
-      const int32_t p = order[from + i];
-      const int32_t l = bottleneck[p];
-      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
-      bottleneck[p] = Rates::kNoLink;
-    });
+    team.for_each(
+        frozen_ - from, [&](int32_t i) { return order[from + i]; },
+        [&](int32_t, int32_t p) {
+          if (bottleneck[p] != Rates::kNoFlows) bottleneck[p] = Rates::kNoLink;
+        });
     fresh_ = from < fresh_ ? from : fresh_;
     filled_ = kept;
     frozen_ = from;

@@ -12,6 +12,7 @@ class WarpTeam {
  public:
   static constexpr bool kAlone = false;
   static constexpr int32_t kLanes = 32;
+  static constexpr int32_t kAhead = 4;  // items that a lane reads before it uses the first: memory answers them at once
   static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
 
   // B of shared memory that a team has for itself.
@@ -47,6 +48,21 @@ class WarpTeam {
     __syncwarp();
   }
 
+  // Calls f(i, read(i)) for each i < n. What f writes must be nothing that read reads for another i.
+  template <class Read, class F>
+  __device__ void for_each(int32_t n, const Read& read, const F& f) const {
+#pragma unroll 1
+    for (int32_t first = lane(); first < n; first += kLanes * kAhead) {
+      decltype(read(0)) values[kAhead];
+#pragma unroll
+      for (int32_t k = 0; k < kAhead; ++k) values[k] = read(least_of(first + k * kLanes, n - 1));
+#pragma unroll
+      for (int32_t k = 0; k < kAhead; ++k)
+        if (first + k * kLanes < n) f(first + k * kLanes, values[k]);
+    }
+    __syncwarp();
+  }
+
   // Calls f once; the team has seen its effects after the next of these functions.
   template <class F>
   __device__ void once(const F& f) const {
@@ -76,7 +92,12 @@ class WarpTeam {
     return all;
   }
   __device__ double min_of(int32_t n, const double* values) const {
-    return min(n, [=](int32_t i) { return values[i]; });
+    double lowest = kInfinity;
+#pragma unroll 4
+    for (int32_t i = lane(); i < n; i += kLanes) lowest = fmin(lowest, values[i]);
+    const double all = number(lowest_of(rank(lowest)));
+    __syncwarp();
+    return all;
   }
 
   // Calls put(i, the lowest of row(i)) for i < n. Four lanes read a row, so that a warp reads whole sectors of memory.
@@ -89,6 +110,7 @@ class WarpTeam {
       double lowest = kInfinity;
       if (i < n) {
         const auto values = row(i);
+#pragma unroll 8
         for (int32_t j = lane() % width; j < values.size; j += width) lowest = fmin(lowest, values.first[j]);
       }
       for (int32_t step = width / 2; step > 0; step /= 2) lowest = fmin(lowest, __shfl_xor_sync(kAll, lowest, step));
@@ -116,6 +138,16 @@ class WarpTeam {
     return total;
   }
 
+  // The sum of f(i, read(i)), numbers of 32 bits, as for_each().
+  template <class Read, class F>
+  __device__ int32_t sum(int32_t n, const Read& read, const F& f) const {
+    int32_t total = 0;
+    for_each(n, read, [&](int32_t i, const auto& value) { total += f(i, value); });
+    total = __reduce_add_sync(kAll, total);
+    __syncwarp();
+    return total;
+  }
+
   // The first i < n for which found(i), n when there is none.
   template <class F>
   __device__ int32_t first(int32_t n, const F& found) const {
@@ -138,7 +170,7 @@ class WarpTeam {
   // What is at `from` is at `to` as well.
   template <class T>
   __device__ void copy(int32_t n, const T* from, T* to) const {
-    for_each(n, [=](int32_t i) { to[i] = from[i]; });
+    for_each(n, [=](int32_t i) { return from[i]; }, [=](int32_t i, const T& value) { to[i] = value; });
   }
 
   // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
