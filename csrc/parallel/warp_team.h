@@ -55,7 +55,7 @@ class WarpTeam {
     for (int32_t first = lane(); first < n; first += kLanes * kAhead) {
       decltype(read(0)) values[kAhead];
 #pragma unroll
-      for (int32_t k = 0; k < kAhead; ++k) values[k] = read(least_of(first + k * kLanes, n - 1));
+      for (int32_t k = 0; k < kAhead; ++k) values[k] = read(first + k * kLanes < n ? first + k * kLanes : first);
 #pragma unroll
       for (int32_t k = 0; k < kAhead; ++k)
         if (first + k * kLanes < n) f(first + k * kLanes, values[k]);
