@@ -291,7 +291,7 @@ class WarpTeam {
     }
 
    private:
-    static constexpr int32_t kAloneLog = 4;  // of the most keys that a lane reads by itself
+    static constexpr int32_t kAloneLog = 1;  // of the most keys that a lane reads by itself
 
     __device__ double others_of_many(int32_t place, double low) {
       const int32_t from = place >> log_ << log_, end = from + (1 << log_) < n_ ? from + (1 << log_) : n_;
