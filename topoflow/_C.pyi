@@ -86,6 +86,8 @@ class PacketModel:
         output_queues: bool,
         by_message: bool,
         by_age: bool,
+        by_free: bool,
+        threshold: float,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
