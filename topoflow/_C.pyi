@@ -86,6 +86,7 @@ class PacketModel:
         output_queues: bool,
         by_message: bool,
         by_age: bool,
+        in_order: bool,
         by_free: bool,
         threshold: float,
     ) -> None: ...

@@ -50,6 +50,7 @@ struct PacketBatch {
   bool cut_through, output_queues;
   bool by_message;   // of several paths, one for all packets of a message
   bool by_age;       // the oldest packet is sent first
+  bool in_order;     // a NIC sends a message to its end before the next; else they take turns
   bool by_free;      // adaptive-local compares what is free, not what is occupied
   double threshold;  // of adaptive-local
   int32_t threads;   // of the CPU, 0: all

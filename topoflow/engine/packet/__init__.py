@@ -14,7 +14,7 @@ Shapes: W worlds, T tasks, L links, N ports, C channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -73,15 +73,14 @@ class Packet(Settings):
         Raises ``ValueError`` as ``Fluid.simulate`` does, and naming the links where full buffers wait for each other
         in a circle.
         """
-        layouts: dict[int, Layout] = {}
+        layouts: dict[Hashable, Layout] = {}
+        prepared = []
         for world in worlds:
             self._check(world)
-            if id(world.graph) not in layouts:
-                layouts[id(world.graph)] = layout_of(world.graph, self, world.routing)
-        prepared = [
-            Prepared(world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self))
-            for world in worlds
-        ]
+            key = (*_routes(world.graph), world.routing)
+            if key not in layouts:
+                layouts[key] = layout_of(world.graph, self, world.routing)
+            prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self)))
         return in_pieces(
             prepared,
             run.device,
@@ -102,6 +101,7 @@ class Packet(Settings):
             output_queues=self.output_queues,
             by_message=self.by_message,
             by_age=self.by_age,
+            in_order=self.in_order,
             by_free=self.by_free,
             threshold=self.threshold,
         )
@@ -142,6 +142,12 @@ def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout
     if graph.next_hops is not None:
         return lay_out_addresses(graph, graph.next_hops, routing, channels)
     return lay_out(graph, channels, output_queues=settings.output_queues)
+
+
+def _routes(graph: Graph) -> Hashable:
+    """Equal for graphs that share the arrays that ``layout_of`` reads: worlds may differ in what they send."""
+    shared = (graph.path, graph.path_offsets, graph.path_links, graph.alternatives, graph.next_hops)
+    return (*map(id, shared), (graph.bytes > 0).tobytes())
 
 
 @dataclass(frozen=True)

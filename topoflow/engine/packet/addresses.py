@@ -3,7 +3,7 @@
 A link up has one channel; a link between routers has as many as routes need; a link down has none, as its endpoint
 takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
 queues: queue ``place[c]`` of port p holds what is in channel c and leaves by p. The channel that a packet takes next is
-one higher wherever the level of its links does not rise (``csrc/packet/addresses.h``), so there is no circle of channels.
+one higher wherever the level of its links does not rise (``csrc/packet/addresses.h``), so channels form no circle.
 
 Shapes: P paths, L links = N ports, C channels, E endpoints.
 """
