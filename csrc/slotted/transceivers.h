@@ -25,7 +25,7 @@ struct Waiting {
 // Two rings in one buffer: packets of this node, and those of others, which go first.
 struct Buffer {
   uint8_t first[2], count[2];
-  uint8_t claimed;  // places for packets that come in this slot
+  int32_t claimed;  // places for packets that come in this slot; a word of its own, as others read the first
 };
 
 // A packet that comes in this slot, and the transceiver that it goes on by, kNobody: it is for this node.
