@@ -86,6 +86,7 @@ class PacketModel:
         output_queues: bool,
         by_message: bool,
         by_age: bool,
+        in_order: bool,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
