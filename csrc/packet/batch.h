@@ -46,6 +46,7 @@ struct PacketBatch {
   bool cut_through, output_queues;
   bool by_message;  // of several paths, one for all packets of a message
   bool by_age;      // the oldest packet is sent first
+  bool in_order;    // a NIC sends a message to its end before the next; else they take turns
   int32_t threads;  // of the CPU, 0: all
   int64_t budget;   // B of memory for all teams together
   int device;       // where the arrays lie

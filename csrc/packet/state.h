@@ -82,7 +82,7 @@ struct Port {
   int32_t first_queue, first_word;  // of its rows
   int32_t occupied;                 // queues that hold a packet
   // The NIC's senders: those whose turn comes, and those that come later, by their time.
-  int32_t first, last, coming;
+  int32_t first, last, coming, last_coming;
   int64_t active, stalled, packets, short_packets, short_bytes;
   int64_t idle_1us, idle_1ms;  // how often it was idle for longer
 };

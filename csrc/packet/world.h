@@ -113,7 +113,7 @@ class World {
     port.queues = queues;
     port.first_queue = static_cast<int32_t>(row - b_.port_queues[port_]);
     port.first_word = words;
-    port.first = port.last = port.coming = kNone;
+    port.first = port.last = port.coming = port.last_coming = kNone;
     s_.port[p] = port;
     s_.next[p] = kNever;
     for (int32_t word = 0; word < (queues + 63) / 64; ++word) s_.occupied[words++] = 0;
@@ -226,17 +226,29 @@ class World {
     Port& port = s_.port[p];
     sender.time = time;
     int32_t* at = &port.coming;  // by time, then sender
-    while (*at != kNone && (s_.sender[*at].time < time || (s_.sender[*at].time == time && *at < i)))
-      at = &s_.sender[*at].next;
+    if (port.coming != kNone && comes_before(port.last_coming, i)) at = &s_.sender[port.last_coming].next;
+    while (*at != kNone && comes_before(*at, i)) at = &s_.sender[*at].next;
     sender.next = *at;
     *at = i;
+    if (sender.next == kNone) port.last_coming = i;
     if (time < s_.next[p]) s_.next[p] = time;
+  }
+
+  DEVICE bool comes_before(int32_t one, int32_t other) const {
+    const int64_t time = s_.sender[one].time, later = s_.sender[other].time;
+    return time < later || (time == later && one < other);
   }
 
   DEVICE void append(Port& port, int32_t i) {
     s_.sender[i].next = kNone;
     (port.first == kNone ? port.first : s_.sender[port.last].next) = i;
     port.last = i;
+  }
+
+  DEVICE void prepend(Port& port, int32_t i) {
+    if (port.first == kNone) port.last = i;
+    s_.sender[i].next = port.first;
+    port.first = i;
   }
 
   // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
@@ -275,7 +287,7 @@ class World {
         offer(i, now + pace * (sender.number - before));
       } else {
         sender.time = now;
-        append(port, i);
+        b_.in_order ? prepend(port, i) : append(port, i);
       }
     }
     return packet;

@@ -100,6 +100,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
         arbiter=str(draw.choice(["round_robin", "age"])),
         draws=str(draw.choice(["packet", "packet", "message"])),
+        messages=str(draw.choice(["round_robin", "in_order"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),
         nic_latency=float(draw.choice([0, 1e-7])),
@@ -160,6 +161,19 @@ def agree(found: Histogram, values: list[int]) -> None:
 def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
+
+
+@settings(max_examples=50)
+@given(seed=CASES)
+def test_worlds_that_share_their_paths_may_send_other_bytes(seed: int) -> None:
+    """Also none where another sends some, so that it crosses other ports."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw), replace(random_model(draw), virtual_channels="auto")
+    sends = [np.where(draw.random(world.graph.tasks) < 0.5, size * world.graph.bytes, 0.0) for size in (1, 2, 3)]
+    worlds = [replace(world, graph=replace(world.graph, bytes=bytes)) for bytes in [*sends, world.graph.bytes]]
+    together = model.simulate(worlds, Run(threads=1))
+    for found, alone in zip(together, worlds, strict=True):
+        assert found.finish.tolist() == model.simulate([alone], Run(threads=1))[0].finish.tolist()
 
 
 @settings(max_examples=200)

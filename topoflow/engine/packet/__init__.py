@@ -14,7 +14,7 @@ Shapes: W worlds, T tasks, L links, N ports, C channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -69,15 +69,14 @@ class Packet(Settings):
         Raises ``ValueError`` as ``Fluid.simulate`` does, and naming the links where full buffers wait for each other
         in a circle.
         """
-        layouts: dict[int, Layout] = {}
+        layouts: dict[Hashable, Layout] = {}
+        prepared = []
         for world in worlds:
             self._check(world)
-            if id(world.graph) not in layouts:
-                layouts[id(world.graph)] = layout_of(world.graph, self)
-        prepared = [
-            Prepared(world, layouts[id(world.graph)], numbers(world, layouts[id(world.graph)], self))
-            for world in worlds
-        ]
+            key = _routes(world.graph)
+            if key not in layouts:
+                layouts[key] = layout_of(world.graph, self)
+            prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self)))
         return in_pieces(
             prepared,
             run.device,
@@ -98,6 +97,7 @@ class Packet(Settings):
             output_queues=self.output_queues,
             by_message=self.by_message,
             by_age=self.by_age,
+            in_order=self.in_order,
         )
 
     def _check(self, world: World) -> None:
@@ -134,6 +134,12 @@ def layout_of(graph: Graph, settings: Settings) -> Layout:
     """Ports, channels and queues of a graph's paths with these settings."""
     channels = None if isinstance(settings.virtual_channels, str) else settings.virtual_channels
     return lay_out(graph, channels, output_queues=settings.output_queues)
+
+
+def _routes(graph: Graph) -> Hashable:
+    """Equal for graphs that share the arrays that ``layout_of`` reads: worlds may differ in what they send."""
+    shared = (graph.path, graph.path_offsets, graph.path_links, graph.alternatives)
+    return (*map(id, shared), (graph.bytes > 0).tobytes())
 
 
 @dataclass(frozen=True)

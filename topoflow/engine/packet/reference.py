@@ -8,7 +8,8 @@
     the packet's head   is ready at the next port after one flit (cut-through; all of it with store-and-forward), the
                         latency of the link and that of the switch, and no earlier than the packet can be sent from
                         there without a gap
-    a NIC               gives the messages of a link turns, one packet each, in the order in which they came
+    a NIC               gives the messages of a link turns, one packet each, in the order in which they came, or
+                        sends each to its end before the next
     a packet            that may take several paths draws one at each branch, when it is sent there
     a message           has arrived when all its packets have, completely
 
@@ -187,6 +188,8 @@ class Simulation:
         if message.unsent and pace:
             later = now + pace * (message.unsent[-1] - packet.number)
             self.at(later, partial(self.offer, message), message.task)
+        elif message.unsent and self.settings.in_order:
+            self.ports[port].messages.appendleft(message)
         elif message.unsent:
             self.ports[port].messages.append(message)
 

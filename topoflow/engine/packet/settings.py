@@ -24,6 +24,8 @@ SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
 ARBITERS = ("round_robin", "age")
+MESSAGES = ("round_robin", "in_order")
+CHOICES = {"switching": SWITCHING, "queues": QUEUES, "draws": DRAWS, "arbiter": ARBITERS, "messages": MESSAGES}
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Settings:
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
     one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
-    next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest).
+    next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest). ``messages``:
+    those of one NIC take turns packet by packet, or each is sent to its end before the next.
     """
 
     size: int = 4096
@@ -47,6 +50,7 @@ class Settings:
     credit_latency: float = 0.0
     draws: str = "packet"
     arbiter: str = "round_robin"
+    messages: str = "round_robin"
 
     def __post_init__(self) -> None:
         for field in ("size", "flit"):
@@ -57,7 +61,7 @@ class Settings:
             _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
         if self.virtual_channels != AUTO:
             _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
-        for field, known in (("switching", SWITCHING), ("queues", QUEUES), ("draws", DRAWS), ("arbiter", ARBITERS)):
+        for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         for field in ("switch_latency", "nic_latency", "credit_latency"):
@@ -76,6 +80,10 @@ class Settings:
     @property
     def by_age(self) -> bool:
         return self.arbiter == ARBITERS[1]
+
+    @property
+    def in_order(self) -> bool:
+        return self.messages == MESSAGES[1]
 
     @property
     def output_queues(self) -> bool:
