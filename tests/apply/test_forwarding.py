@@ -181,7 +181,8 @@ ip link add dev eth0 type veth peer name far0
 ip link set dev far0 up
 ip link set dev eth0 up
 ip addr add 10.0.0.1/32 dev eth0
-state() { ip rule; ip route show table all; ip neigh show nud permanent; sysctl net.ipv4.conf.all net.ipv4.conf.eth0 net.ipv4.ip_forward; }
+settings() { sysctl net.ipv4.conf.all net.ipv4.conf.eth0 net.ipv4.ip_forward; }
+state() { ip rule; ip route show table all; ip neigh show nud permanent; settings; }
 state > before
 sh s0.sh show > /dev/null; state | diff before -
 sh s0.sh apply; state > once

@@ -26,7 +26,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
 
-MTU = 32_768  # B; headers are then 0.2 % of a packet, and answers that others pass on are few
+MTU = 16_384  # B; headers are then 0.4 % of a packet, and answers that others pass on are few
 MOST_SERVERS = 64  # processes of PyTorch on one machine
 MOST_BITS = 200e6  # per second, of all links: what two cores shape with room to spare
 
