@@ -96,6 +96,7 @@ def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: 
 REQUEST_GRANT: int
 IDEAL: int
 DIRECT: int
+ACK_NACK: int
 MOST_RESERVATIONS: int
 
 def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...

@@ -182,6 +182,7 @@ class Slots:
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
     hops: int  # cells that were sent, once for each hop
+    refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int
 
 
