@@ -77,7 +77,7 @@ class Packet(Settings):
         prepared = []
         for world in worlds:
             self._check(world)
-            key = (*_routes(world.graph), world.routing)
+            key = (_routes(world.graph), world.routing)
             if key not in layouts:
                 layouts[key] = layout_of(world.graph, self, world.routing)
             prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self)))
