@@ -33,6 +33,7 @@ struct Flow {
   int32_t place;       // among the node's active flows, while it has cells in LOCAL
   int32_t next_local;  // of those for the same column
   int32_t next_server;
+  int32_t server;
   int32_t source;  // node
   int32_t target;  // column
 };
@@ -56,12 +57,16 @@ struct Receipt {
   int32_t expected;  // the first that has not arrived
   int32_t latest;    // the most that waited for an earlier one
   int32_t far;       // that arrived, and are not in the window
+  int32_t waiting;   // for the cable to the server
+  int32_t next;      // of the tasks whose cells wait for it
 };
 
 struct Server {
-  Ends queue;      // tasks that take turns
-  int64_t credit;  // ps of sending that it has not used
-  int64_t free;    // ps, when its cable has delivered all that it got
+  Ends queue;       // tasks that take turns
+  Ends cable;       // tasks whose cells wait for the cable from the node; they take turns
+  int64_t surplus;  // ps of sending that it has not used
+  int64_t free;     // ps, when its cable has delivered all that it got
+  int32_t local;    // cells in LOCAL
 };
 
 struct Cell {
@@ -83,7 +88,6 @@ struct Queue {
 
 struct Node {
   int32_t active;    // flows with cells in LOCAL
-  int32_t local;     // cells in LOCAL
   int32_t held;      // cells in queues
   int32_t fullest;   // the most of that
   int64_t hops;      // cells that it sent
@@ -107,7 +111,7 @@ struct State {
   Receipt* receipt;
   uint32_t* bits;  // of the cells of each task: has arrived, outside of the window
   Server* server;
-  uint64_t* sending;  // bits of the servers that have cells, from a word of its own on for each node
+  uint64_t *sending, *waiting;  // bits of servers that send, for which cells wait; each node has words of its own
   Node* node;
   int32_t *place, *group, *column;      // [N] of each node
   int32_t *node_at, *place_at;          // [columns]
@@ -145,6 +149,7 @@ struct State {
     bits = memory.take<uint32_t>(bit[batch.task_offsets[world + 1]] - bit[batch.task_offsets[world]]);
     server = memory.take<Server>(servers);
     sending = memory.take<uint64_t>(servers / kWordBits + nodes + 1);
+    waiting = memory.take<uint64_t>(servers / kWordBits + nodes + 1);
     node = memory.take<Node>(nodes);
     place = memory.take<int32_t>(nodes);
     group = memory.take<int32_t>(nodes);

@@ -30,6 +30,8 @@ class World {
     room = batch.queue[world];
     slot_time = batch.slot[world];
     epoch_time = slots * slot_time;
+    credits = batch.credits[world];
+    takes_turns = batch.cable[world] == kTurns;
     pace = batch.pace[world];
     epoch_cells = epoch_time / pace;
     window = batch.window[world];
@@ -40,7 +42,7 @@ class World {
   // Everything is as before the first epoch.
   DEVICE void begin() {
     team.for_each(nodes, [&](int32_t i) { begin_node(i); });
-    team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, 0, 0}; });
+    team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, {kNone, kNone}, 0, 0, 0}; });
     team.for_each(nodes * columns, [&](int32_t i) {
       state.local[i] = {kNone, kNone};
       state.queue[i] = {0, 0, 0};
@@ -62,7 +64,7 @@ class World {
   DEVICE void inject() {
     team.for_each(nodes, [&](int32_t node) {
       const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
-      uint64_t* const sending = sending_of(node);
+      uint64_t* const sending = bits_of(state.sending, node);
       for_bits(sending, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
         Server& server = state.server[first + i];
         inject(server);
@@ -122,7 +124,7 @@ class World {
       state.flow[last.task].place = flow.place;
       flow.place = kNone;
     }
-    --node.local;
+    --state.server[flow.server].local;
     ++node.held;
     return {task, flow.number++};
   }
@@ -167,7 +169,10 @@ class World {
     return static_cast<int32_t>(batch.node_servers[first_node + node] - first_server);
   }
 
-  DEVICE uint64_t* sending_of(int32_t node) const { return state.sending + first_server_of(node) / kWordBits + node; }
+  // Those of the servers of a node.
+  DEVICE uint64_t* bits_of(uint64_t* rows, int32_t node) const {
+    return rows + first_server_of(node) / kWordBits + node;
+  }
 
   DEVICE static uint64_t bit(int32_t i) { return uint64_t{1} << (i & (kWordBits - 1)); }
 
@@ -199,6 +204,8 @@ class World {
   int64_t first_task, first_node, first_server;
   int32_t tasks, nodes, servers, slots, groups, columns, words, column_words;
   int32_t room;  // Q
+  int32_t credits;
+  bool takes_turns;  // on the cables to servers
   int64_t slot_time, epoch_time, pace, window;
   int64_t epoch_cells;  // that the cable of a server has time for in an epoch
   int32_t epoch = 0;
@@ -211,8 +218,8 @@ class World {
     state.group[i] = i / slots;
     state.column[i] = state.place[i] * groups + state.group[i];
     state.node_at[column_of(i)] = i;
-    uint64_t* const sending = sending_of(i);
-    for (uint64_t* word = sending; word < sending_of(i + 1); ++word) *word = 0;
+    for (uint64_t* const rows : {state.sending, state.waiting})
+      for (uint64_t* word = bits_of(rows, i); word < bits_of(rows, i + 1); ++word) *word = 0;
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
@@ -229,11 +236,12 @@ class World {
   DEVICE void begin_task(int32_t i) {
     const int64_t task = first_task + i;
     const int32_t cells = batch.cells[task];
-    state.flow[i] = {cells, 0, kNone, kNone, kNone, kNone, kNone};
+    state.flow[i] = {cells, 0, kNone, kNone, kNone, kNone, kNone, kNone};
     const auto begin = static_cast<int32_t>(batch.bit_offsets[task] - batch.bit_offsets[first_task]);
     const auto end = static_cast<int32_t>(batch.bit_offsets[task + 1] - batch.bit_offsets[first_task]);
-    state.receipt[i] = {0, begin, cells, batch.target[task], 0, 0, 0, 0};
+    state.receipt[i] = {0, begin, cells, batch.target[task], 0, 0, 0, 0, 0, kNone};
     if (cells) {
+      state.flow[i].server = batch.source[task];
       state.flow[i].source = batch.server_node[first_server + batch.source[task]];
       state.flow[i].target = column_of(batch.server_node[first_server + batch.target[task]]);
     }
@@ -296,10 +304,10 @@ class World {
       return;
     }
     Server& server = state.server[batch.source[first_task + task]];
-    if (server.queue.head == kNone) server.credit = now - event.time - epoch_time;  // it has sent since then
+    if (server.queue.head == kNone) server.surplus = now - event.time - epoch_time;  // it has sent since then
     append(server.queue, task, &Flow::next_server, state.flow);
     const int32_t node = state.flow[task].source, place = batch.source[first_task + task] - first_server_of(node);
-    sending_of(node)[place >> kWordLog] |= bit(place);
+    bits_of(state.sending, node)[place >> kWordLog] |= bit(place);
     ++state.control->open;
   }
 
@@ -322,19 +330,22 @@ class World {
 
   DEVICE void inject(Server& server) {
     int64_t cells = 0;
-    if (server.credit < 0) {  // it has sent for a part of the epoch
-      server.credit += epoch_time;
-      cells = server.credit / pace;
-      server.credit -= cells * pace;
+    if (server.surplus < 0) {  // it has sent for a part of the epoch
+      server.surplus += epoch_time;
+      cells = server.surplus / pace;
+      server.surplus -= cells * pace;
     } else {
-      server.credit += epoch_time - epoch_cells * pace;
-      cells = epoch_cells + (server.credit >= pace);
-      server.credit -= server.credit >= pace ? pace : 0;
+      server.surplus += epoch_time - epoch_cells * pace;
+      cells = epoch_cells + (server.surplus >= pace);
+      server.surplus -= server.surplus >= pace ? pace : 0;
     }
     while (cells > 0 && server.queue.head != kNone) {
       const int32_t task = server.queue.head;
       Flow& flow = state.flow[task];
-      const auto number = static_cast<int32_t>(cells < flow.unsent ? cells : flow.unsent);
+      int64_t most = cells < flow.unsent ? cells : flow.unsent;
+      if (column_of(flow.source) != flow.target && most > credits - server.local) most = credits - server.local;
+      if (!most) return;  // the cable waits: the flow whose turn it is has no credit
+      const auto number = static_cast<int32_t>(most);
       server.queue.head = flow.next_server;
       flow.unsent -= number;
       cells -= number;
@@ -356,7 +367,7 @@ class World {
       append(state.local[flow.source * columns + flow.target], task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
-    state.node[flow.source].local += number;
+    state.server[flow.server].local += number;
   }
 
   // Slots
@@ -450,19 +461,50 @@ class World {
       deliver(cell, node, (int64_t{epoch} * slots + state.place_at[at] + 1) * slot_time);
     });
     clear(state.is_last, node, column_words);
+    const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
+    uint64_t* const waiting = bits_of(state.waiting, node);
+    for_bits(waiting, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
+      Server& server = state.server[first + i];
+      serve(server, node, int64_t{epoch + 1} * epoch_time);
+      if (server.cable.head == kNone) waiting[i >> kWordLog] ^= bit(i);
+    });
   }
 
   // From the node to the server.
   DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
     Receipt& receipt = state.receipt[cell.task];
     Server& server = state.server[receipt.server];
-    server.free = (server.free > time ? server.free : time) + pace;
-    state.node[node].received += server.free <= window;
+    if (takes_turns) serve(server, node, time);
     ++receipt.arrived;
     put_in_order(receipt, cell.number);
-    if (receipt.arrived < receipt.cells) return;
-    batch.finish[first_task + cell.task] = server.free;
-    state.ended[team.atomic_add(&state.control->ended, 1)] = cell.task;
+    if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
+      if (server.free < time) server.free = time;
+      bring(cell.task, receipt, server, node);
+    } else if (!receipt.waiting++) {
+      append(server.cable, cell.task, &Receipt::next, state.receipt);
+      const int32_t place = receipt.server - first_server_of(node);
+      bits_of(state.waiting, node)[place >> kWordLog] |= bit(place);
+    }
+  }
+
+  // The cable of a server brings cells until a time, unless none waits.
+  DEVICE void serve(Server& server, int32_t node, int64_t until) {
+    while (server.cable.head != kNone && server.free <= until) {
+      const int32_t task = server.cable.head;
+      Receipt& receipt = state.receipt[task];
+      server.cable.head = receipt.next;
+      --receipt.waiting;
+      bring(task, receipt, server, node);
+      if (receipt.waiting) append(server.cable, task, &Receipt::next, state.receipt);
+    }
+  }
+
+  DEVICE void bring(int32_t task, const Receipt& receipt, Server& server, int32_t node) {
+    server.free += pace;
+    state.node[node].received += server.free <= window;
+    if (receipt.arrived - receipt.waiting < receipt.cells) return;
+    batch.finish[first_task + task] = server.free;
+    state.ended[team.atomic_add(&state.control->ended, 1)] = task;
   }
 
   DEVICE void put_in_order(Receipt& receipt, int32_t number) {

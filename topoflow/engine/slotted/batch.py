@@ -18,7 +18,7 @@ from topoflow.arrays import Ints, Offsets, offsets
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, Settings
 
 Array = NDArray[Any]
 
@@ -94,6 +94,8 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
         "protocol": np.full(len(worlds), PROTOCOLS[settings.protocol], np.int32),
         "queue": np.full(len(worlds), settings.queue, np.int32),
+        "credits": np.full(len(worlds), settings.credits or MOST, np.int32),
+        "cable": np.full(len(worlds), CABLES[settings.cable], np.int32),
         "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
         "slot": np.array([world.slot for world in worlds], np.int64),
         "pace": np.array([world.pace for world in worlds], np.int64),
