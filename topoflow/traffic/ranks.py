@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoflow.strategy.ranks import Ranks
+from topoflow.strategy.ranks import RankPerServer
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.lower import Lowerer, lowering
@@ -11,7 +11,7 @@ from topoflow.workload.base import Motif
 
 
 @lowering.register
-def _(strategy: Ranks, lowerer: Lowerer) -> Traffic:
+def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     motif = lowerer.workload
     if not isinstance(motif, Motif):
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
