@@ -14,6 +14,7 @@
 #include "parallel/events.h"
 #include "parallel/memory.h"
 #include "parallel/team.h"
+#include "transceivers.h"
 
 namespace topoflow::BACKEND::slotted {
 
@@ -69,10 +70,6 @@ struct Server {
   int32_t local;    // cells in LOCAL
 };
 
-struct Cell {
-  int32_t task, number;  // ~number: it comes straight from its source, to a place that is reserved
-};
-
 // A cell on its way to its intermediate node, with the column of its target.
 struct Sent {
   Cell cell;
@@ -113,17 +110,17 @@ struct State {
   Server* server;
   uint64_t *sending, *waiting;  // bits of servers that send, for which cells wait; each node has words of its own
   Node* node;
-  int32_t *place, *group, *column;      // [N] of each node
-  int32_t *node_at, *place_at;          // [columns]
-  Ends* local;                          // [N, columns] flows with cells in LOCAL; they take turns
-  Sent* coming;                         // [N, columns] cells that come to their intermediate node in this epoch
-  Cell* last;                           // [N, columns] cells that come to the node of their target in this epoch
-  Queue* queue;                         // [N, columns]
-  Cell* relayed;                        // [Q, N, columns]
-  int32_t* candidate;                   // [N, N] N-1 other nodes each
-  int32_t* request;                     // [N, N] of a node, by source: the column that a cell is for
-  int32_t* grant;                       // [N, columns] of a source, by the column that grants: the same
-  int32_t* unused;                      // [N, N] of a node, by source: the same, given back
+  int32_t *place, *group, *column;  // [N] of each node
+  int32_t *node_at, *place_at;      // [columns]
+  Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
+  Sent* coming;                     // [N, columns] cells that come to their intermediate node in this epoch
+  Cell* last;          // [N, columns] of their target; ~number: straight from the source, to a place that is reserved
+  Queue* queue;        // [N, columns]
+  Cell* relayed;       // [Q, N, columns]
+  int32_t* candidate;  // [N, N] N-1 other nodes each
+  int32_t* request;    // [N, N] of a node, by source: the column that a cell is for
+  int32_t* grant;      // [N, columns] of a source, by the column that grants: the same
+  int32_t* unused;     // [N, N] of a node, by source: the same, given back
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
   uint64_t *has_granted, *has_relayed;  // [N, column words] columns for which a cell waits
@@ -133,14 +130,16 @@ struct State {
   int32_t* ended;  // tasks
   Event* heap;
   Control* control;
+  Transceivers transceivers;  // of nodes that send on demand; these have no tables
   int64_t bytes;
 
-  HD State(Memory memory, const SlottedBatch& batch, int32_t world) {
+  HD State(Memory memory, const SlottedBatch& batch, int32_t world)
+      : transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]) {
     const int64_t tasks = batch.task_offsets[world + 1] - batch.task_offsets[world];
     const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];
     const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];
     const int64_t slots = batch.slots[world], groups = (nodes + slots - 1) / slots, columns = slots * groups;
-    const int64_t pairs = nodes * nodes, places = nodes * columns;
+    const int64_t rows = batch.radix[world] ? 0 : nodes, pairs = rows * nodes, places = rows * columns;
     const int64_t words = (nodes + kWordBits - 1) / kWordBits, column_words = (columns + kWordBits - 1) / kWordBits + 1;
     const int64_t* const bit = batch.bit_offsets;
     flow = memory.take<Flow>(tasks);
@@ -165,13 +164,13 @@ struct State {
     request = memory.take<int32_t>(pairs);
     grant = memory.take<int32_t>(places);
     unused = memory.take<int32_t>(pairs);
-    requested = memory.take<uint64_t>(nodes * words);
-    declined = memory.take<uint64_t>(nodes * words);
-    answered = memory.take<uint64_t>(nodes * column_words);
-    has_granted = memory.take<uint64_t>(nodes * column_words);
-    has_relayed = memory.take<uint64_t>(nodes * column_words);
-    is_coming = memory.take<uint64_t>(nodes * column_words);
-    is_last = memory.take<uint64_t>(nodes * column_words);
+    requested = memory.take<uint64_t>(rows * words);
+    declined = memory.take<uint64_t>(rows * words);
+    answered = memory.take<uint64_t>(rows * column_words);
+    has_granted = memory.take<uint64_t>(rows * column_words);
+    has_relayed = memory.take<uint64_t>(rows * column_words);
+    is_coming = memory.take<uint64_t>(rows * column_words);
+    is_last = memory.take<uint64_t>(rows * column_words);
     pending = memory.take<int32_t>(tasks);
     ready = memory.take<int64_t>(tasks);
     ended = memory.take<int32_t>(tasks);

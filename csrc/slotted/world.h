@@ -22,6 +22,7 @@ class World {
     nodes = static_cast<int32_t>(batch.node_offsets[world + 1] - first_node);
     first_server = batch.server_offsets[world];
     servers = static_cast<int32_t>(batch.server_offsets[world + 1] - first_server);
+    rows = batch.radix[world] ? 0 : nodes;
     slots = batch.slots[world];
     groups = (nodes + slots - 1) / slots;
     words = (nodes + kWordBits - 1) / kWordBits;
@@ -43,12 +44,12 @@ class World {
   DEVICE void begin() {
     team.for_each(nodes, [&](int32_t i) { begin_node(i); });
     team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, {kNone, kNone}, 0, 0, 0}; });
-    team.for_each(nodes * columns, [&](int32_t i) {
+    team.for_each(rows * columns, [&](int32_t i) {
       state.local[i] = {kNone, kNone};
       state.queue[i] = {0, 0, 0};
     });
     team.for_each(columns, [&](int32_t i) { state.place_at[i] = i / groups; });
-    team.for_each(nodes * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
+    team.for_each(rows * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
   }
@@ -81,7 +82,7 @@ class World {
 
   // An epoch has passed: grants that found no cell are known to the nodes that gave them.
   DEVICE void end_epoch() {
-    team.for_each(nodes, [&](int32_t node) {
+    team.for_each(rows, [&](int32_t node) {
       for_bits(state.declined + node * words, words,
                [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
       clear(state.declined, node, words);
@@ -154,6 +155,28 @@ class World {
     set_waiting(state.has_relayed, node, column);
   }
 
+  // From the node to the server.
+  DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
+    Receipt& receipt = state.receipt[cell.task];
+    Server& server = state.server[receipt.server];
+    if (takes_turns) serve(server, node, time);
+    ++receipt.arrived;
+    put_in_order(receipt, cell.number);
+    if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
+      if (server.free < time) server.free = time;
+      bring(cell.task, receipt, server, node);
+    } else if (!receipt.waiting++) {
+      append(server.cable, cell.task, &Receipt::next, state.receipt);
+      const int32_t place = receipt.server - first_server_of(node);
+      bits_of(state.waiting, node)[place >> kWordLog] |= bit(place);
+    }
+  }
+
+  DEVICE void note_fullest(int32_t i) {
+    Node& node = state.node[i];
+    if (node.held > node.fullest) node.fullest = node.held;
+  }
+
   // That something waits at `node` for the slot of `column`.
   DEVICE void set_waiting(uint64_t* has, int32_t node, int32_t column) const {
     has[node * column_words + (column >> kWordLog)] |= bit(column);
@@ -202,7 +225,9 @@ class World {
   const int32_t world;
   State state;
   int64_t first_task, first_node, first_server;
-  int32_t tasks, nodes, servers, slots, groups, columns, words, column_words;
+  int32_t tasks, nodes, servers;
+  int32_t rows;  // of the tables of a schedule: nodes, or none
+  int32_t slots, groups, columns, words, column_words;
   int32_t room;  // Q
   int32_t credits;
   bool takes_turns;  // on the cables to servers
@@ -220,6 +245,7 @@ class World {
     state.node_at[column_of(i)] = i;
     for (uint64_t* const rows : {state.sending, state.waiting})
       for (uint64_t* word = bits_of(rows, i); word < bits_of(rows, i + 1); ++word) *word = 0;
+    if (!rows) return;
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
@@ -375,13 +401,13 @@ class World {
   // The slots of an epoch at a node: what it sends in each, and what comes to be sent on in a later one.
   DEVICE void forward(int32_t node) {
     Node& own = state.node[node];
-    if (own.held > own.fullest) own.fullest = own.held;
+    note_fullest(node);
     int32_t place = state.place[node];
     for (int32_t slot = 0; slot < slots; ++slot) {
       const int32_t sent = send_from(node, place * groups, slot);
       own.held += accept(node, slot * groups) - sent;
       own.hops += sent;
-      if (own.held > own.fullest) own.fullest = own.held;
+      note_fullest(node);
       if (++place == slots) place = 0;
     }
     clear(state.is_coming, node, column_words);
@@ -468,23 +494,6 @@ class World {
       serve(server, node, int64_t{epoch + 1} * epoch_time);
       if (server.cable.head == kNone) waiting[i >> kWordLog] ^= bit(i);
     });
-  }
-
-  // From the node to the server.
-  DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
-    Receipt& receipt = state.receipt[cell.task];
-    Server& server = state.server[receipt.server];
-    if (takes_turns) serve(server, node, time);
-    ++receipt.arrived;
-    put_in_order(receipt, cell.number);
-    if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
-      if (server.free < time) server.free = time;
-      bring(cell.task, receipt, server, node);
-    } else if (!receipt.waiting++) {
-      append(server.cable, cell.task, &Receipt::next, state.receipt);
-      const int32_t place = receipt.server - first_server_of(node);
-      bits_of(state.waiting, node)[place >> kWordLog] |= bit(place);
-    }
   }
 
   // The cable of a server brings cells until a time, unless none waits.

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.circuits.schedule import EMPTY
+from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 
@@ -95,6 +95,7 @@ class Reference:
 
     def __init__(self, cells: Cells, settings: Settings) -> None:
         self.world, self.settings, self.limit = cells, settings, settings.queue
+        self.in_turns = settings.cable == "turns"
         self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
         self.flow = [Flow(int(each)) for each in cells.cells]
@@ -313,6 +314,7 @@ class Reference:
     def send(self, slot: int) -> None:
         """All nodes send at once."""
         schedule, sent = self.world.schedule, []
+        assert isinstance(schedule, Schedule)
         for node in range(schedule.nodes):
             for uplink in range(schedule.groups):
                 target = schedule.target(node, uplink, slot)
@@ -342,8 +344,7 @@ class Reference:
     def deliver(self, cell: Cell, time: int) -> None:
         """From the node to the server."""
         flow, server = self.flow[cell.task], self.server[self.world.target[cell.task]]
-        in_turns = self.settings.cable == "turns"
-        if in_turns:
+        if self.in_turns:
             self.serve(server, time)
         flow.delivered += 1
         flow.arrived.add(cell.number)
@@ -351,7 +352,7 @@ class Reference:
             flow.arrived.remove(flow.expected)
             flow.expected += 1
         flow.reorder = max(flow.reorder, len(flow.arrived))
-        if not in_turns or (not server.cable and server.free <= time):
+        if not self.in_turns or (not server.cable and server.free <= time):
             server.free = max(server.free, time)
             self.bring(cell.task, server)
         elif cell.task not in server.cable:
