@@ -320,6 +320,9 @@ def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
         raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}") from error
     except ConfigCompositionException as error:
         missing = re.match(r"Could not override '([^']+)'", str(error))
+        merging = re.match(r"Error merging override [+~]*([^=]+)", str(error))
+        if merging is not None and error.__cause__ is not None:
+            raise ValueError(f"{merging.group(1)}: {_reason(error.__cause__)}") from error
         if missing is None:
             raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
         key = missing.group(1)

@@ -25,7 +25,9 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     loader = GlobalHydra.instance().config_loader()
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(name, [o for o, at in keys.items() if at in there and loader.get_group_options(at)])
+    config = composed(
+        name, [o for o, at in keys.items() if at in there and at != "hydra" and loader.get_group_options(at)]
+    )
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
