@@ -198,7 +198,7 @@ def test_shells_complete_verbs_keys_and_files(line: str, words: set[str], topofl
         (["hydra/launcher=nowhere"], "hydra/launcher: must be one of "),
         (["-m", "fidelity=packet", "fidelity.size=1"], "fidelity.size: settings of a fidelity must have its name"),
         (["hydra="], "hydra: no such key"),
-        (["hydra=1"], "hydra=1: "),
+        (["hydra=1"], "hydra=1"),
         (["hydra.run.dir=null"], "hydra.run.dir: "),
         (["hydra.job.nane=1"], "hydra.job.nane: no such key; did you mean hydra.job.name?"),
         (["--cfg", "job", "--run"], "Only one of --run, --multirun, --cfg"),
