@@ -14,7 +14,7 @@ from topoflow.engine.bound import Bound
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.strategy.ranks import RankOnEveryServer
+from topoflow.strategy.ranks import Ranks
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import NOBODY, Messages
@@ -51,7 +51,7 @@ def test_every_motif_runs_to_its_end_and_nobody_sends_to_itself(name: str, ranks
     assert (messages.source[ends] != messages.target[ends]).all()
     assert set(messages.source.tolist()) <= set(range(ranks))
     assert set(messages.target[ends].tolist()) <= set(range(ranks))
-    traffic = lower(kind, RankOnEveryServer().place(kind, ranks))
+    traffic = lower(kind, Ranks().place(kind, ranks))
     fabric = IdealSwitch(1e9, 1, 1e-6).build(ranks, Demand(ranks))
     world = place(traffic, fabric, name=name)
     (found,), (bound,) = Fluid(merge=0.0).simulate([world]), Bound().simulate([world])
@@ -73,7 +73,7 @@ def test_a_broadcast_takes_a_latency_for_each_level_and_a_reduction_its_operatio
     for ranks, levels in ((2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (15, 3)):
         for name, operations in (("bcast", 0), ("reduce", 1), ("allreduce", 1)):
             kind = motif(name, iterations=1, bytes=1e-6, operation=1e-3)
-            traffic = lower(kind, RankOnEveryServer().place(kind, ranks))
+            traffic = lower(kind, Ranks().place(kind, ranks))
             times = 2 if name == "allreduce" else 1
             # 2 links of 1 us on an ideal switch
             assert seconds_of(traffic, 1e-6) == pytest.approx(levels * (times * 2e-6 + operations * 1e-3), rel=1e-6)
@@ -81,7 +81,7 @@ def test_a_broadcast_takes_a_latency_for_each_level_and_a_reduction_its_operatio
 
 def test_ping_pongs_follow_each_other() -> None:
     kind = motif("allpingpong", iterations=7, bytes=1000)
-    traffic = lower(kind, RankOnEveryServer().place(kind, 6))
+    traffic = lower(kind, Ranks().place(kind, 6))
     assert seconds_of(traffic) == pytest.approx(14 * 1000 / 1e9)
     assert traffic.is_transfer.sum() == 7 * 6
 
@@ -116,7 +116,7 @@ def test_the_sizes_of_the_paper() -> None:
 def test_a_wave_goes_from_corner_to_corner_eight_times() -> None:
     """16 blocks on each of 6 ranks, and all wait for the waves to reach them."""
     kind = motif("sweep3d", iterations=1, variables=1, flops=1e3, blocking=5, bytes=None, eager=1e9)
-    traffic = lower(kind, RankOnEveryServer().place(kind, 6))
+    traffic = lower(kind, Ranks().place(kind, 6))
     block = 10 * 10 * 5 * 1e3 / 5e12
     compute = traffic.seconds[traffic.seconds > 0]
     assert len(compute) == 6 * 8 * 2

@@ -11,7 +11,7 @@ from topoflow.workload.base import Motif, Workload
 
 
 @dataclass(frozen=True)
-class Ranks(Strategy):
+class RankPerServer(Strategy):
     """Rank r of a motif runs on server r."""
 
     servers: int
@@ -29,13 +29,13 @@ class Ranks(Strategy):
 
 
 @dataclass(frozen=True)
-class RankOnEveryServer:
+class Ranks:
     """One rank on each of ``servers``, which must be given."""
 
-    def place(self, workload: Workload, servers: int | None) -> Ranks:
+    def place(self, workload: Workload, servers: int | None) -> RankPerServer:
         if not isinstance(workload, Motif):
             raise ValueError(f"strategy: ranks places a motif of messages, e.g. all_to_all, got {workload.name}")
         if servers is None:
             raise ValueError("servers: must be given, only a captured job brings its own")
         workload.check(servers)
-        return Ranks(servers)
+        return RankPerServer(servers)

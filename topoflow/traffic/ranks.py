@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.strategy.ranks import Ranks
+from topoflow.strategy.ranks import RankPerServer
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.lower import Lowerer, lowering
@@ -13,7 +13,7 @@ from topoflow.workload.base import NOBODY, Motif
 
 
 @lowering.register
-def _(strategy: Ranks, lowerer: Lowerer) -> Traffic:
+def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     motif = lowerer.workload
     if not isinstance(motif, Motif):
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
