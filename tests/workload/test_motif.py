@@ -20,15 +20,15 @@ from topoflow.traffic.lower import lower
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.mesh import refined
-from topoflow.workload.motif import MOTIFS, NamedMotif
+from topoflow.workload.motif import MOTIFS, Motif
 from topoflow.workload.scripts import Writer, box, sides
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
 SMALL: dict[str, Any] = {"cells": 10, "elements": 1000, "iterations": 2}
 
 
-def motif(name: str, **parameters: Any) -> NamedMotif:
-    return NamedMotif(GPU, name, **{**SMALL, **parameters})
+def motif(name: str, **parameters: Any) -> Motif:
+    return Motif(GPU, name, **{**SMALL, **parameters})
 
 
 def sent(messages: Messages) -> Any:
@@ -106,8 +106,8 @@ def test_halos_are_symmetric_and_have_the_faces_of_the_box(ranks: int) -> None:
 def test_the_sizes_of_the_paper() -> None:
     assert sides(110_592) == (384, 288)  # pex, pey
     assert box(110_592) == (48, 48, 48)
-    assert NamedMotif(GPU, "fft3d").elements == pytest.approx(1992**3 / 110_592, rel=1e-4)
-    halo = NamedMotif(GPU, "halo3d").messages(27)
+    assert Motif(GPU, "fft3d").elements == pytest.approx(1992**3 / 110_592, rel=1e-4)
+    halo = Motif(GPU, "halo3d").messages(27)
     assert halo.bytes.max() == 100 * 100 * 16 * 8
     assert halo.seconds is not None
     assert halo.seconds.max() == pytest.approx(1e6 * 16 * 26 / 5e12)
@@ -158,10 +158,10 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
 
 def test_what_cannot_be_is_one_line() -> None:
     with pytest.raises(ValueError, match=r"^workload.name: must be one of allpingpong, .* got 'halo4d'"):
-        NamedMotif(GPU, "halo4d")
+        Motif(GPU, "halo4d")
     with pytest.raises(ValueError, match=r"^workload.blocking: must divide the 100 cells, got 7"):
-        NamedMotif(GPU, "sweep3d", blocking=7)
+        Motif(GPU, "sweep3d", blocking=7)
     with pytest.raises(ValueError, match=r"^servers: must be even for allpingpong, .* got 7"):
         motif("allpingpong").messages(7)
     with pytest.raises(ValueError, match=r"^workload.cells: must be positive, got 0"):
-        NamedMotif(GPU, cells=0)
+        Motif(GPU, cells=0)

@@ -20,18 +20,19 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.units import check_not_negative, check_positive
-from topoflow.workload.base import Messages, Motif
+from topoflow.workload import base
+from topoflow.workload.base import Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.mesh import refined
 from topoflow.workload.scripts import Writer, box, sides
 
 DOUBLE, COMPLEX = 8, 16  # B of a number
 
-Rule = Callable[["NamedMotif", Writer], None]
+Rule = Callable[["Motif", Writer], None]
 
 
 @dataclass(frozen=True)
-class NamedMotif(Motif):
+class Motif(base.Motif):
     """One of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``)."""
 
     gpu: Gpu
@@ -62,7 +63,7 @@ class NamedMotif(Motif):
         if self.name == "sweep3d" and self.value("cells") % self.blocking:
             raise ValueError(f"workload.blocking: must divide the {self.value('cells'):g} cells, got {self.blocking}")
 
-    def build(self) -> NamedMotif:
+    def build(self) -> Motif:
         return self
 
     def check(self, ranks: int) -> None:
@@ -93,7 +94,7 @@ class NamedMotif(Motif):
         return cells * self.value("variables") * self.value("flops") / self.speed
 
 
-def allpingpong(motif: NamedMotif, writer: Writer) -> None:
+def allpingpong(motif: Motif, writer: Writer) -> None:
     """Each rank of the first half sends to its partner in the second, which answers."""
     half = np.arange(writer.ranks // 2)
     for _ in range(motif.rounds):
@@ -103,19 +104,19 @@ def allpingpong(motif: NamedMotif, writer: Writer) -> None:
         writer.step()
 
 
-def bcast(motif: NamedMotif, writer: Writer) -> None:
+def bcast(motif: Motif, writer: Writer) -> None:
     """From rank 0 down a heap."""
     for _ in range(motif.rounds):
         _down(motif, writer)
 
 
-def reduce(motif: NamedMotif, writer: Writer) -> None:
+def reduce(motif: Motif, writer: Writer) -> None:
     """Up a heap to rank 0."""
     for _ in range(motif.rounds):
         _up(motif, writer)
 
 
-def allreduce(motif: NamedMotif, writer: Writer) -> None:
+def allreduce(motif: Motif, writer: Writer) -> None:
     """Up a heap to rank 0, and down again."""
     for _ in range(motif.rounds):
         _up(motif, writer)
@@ -128,20 +129,20 @@ def _levels(ranks: int) -> list[Offsets]:
     return [np.flatnonzero(depth == level) for level in range(1, int(depth.max()) + 1)]
 
 
-def _up(motif: NamedMotif, writer: Writer) -> None:
+def _up(motif: Motif, writer: Writer) -> None:
     for level in _levels(writer.ranks)[:0:-1]:
         writer.send(level, (level - 1) // 2, motif.value("bytes"))
         writer.step()
         writer.compute(np.unique((level - 1) // 2), motif.operation)
 
 
-def _down(motif: NamedMotif, writer: Writer) -> None:
+def _down(motif: Motif, writer: Writer) -> None:
     for level in _levels(writer.ranks)[1:]:
         writer.send((level - 1) // 2, level, motif.value("bytes"))
         writer.step()
 
 
-def random(motif: NamedMotif, writer: Writer) -> None:
+def random(motif: Motif, writer: Writer) -> None:
     """Each rank sends to a random other one, and waits for what is sent to it."""
     draw = np.random.Generator(np.random.Philox(key=motif.seed))
     rank = np.arange(writer.ranks)
@@ -151,12 +152,12 @@ def random(motif: NamedMotif, writer: Writer) -> None:
         writer.step()
 
 
-def halo3d(motif: NamedMotif, writer: Writer) -> None:
+def halo3d(motif: Motif, writer: Writer) -> None:
     """Computes all cells, then exchanges six faces with the neighbours in a box of ranks."""
     _halo(motif, writer, [shift for shift in _shifts() if np.abs(shift).sum() == 1])
 
 
-def halo3d26(motif: NamedMotif, writer: Writer) -> None:
+def halo3d26(motif: Motif, writer: Writer) -> None:
     """The same with edges and corners: 26 neighbours."""
     _halo(motif, writer, _shifts())
 
@@ -165,7 +166,7 @@ def _shifts() -> list[Offsets]:
     return [shift for shift in np.indices((3, 3, 3)).reshape(3, -1).T - 1 if shift.any()]
 
 
-def _halo(motif: NamedMotif, writer: Writer, shifts: list[Offsets]) -> None:
+def _halo(motif: Motif, writer: Writer, shifts: list[Offsets]) -> None:
     rank, size, cells = np.arange(writer.ranks), np.array(box(writer.ranks)), motif.value("cells")
     place = np.stack(np.unravel_index(rank, tuple(size)), axis=1)
     for _ in range(motif.rounds):
@@ -178,7 +179,7 @@ def _halo(motif: NamedMotif, writer: Writer, shifts: list[Offsets]) -> None:
         writer.step()
 
 
-def sweep3d(motif: NamedMotif, writer: Writer) -> None:
+def sweep3d(motif: Motif, writer: Writer) -> None:
     """A wave from each corner of a rectangle of ranks, twice (up and down), ``blocking`` planes of cells at a time."""
     wide, high = sides(writer.ranks)
     x, y = np.divmod(np.arange(writer.ranks), high)
@@ -198,9 +199,7 @@ def sweep3d(motif: NamedMotif, writer: Writer) -> None:
                 )
 
 
-def _cross(
-    motif: NamedMotif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]
-) -> None:
+def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
     """The ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
     cells = motif.value("cells")
     bytes = cells * motif.blocking * DOUBLE * motif.value("variables")
@@ -210,7 +209,7 @@ def _cross(
     writer.send(along, along + to[1], bytes)
 
 
-def fft3d(motif: NamedMotif, writer: Writer) -> None:
+def fft3d(motif: Motif, writer: Writer) -> None:
     """Three passes, an all-to-all in the columns and one in the rows of ranks between them; the same back."""
     wide, high = sides(writer.ranks)
     rank = np.arange(writer.ranks)
@@ -223,7 +222,7 @@ def fft3d(motif: NamedMotif, writer: Writer) -> None:
             writer.compute(rank, seconds)
 
 
-def _all_to_all(motif: NamedMotif, writer: Writer, size: int, stride: int) -> None:
+def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
     """Among ``size`` ranks that are ``stride`` apart, step by step: each sends to the k-th after it."""
     rank = np.arange(writer.ranks)
     place = rank // stride % size
@@ -232,7 +231,7 @@ def _all_to_all(motif: NamedMotif, writer: Writer, size: int, stride: int) -> No
         writer.step()
 
 
-def amr3d(motif: NamedMotif, writer: Writer) -> None:
+def amr3d(motif: Motif, writer: Writer) -> None:
     """Computes its blocks, then exchanges their faces, in a mesh that is finer at the surface of a sphere."""
     mesh, cells = refined(writer.ranks, motif.level), motif.value("cells")
     for _ in range(motif.rounds):
