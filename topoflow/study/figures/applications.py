@@ -137,9 +137,9 @@ class Applications(Experiment):
                 for series in distinct(rows, "series"):
                     of = where(rows, series=series, available=available, mapping=mapping)
                     values = {key: self._mean(rows, key, series, available, mapping) for key in MEANS}
-                    less = 1 - values["latency"] / base
+                    ratio = values["latency"] / base
                     refused = [number(row, "refused") for row in of if row.get("refused") is not None]
-                    row = {"series": series, "available": available, "mapping": mapping, **values, "less": less}
+                    row = {"series": series, "available": available, "mapping": mapping, **values, "ratio": ratio}
                     found.append({**row, "refused": fmean(refused) if refused else None})
         return found
 
@@ -154,7 +154,7 @@ class Applications(Experiment):
             "latency": Heading("mean latency", "s"),
             "latency_p99": Heading("99th percentile", "s"),
             "background": Heading("mean of the others", "s"),
-            "less": Heading("less than the first", "%"),
+            "ratio": Heading("over the first", "x"),
             "refused": Heading("packets refused", "%"),
         }
 
