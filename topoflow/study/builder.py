@@ -22,7 +22,7 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
-from topoflow.workload.base import LayerGraph, Workload
+from topoflow.workload.base import RecordedJob, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
@@ -163,7 +163,7 @@ def servers_of(point: Point, workload: Workload) -> int | None:
         made = point.objects.get(group)
         if servers is None and isinstance(made, Given):
             servers = made.servers
-    return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
+    return DEFAULT_SERVERS if servers is None and not isinstance(workload, RecordedJob) else servers
 
 
 def job_of(point: Point) -> Job:
