@@ -1,8 +1,8 @@
 // What a world of packets consists of while it runs.
 //
-// A packet lies in a slot of the channel whose buffer it takes room in. Its slot is in the list of its queue until the
-// next port has sent the packet, then among the credits of the channel until the room is the sender's again, and then
-// free. Lists are threaded through `next`; -1 ends them.
+// The head of a queue lies in the queue itself, what waits after it in slots of one pool; a slot that is free again is
+// the next to be taken, while caches have it. The room that a packet has left is among the credits of its channel until
+// the sender knows. Lists are threaded through `next`; -1 ends them.
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -23,68 +23,86 @@ struct Edge {
   int32_t queue, next;
 };
 
-struct Slot {
-  int64_t ready;  // ps; of a credit, when it is back
-  int64_t born;   // ps, when the packet began to leave the NIC
+struct Packet {
+  int64_t born;  // ps, when it began to leave the NIC
   int32_t task;
   int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
   uint32_t number;  // among the packets of its message; kShort
-  int32_t next;
+  int32_t next;     // slot of the packet after it in its queue
 };
 
-// What waits in a part of a channel. With virtual output queues all of its packets go the same way.
-struct Queue {
+struct Slot {
+  int64_t ready;  // ps
+  Packet packet;
+};
+
+// What waits in a part of a channel. With virtual output queues all of its packets go the same way. A cache line.
+struct alignas(64) Queue {
   int64_t ready;  // ps, of the head; kNever: empty
-  int64_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
-  int32_t head, tail;
+  Packet head;
+  int64_t delay;       // ps, from when the port before begins to send a packet of the full size until it is ready here
+  int32_t tail;        // slot of the last packet, if there is one after the head
   int32_t port, turn;  // that the head waits for, and the place of the queue in its row
   int32_t after;       // the channel where the head lies afterwards, kNone: it has arrived
   int32_t channel;     // whose buffer it takes room in
 };
 
+// Room that is the sender's again.
+struct Credit {
+  int64_t back;  // ps, when it is
+  int32_t flits;
+};
+
 struct Channel {
-  int64_t credit_time;   // ps, when the first credit is back, kNever: there is none
-  int64_t credit_delay;  // ps, from when a packet has left the buffer until the sender knows
-  int32_t room;          // flits that are free, as the sender knows it
-  int32_t least;         // flits, the least room there was
-  int32_t credits;       // list of slots
-  int32_t free;          // list of slots
+  int64_t credit_time;     // ps, when the first credit is back, kNever: there is none
+  int64_t credit_delay;    // ps, from when a packet has left the buffer until the sender knows
+  int32_t room;            // flits that are free, as the sender knows it
+  int32_t least;           // flits, the least room there was
+  int32_t first, credits;  // of the channel: its part of all credits, and how many there are
   int32_t port;
   bool starved;  // a packet waits for room
 };
 
-// What one root sends of a message.
-struct Sender {
-  int64_t time;    // ps, since when it waits for its turn
-  int64_t number;  // of the next packet
+// What one root sends of a message. A cache line.
+struct alignas(64) Sender {
+  int64_t time;     // ps, since when it waits for its turn
+  int64_t number;   // of the next packet
+  int64_t packets;  // of the message
+  int64_t pace;     // ps at least between the beginnings of two packets
   int32_t task;
-  int32_t root;
-  int32_t channel;  // after the first port, kNone: it has arrived
-  int32_t next;     // list of senders
+  int32_t root, first_root, roots;
+  int32_t channel, step;  // after the first port (batch.h)
+  int32_t next;           // list of senders
+  bool ends_short;        // the last packet is not of the full size
 };
 
 struct Message {
-  int64_t packets, left;  // all of them, and those that have not arrived
-  int64_t arrival;        // ps, of the latest of the others: ports of a window send in any order
-  int32_t short_bytes;    // of the last packet, 0: the full size
-  int32_t first_sender;
+  int64_t left;     // packets that have not arrived
+  int64_t arrival;  // ps, of the latest of the others: ports of a window send in any order
 };
 
-struct Port {
-  int64_t free;           // ps, when it can send again
-  int64_t latency;        // ps
-  int64_t full_time;      // ps, of a packet of the full size
-  int64_t flit_time;      // ps, of a flit
-  double byte_time;       // ps
+// What every packet needs is in the first of two cache lines.
+struct alignas(64) Port {
+  int64_t free;  // ps, when it can send again
+  // Who has a packet, by turns: bit 0 is the NIC, 1 + i the port's queue i. Where these are more than a word has bits
+  // (is_large), queues have words of their own, and all but bit 0 is their number.
+  uint64_t occupied;
   int64_t stalled_since;  // ps, kNever: it is not
-  int32_t turn;           // whose it is: 0 is the NIC's, 1 + i that of the port's queue i
-  int32_t queues;
-  int32_t first_queue, first_word;  // of its rows
-  int32_t occupied;                 // queues that hold a packet
-  // The NIC's senders: those whose turn comes, and those that come later, by their time.
-  int32_t first, last, coming;
-  int64_t active, stalled, packets, short_packets, short_bytes;
-  int64_t idle_1us, idle_1ms;  // how often it was idle for longer
+  int64_t packets;
+  int64_t full_time;  // ps, of a packet of the full size
+  int64_t latency;    // ps
+  int32_t turn;       // whose it is
+  int32_t queues, first_queue;
+  int32_t first;  // the NIC's senders: those whose turn comes
+
+  int32_t last, coming;  // and those that come later, by their time
+  double byte_time;      // ps
+  int64_t stalled, short_packets, short_bytes, short_time;
+  int64_t idle_1us;  // how often it was idle for longer
+  uint32_t idle_1ms;
+  int32_t first_word;
+
+  DEVICE bool is_large() const { return queues > 63; }
 };
 
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
@@ -98,13 +116,15 @@ struct State {
   int64_t* next;   // [N] ps, when the port may be able to send
   int32_t* awake;  // [N] ports that may send in a window
   Port* port;
-  uint64_t* occupied;  // bits of each port's queues that hold a packet
+  uint64_t* occupied;  // bits of the queues that hold a packet, of large ports
   Channel* channel;
   Queue* queue;
   Slot* slot;
+  Credit* credit;
   Edge* edge;
   Sender* sender;
   Message* message;
+  int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
 
@@ -121,9 +141,11 @@ struct State {
     channel = memory.take<Channel>(count(batch.channel_offsets));
     queue = memory.take<Queue>(count(batch.queue_offsets));
     slot = memory.take<Slot>(batch.slot_total[world]);
+    credit = memory.take<Credit>(batch.slot_total[world]);
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
+    first_sender = memory.take<int32_t>(tasks);
     pending = memory.take<int32_t>(tasks);
     heap_ = memory.take<Event>(tasks);
     bytes = memory.taken();

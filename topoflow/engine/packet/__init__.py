@@ -42,7 +42,7 @@ from topoflow.engine.packet.settings import (
 )
 from topoflow.engine.timelines import timeline
 
-SLOT = 32  # B of a packet in a buffer
+SLOT = 48  # B of a packet in a buffer: itself and its credit
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
