@@ -38,12 +38,13 @@ MAY_IMPORT = {
     "case": {"engine"} | BEFORE_ENGINE,
     "search": {"case", "engine"} | BEFORE_ENGINE,
     "apply": {"search", "case", "engine"} | BEFORE_ENGINE,
+    "emulate": {"apply", "search", "case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
     "study": {"search", "report", "case", "cluster", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
-    "cli": {"api", "study", "search", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"api", "study", "search", "emulate", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
 }
-TORCH = ("capture", "apply")  # run inside jobs of torch
+TORCH = ("capture", "apply", "emulate")  # run inside jobs of torch
 # Config groups whose files are modules, and the packages of these.
 STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
 DATA_GROUPS = {

@@ -86,6 +86,9 @@ class PacketModel:
         output_queues: bool,
         by_message: bool,
         by_age: bool,
+        in_order: bool,
+        by_free: bool,
+        threshold: float,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
@@ -93,6 +96,7 @@ def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: 
 REQUEST_GRANT: int
 IDEAL: int
 DIRECT: int
+ACK_NACK: int
 MOST_RESERVATIONS: int
 
 def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...

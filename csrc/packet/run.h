@@ -12,7 +12,6 @@ struct StateBytes {
   HD int64_t operator()(int32_t world) const { return (State(Memory(nullptr), batch, world).bytes + 63) / 64 * 64; }
 };
 
-template <bool kUsual>
 struct Run {
   static constexpr int kThreads = 32;       // of a team on a GPU
   static constexpr int32_t kWindows = 256;  // between two looks at `cancel`
@@ -23,7 +22,17 @@ struct Run {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    World<kUsual> one(batch, world, memory + place * bytes);
+    std::byte* const own = memory + place * bytes;
+    if (batch.output_queues && !batch.by_age && batch.routing[world] == kByPaths) {
+      run(team, world, World<true>(batch, world, own));
+    } else {
+      run(team, world, World<false>(batch, world, own));
+    }
+  }
+
+ private:
+  template <bool kUsual>
+  DEVICE void run(const Team auto& team, int32_t world, World<kUsual> one) const {
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) { one.begin(); });
     while (team.get(&batch.status[world]) == kRunning) {
@@ -39,10 +48,6 @@ struct Run {
 
 }  // namespace packet
 
-int64_t packets(const PacketBatch& batch) {
-  const bool usual = batch.output_queues && !batch.by_age;
-  return usual ? run_worlds<packet::Run<true>, packet::StateBytes>(batch)
-               : run_worlds<packet::Run<false>, packet::StateBytes>(batch);
-}
+int64_t packets(const PacketBatch& batch) { return run_worlds<packet::Run, packet::StateBytes>(batch); }
 
 }  // namespace topoflow::BACKEND

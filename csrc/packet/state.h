@@ -1,8 +1,8 @@
 // What a world of packets consists of while it runs.
 //
-// The head of a queue lies in the queue itself, what waits after it in slots of one pool; a slot that is free again is
-// the next to be taken, while caches have it. The room that a packet has left is among the credits of its channel until
-// the sender knows. Lists are threaded through `next`; -1 ends them.
+// A packet lies in a slot of the list of its queue until the next port has sent it. The room that it has left is a slot
+// among the credits of its channel until the sender knows. All slots are of one pool: the last that has become free is
+// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them.
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -16,6 +16,8 @@ namespace topoflow::BACKEND::packet {
 
 constexpr int32_t kNone = -1;
 
+enum Routing : int32_t { kByPaths = 0, kMinimal = 1, kValiant = 2, kAdaptive = 3, kUgal = 4 };  // addresses.h
+
 constexpr uint32_t kShort = uint32_t{1} << 31;  // of a packet's number: it is the last one and not of the full size
 
 // A step from a queue to the next port (batch.h).
@@ -28,37 +30,31 @@ struct Packet {
   int32_t task;
   int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
   uint32_t number;  // among the packets of its message; kShort
-  int32_t next;     // slot of the packet after it in its queue
+  int32_t next;     // list of slots
 };
 
+// A packet that waits, or a credit: `step` flits.
 struct Slot {
-  int64_t ready;  // ps
+  int64_t ready;  // ps; of a credit, when it is back
   Packet packet;
 };
 
-// What waits in a part of a channel. With virtual output queues all of its packets go the same way. A cache line.
-struct alignas(64) Queue {
+// What waits in a part of a channel. With virtual output queues all of its packets go the same way.
+struct Queue {
   int64_t ready;  // ps, of the head; kNever: empty
-  Packet head;
-  int64_t delay;       // ps, from when the port before begins to send a packet of the full size until it is ready here
-  int32_t tail;        // slot of the last packet, if there is one after the head
+  int64_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
+  int32_t head, tail;
   int32_t port, turn;  // that the head waits for, and the place of the queue in its row
   int32_t after;       // the channel where the head lies afterwards, kNone: it has arrived
   int32_t channel;     // whose buffer it takes room in
 };
 
-// Room that is the sender's again.
-struct Credit {
-  int64_t back;  // ps, when it is
-  int32_t flits;
-};
-
 struct Channel {
-  int64_t credit_time;     // ps, when the first credit is back, kNever: there is none
-  int64_t credit_delay;    // ps, from when a packet has left the buffer until the sender knows
-  int32_t room;            // flits that are free, as the sender knows it
-  int32_t least;           // flits, the least room there was
-  int32_t first, credits;  // of the channel: its part of all credits, and how many there are
+  int64_t credit_time;   // ps, when the first credit is back, kNever: there is none
+  int64_t credit_delay;  // ps, from when a packet has left the buffer until the sender knows
+  int32_t room;          // flits that are free, as the sender knows it
+  int32_t least;         // flits, the least room there was
+  int32_t credits;       // list of slots
   int32_t port;
   bool starved;  // a packet waits for room
 };
@@ -95,14 +91,18 @@ struct alignas(64) Port {
   int32_t queues, first_queue;
   int32_t first;  // the NIC's senders: those whose turn comes
 
-  int32_t last, coming;  // and those that come later, by their time
-  double byte_time;      // ps
+  int32_t last, coming, last_coming;  // and those that come later, by their time
+  uint32_t idle_1ms;                  // how often it was idle for longer
+  int64_t idle_1us;
+  double byte_time;  // ps
   int64_t stalled, short_packets, short_bytes, short_time;
-  int64_t idle_1us;  // how often it was idle for longer
-  uint32_t idle_1ms;
-  int32_t first_word;
 
   DEVICE bool is_large() const { return queues > 63; }
+};
+
+// Packets of a channel that are on the link, where the router decides about them as they come.
+struct Flight {
+  int32_t first, last;
 };
 
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
@@ -120,13 +120,14 @@ struct State {
   Channel* channel;
   Queue* queue;
   Slot* slot;
-  Credit* credit;
   Edge* edge;
   Sender* sender;
   Message* message;
   int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
+  int32_t* waiting;  // [N] flits in the queues of each port, and
+  Flight* flight;    // [C] where routers adapt to them
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
@@ -141,13 +142,15 @@ struct State {
     channel = memory.take<Channel>(count(batch.channel_offsets));
     queue = memory.take<Queue>(count(batch.queue_offsets));
     slot = memory.take<Slot>(batch.slot_total[world]);
-    credit = memory.take<Credit>(batch.slot_total[world]);
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
     first_sender = memory.take<int32_t>(tasks);
     pending = memory.take<int32_t>(tasks);
-    heap_ = memory.take<Event>(tasks);
+    const bool adapts = batch.routing[world] >= kAdaptive;
+    heap_ = memory.take<Event>(tasks + (adapts ? batch.slot_total[world] : 0));
+    waiting = memory.take<int32_t>(adapts ? ports : 0);
+    flight = memory.take<Flight>(adapts ? count(batch.channel_offsets) : 0);
     bytes = memory.taken();
   }
 

@@ -16,16 +16,18 @@
 // Software Engineering SE-5(5), 1979; the model is stated in topoflow/engine/packet/reference.py.
 #pragma once
 
+#include "addresses.h"
 #include "parallel/random.h"
 #include "state.h"
 
 namespace topoflow::BACKEND::packet {
 
 constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
-constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
-constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
+constexpr uint32_t kPurpose = 0x50415448;        // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kAtNic = ~uint32_t{0};        // the branch of a packet that chooses its first port
+constexpr int64_t kArrivals = int64_t{1} << 40;  // this + a channel: what an event is where a packet comes to a router
 
-// kUsual: virtual output queues and round robin, so that the kernel need not ask for each packet.
+// kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
 template <bool kUsual>
 class World {
  public:
@@ -42,12 +44,13 @@ class World {
         seed_(static_cast<uint64_t>(batch.seed[world])),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
-        branch_(batch.branch_offsets[world]) {}
+        branch_(batch.branch_offsets[world]),
+        channel_(batch.channel_offsets[world]),
+        addresses_(batch, world) {}
 
   DEVICE void begin() {
     s_.begin();
-    int32_t words = 0;
-    for (int32_t p = 0; p < ports_; ++p) words = begin_port(p, words);
+    for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
     begin_queues();
     for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
@@ -106,7 +109,7 @@ class World {
 
   // Before the first window
 
-  DEVICE int32_t begin_port(int32_t p, int32_t words) {
+  DEVICE void begin_port(int32_t p) {
     const int64_t row = b_.port_queues[port_ + p];
     const auto queues = static_cast<int32_t>(b_.port_queues[port_ + p + 1] - row);
     Port port{};
@@ -116,28 +119,27 @@ class World {
     port.stalled_since = kNever;
     port.queues = queues;
     port.first_queue = static_cast<int32_t>(row - b_.port_queues[port_]);
-    port.first_word = words;
-    port.first = port.last = port.coming = kNone;
+    port.first = port.last = port.coming = port.last_coming = kNone;
     s_.port[p] = port;
     s_.next[p] = kNever;
-    if (!port.is_large()) return words;
-    for (int32_t word = 0; word < (queues + 63) / 64; ++word) s_.occupied[words++] = 0;
-    return words;
+    if (!port.is_large()) return;
+    uint64_t* const words = s_.occupied + first_word(s_.port[p]);
+    for (int32_t word = 0; word < (queues + 63) / 64; ++word) words[word] = 0;
   }
 
   DEVICE void begin_buffers() {
     const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
-    int32_t credit = 0;
     for (int64_t c = 0; c < channels; ++c) {
       const int32_t room = b_.buffer[first + c], p = b_.channel_port[first + c];
-      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, room, room, credit, 0, p, false};
-      credit += b_.slots[first + c];
+      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, room, room, kNone, p, false};
     }
+    if (by_address()) begin_by_address();
   }
 
   DEVICE void begin_queues() {
     const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
-    for (int64_t q = 0; q < queues; ++q) s_.queue[q] = {kNever, {}, 0, kNone, 0, 0, kNone, b_.queue_channel[first + q]};
+    for (int64_t q = 0; q < queues; ++q)
+      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, by_address() ? kNone : b_.queue_channel[first + q]};
     const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
@@ -189,6 +191,7 @@ class World {
   }
 
   DEVICE void happen(const Event& event) {
+    if (event.what >= kArrivals) return come(static_cast<int32_t>(event.what - kArrivals), event.time);
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
       const int32_t first = s_.first_sender[task];
@@ -236,18 +239,30 @@ class World {
     Port& port = s_.port[p];
     sender.time = time;
     int32_t* at = &port.coming;  // by time, then sender
-    while (*at != kNone && (s_.sender[*at].time < time || (s_.sender[*at].time == time && *at < i)))
-      at = &s_.sender[*at].next;
+    if (port.coming != kNone && comes_before(port.last_coming, i)) at = &s_.sender[port.last_coming].next;
+    while (*at != kNone && comes_before(*at, i)) at = &s_.sender[*at].next;
     sender.next = *at;
     *at = i;
+    if (sender.next == kNone) port.last_coming = i;
     port.occupied |= 1;
     if (time < s_.next[p]) s_.next[p] = time;
+  }
+
+  DEVICE bool comes_before(int32_t one, int32_t other) const {
+    const int64_t time = s_.sender[one].time, later = s_.sender[other].time;
+    return time < later || (time == later && one < other);
   }
 
   DEVICE void append(Port& port, int32_t i) {
     s_.sender[i].next = kNone;
     (port.first == kNone ? port.first : s_.sender[port.last].next) = i;
     port.last = i;
+  }
+
+  DEVICE void prepend(Port& port, int32_t i) {
+    if (port.first == kNone) port.last = i;
+    s_.sender[i].next = port.first;
+    port.first = i;
   }
 
   // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
@@ -284,7 +299,7 @@ class World {
         offer(i, now + sender.pace * (sender.number - before));
       } else {
         sender.time = now;
-        append(port, i);
+        b_.in_order ? prepend(port, i) : append(port, i);
       }
     }
     if (port.first != kNone)
@@ -296,12 +311,16 @@ class World {
 
   // Branches
 
+  // Random numbers of a packet for a branch.
+  DEVICE Words words(int32_t task, int64_t number, uint32_t branch) const {
+    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
+    return philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}}, static_cast<uint32_t>(seed_),
+                  static_cast<uint32_t>(seed_ >> 32));
+  }
+
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
-    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
-    const uint32_t drawn = philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}},
-                                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
-                               .word[0];
+    const uint32_t drawn = words(task, number, branch).word[0];
     int32_t row = first;
     while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
     return row;
@@ -322,6 +341,11 @@ class World {
     return number & kShort ? (short_bytes(task) + b_.flit - 1) / b_.flit : full_;
   }
 
+  DEVICE int32_t size_of_head(const Queue& queue) const {
+    const Packet& head = s_.slot[queue.head].packet;
+    return size_of(head.task, head.number);
+  }
+
   DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
 
   DEVICE bool has_room(int32_t channel, int32_t needed, int64_t now, int64_t& soonest) {
@@ -337,20 +361,20 @@ class World {
   // Takes the credits that are back by `now`.
   DEVICE void collect(Channel& c, int64_t now) {
     if (c.credit_time > now) return;
-    Credit* const first = s_.credit + c.first;
-    Credit* last = first;
-    int64_t soonest = kNever;
-    for (const Credit *each = first, *end = first + c.credits; each < end; ++each) {
-      const Credit credit = *each;
-      const bool is_back = credit.back <= now;
-      c.room += credit.flits * is_back;
-      const int64_t later = is_back ? kNever : credit.back;
-      soonest = later < soonest ? later : soonest;
-      *last = credit;  // no branch: which way it takes is hard to predict
-      last += !is_back;
+    c.credit_time = kNever;
+    int32_t* at = &c.credits;
+    while (*at != kNone) {
+      const int32_t i = *at;
+      Slot& slot = s_.slot[i];
+      if (slot.ready > now) {
+        if (slot.ready < c.credit_time) c.credit_time = slot.ready;
+        at = &slot.packet.next;
+        continue;
+      }
+      *at = slot.packet.next;
+      c.room += slot.packet.step;
+      free_slot(i);
     }
-    c.credits = static_cast<int32_t>(last - first);
-    c.credit_time = soonest;
   }
 
   DEVICE void take_room(Channel& c, int32_t flits, int64_t now) {
@@ -364,7 +388,9 @@ class World {
 
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    s_.credit[c.first + c.credits++] = {back, flits};
+    const int32_t slot = take_slot();
+    s_.slot[slot] = {back, {0, kNone, flits, 0, c.credits}};
+    c.credits = slot;
     if (back < c.credit_time) c.credit_time = back;
     if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
   }
@@ -391,13 +417,16 @@ class World {
     return whole + (static_cast<double>(whole) < exact);
   }
 
+  // Where the words of a large port begin. Those of the ports before it have q queues, so at most p + q / 64 words.
+  DEVICE int64_t first_word(const Port& port) const { return &port - s_.port + port.first_queue / 64; }
+
   DEVICE int32_t queue_at(const Port& port, int32_t place) const {
     return output_queues() ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
   }
 
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
-    const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + port.first_word : &own;
+    const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
       uint64_t word = words[i];
       if (i * 64 < from) word &= ~uint64_t{0} << (from % 64);
@@ -418,7 +447,7 @@ class World {
     }
     waits = true;
     if (queue.after == kNone || s_.channel[queue.after].room >= full_) return true;
-    return has_room(queue.after, size_of(queue.head.task, queue.head.number), now, soonest);
+    return has_room(queue.after, size_of_head(queue), now, soonest);
   }
 
   // Whose turn it is at `now`, by round robin; kNone: nobody can send before `soonest`. `waits`: a packet is ready.
@@ -452,7 +481,7 @@ class World {
     for (int32_t place = 0; place != kNone && place < port.queues;) {
       place = first_queue(port, place, port.queues, now, soonest, waits);
       if (place == kNone) break;
-      const int64_t since = s_.queue[queue_at(port, place)].head.born;
+      const int64_t since = s_.slot[s_.queue[queue_at(port, place)].head].packet.born;
       ++place;
       if (since < born) {
         born = since;
@@ -549,7 +578,8 @@ class World {
     }
     Queue& queue = s_.queue[queue_at(port, turn - 1)];
     const int32_t channel = queue.after;
-    const Packet packet = queue.head;
+    const Packet packet = s_.slot[queue.head].packet;
+    if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
     const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, now);
     give_back(s_.channel[queue.channel], size, port.free);
@@ -577,19 +607,20 @@ class World {
   }
 
   DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int64_t now) {
-    const int32_t slot = queue.head.next;
-    if (slot == kNone) {
+    const int32_t old = queue.head;
+    queue.head = s_.slot[old].packet.next;
+    free_slot(old);
+    if (queue.head == kNone) {
       queue.ready = kNever;
       forget(port, place);
       return;
     }
-    queue.ready = s_.slot[slot].ready;
-    queue.head = s_.slot[slot].packet;
-    free_slot(slot);
+    const Slot& head = s_.slot[queue.head];
+    queue.ready = head.ready;
     if (output_queues()) return;
     if (queue.ready < now) queue.ready = now;
     forget(port, place);
-    lead(queue, queue.head.step);
+    lead(queue, head.packet.step);
     remember(queue.port, queue.turn, queue.ready);
   }
 
@@ -598,7 +629,7 @@ class World {
       port.occupied &= ~(uint64_t{2} << place);
       return;
     }
-    s_.occupied[port.first_word + place / 64] &= ~(uint64_t{1} << (place % 64));
+    s_.occupied[first_word(port) + place / 64] &= ~(uint64_t{1} << (place % 64));
     port.occupied -= 2;
   }
 
@@ -610,7 +641,7 @@ class World {
       port.occupied |= uint64_t{2} << place;
       return;
     }
-    s_.occupied[port.first_word + place / 64] |= uint64_t{1} << (place % 64);
+    s_.occupied[first_word(port) + place / 64] |= uint64_t{1} << (place % 64);
     port.occupied += 2;
   }
 
@@ -626,6 +657,7 @@ class World {
 
   DEVICE void forward(const Port& port, const Packet& packet, int32_t next, int32_t channel, int32_t size,
                       int64_t now) {
+    if (by_address()) return forward_by_address(port, packet, channel, size, now);
     take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
     const Edge taken = s_.edge[edge];
@@ -633,17 +665,24 @@ class World {
     const bool usual = output_queues() && size == full_;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
     const Packet waits{packet.born, packet.task, output_queues() ? taken.next : edge, packet.number, kNone};
-    if (queue.ready == kNever) {
+    if (!enqueue(queue, waits, ready)) return;
+    if (!output_queues()) lead(queue, edge);
+    remember(queue.port, queue.turn, ready);
+  }
+
+  // Whether the packet is the head.
+  DEVICE bool enqueue(Queue& queue, const Packet& packet, int64_t ready) {
+    const int32_t slot = take_slot();
+    s_.slot[slot] = {ready, packet};
+    const bool is_head = queue.ready == kNever;
+    if (is_head) {
       queue.ready = ready;
-      queue.head = waits;
-      if (!output_queues()) lead(queue, edge);
-      remember(queue.port, queue.turn, ready);
+      queue.head = slot;
     } else {
-      const int32_t slot = take_slot();
-      s_.slot[slot] = {ready, waits};
-      (queue.head.next == kNone ? queue.head.next : s_.slot[queue.tail].packet.next) = slot;
-      queue.tail = slot;
+      s_.slot[queue.tail].packet.next = slot;
     }
+    queue.tail = slot;
+    return is_head;
   }
 
   // From when a port begins to send a packet until the next port can.
@@ -661,6 +700,128 @@ class World {
     return flit > without_gap ? flit : without_gap;
   }
 
+  // Routers that forward by address (addresses.h)
+
+  DEVICE bool by_address() const { return !kUsual && addresses_.routing != kByPaths; }
+  DEVICE bool adapts() const { return !kUsual && addresses_.routing >= kAdaptive; }
+
+  DEVICE void begin_by_address() {
+    if (!adapts()) return;
+    const int64_t channels = b_.channel_offsets[world_ + 1] - channel_;
+    for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
+    for (int64_t c = 0; c < channels; ++c) s_.flight[c] = {kNone, kNone};
+  }
+
+  // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
+  DEVICE void forward_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
+    take_room(s_.channel[channel], size, now);
+    Packet waits{packet.born, packet.task, packet.step, packet.number, kNone};
+    if (!adapts()) {
+      const int32_t out = route(channel, waits, now);
+      return wait_at(channel, out, waits, now + delay(port, s_.port[out], size));
+    }
+    const int32_t slot = take_slot();
+    const int64_t ready = now + delay(port, port, size);
+    s_.slot[slot] = {ready, waits};
+    Flight& flight = s_.flight[channel];
+    (flight.first == kNone ? flight.first : s_.slot[flight.last].packet.next) = slot;
+    flight.last = slot;
+    s_.events->push({ready, kArrivals + channel});
+  }
+
+  // The first packet on the way through a channel comes to the router at its end.
+  DEVICE void come(int32_t channel, int64_t now) {
+    Flight& flight = s_.flight[channel];
+    const int32_t slot = flight.first;
+    Packet packet = s_.slot[slot].packet;
+    flight.first = packet.next;
+    packet.next = kNone;
+    free_slot(slot);
+    const int32_t size = size_of(packet.task, packet.number), out = route(channel, packet, now);
+    const Port& port = s_.port[s_.channel[channel].port];
+    s_.waiting[out] += size;
+    wait_at(channel, out, packet, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
+  }
+
+  DEVICE void wait_at(int32_t channel, int32_t out, const Packet& packet, int64_t ready) {
+    const int32_t turn = b_.place[channel_ + channel];
+    Queue& queue = s_.queue[s_.port[out].first_queue + turn];
+    if (queue.ready == kNever) queue = {kNever, 0, kNone, kNone, out, turn, channel_after(channel, out), channel};
+    if (enqueue(queue, packet, ready)) remember(out, turn, ready);
+  }
+
+  // Where a packet lies after `channel` and port `out`; kNone: it has arrived.
+  DEVICE int32_t channel_after(int32_t channel, int32_t out) const {
+    const int32_t in = s_.channel[channel].port, level = addresses_.level(out);
+    if (level == kDown) return kNone;
+    const bool rises = addresses_.level(in) != kUp && level <= addresses_.level(in);
+    return b_.first_channel[port_ + out] + (channel - b_.first_channel[port_ + in]) + rises;
+  }
+
+  // The port by which a packet leaves the router at the end of its channel.
+  DEVICE int32_t route(int32_t channel, Packet& packet, int64_t now) {
+    const int32_t in = s_.channel[channel].port, router = addresses_.end(in);
+    const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + packet.task]];
+    if (addresses_.level(in) == kUp) {
+      packet.step = first_step(channel, router, endpoint, packet, now);
+    } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(router, packet.step)) {
+      const int32_t cable = below(words(packet, kAtMiddle).word[0], addresses_.cables);
+      packet.step = less_occupied(channel, router, endpoint, Addresses::step_by(kNone, cable), now);
+    }
+    return addresses_.next(router, endpoint, packet.step);
+  }
+
+  DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
+    const Words drawn = words(packet, kAtSource);
+    const int32_t target = addresses_.home(endpoint), cables = addresses_.cables;
+    const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
+    if (addresses_.routing == kMinimal || router == target) return direct;
+    const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
+    const int32_t around = Addresses::step_by(middle, below(drawn.word[2], cables));
+    if (!adapts()) return middle == kNone ? direct : around;
+    const int32_t best = less_occupied(channel, router, endpoint, direct, now);
+    if (middle == kNone) return best;
+    const int32_t other = less_occupied(channel, router, endpoint, around, now);
+    return goes_around(channel, router, endpoint, best, other, now) ? other : best;
+  }
+
+  DEVICE bool goes_around(int32_t channel, int32_t router, int32_t endpoint, int32_t direct, int32_t around,
+                          int64_t now) {
+    const Occupied one = occupied(channel, addresses_.next(router, endpoint, direct), now);
+    const Occupied two = occupied(channel, addresses_.next(router, endpoint, around), now);
+    if (addresses_.routing == kUgal)
+      return one.taken * addresses_.hops(router, endpoint, direct) >
+             two.taken * addresses_.hops(router, endpoint, around);
+    return b_.by_free ? static_cast<double>(two.free) > b_.threshold * static_cast<double>(one.free)
+                      : static_cast<double>(one.taken) > b_.threshold * static_cast<double>(two.taken);
+  }
+
+  // The same step, or by the next cable where that has less that is occupied.
+  DEVICE int32_t less_occupied(int32_t channel, int32_t router, int32_t endpoint, int32_t step, int64_t now) {
+    if (!adapts()) return step;
+    const int32_t cable = Addresses::cable(step);
+    const int32_t next = Addresses::step_by(Addresses::middle(step), (cable + 1) % addresses_.cables);
+    const int32_t one = addresses_.next(router, endpoint, step), two = addresses_.next(router, endpoint, next);
+    return one != two && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? next : step;
+  }
+
+  struct Occupied {
+    int64_t taken, free;  // flits
+  };
+
+  // Of the buffer at the end of a port as its router knows it at `now`, and what waits for the port.
+  DEVICE Occupied occupied(int32_t channel, int32_t out, int64_t now) {
+    send_until(out, now);
+    const int32_t after = channel_after(channel, out);
+    if (after == kNone) return {s_.waiting[out], 0};
+    Channel& c = s_.channel[after];
+    collect(c, now);
+    const int64_t buffer = b_.buffer[channel_ + after], taken = buffer - c.room + s_.waiting[out];
+    return {taken, taken < buffer ? buffer - taken : 0};
+  }
+
+  DEVICE Words words(const Packet& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
+
   const PacketBatch& b_;
   int32_t world_;
   State s_;
@@ -670,7 +831,8 @@ class World {
   int32_t full_;                           // flits of a packet of the full size
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   uint64_t seed_;
-  int64_t root_, edge_, branch_;  // the first
+  int64_t root_, edge_, branch_, channel_;  // the first
+  Addresses addresses_;
 };
 
 }  // namespace topoflow::BACKEND::packet

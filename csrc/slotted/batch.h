@@ -13,7 +13,7 @@
 
 namespace topoflow {
 
-enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2 };
+enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3 };
 
 constexpr int32_t kMostReservations = 16;  // Q
 
@@ -22,6 +22,8 @@ struct SlottedBatch {
   const int64_t *task_offsets, *server_offsets, *node_offsets, *first_offsets;
   const int32_t *slots, *protocol, *queue, *key;
   const int64_t *slot, *pace, *until, *window;
+  const int32_t *radix, *intra, *inter, *room, *pause;
+  const int64_t* arrive;
   const int64_t* node_servers;
   const int32_t* server_node;
   const int64_t* node_tasks;
@@ -37,6 +39,7 @@ struct SlottedBatch {
   int64_t *start, *finish;
   int32_t *delivered, *reorder, *fullest;
   int64_t *hops, *received;
+  int32_t* refused;
   int32_t* epochs;
   int32_t* through;
   int64_t *sent, *sent_on;
@@ -61,6 +64,13 @@ constexpr std::tuple kSlottedFields{
     array("pace", &SlottedBatch::pace, "W", "ps that the cable of a server needs for a cell"),
     array("until", &SlottedBatch::until, "W", "ps, nothing later need be simulated"),
     array("window", &SlottedBatch::window, "W", "ps, cells that come earlier are counted in `received`"),
+    array("radix", &SlottedBatch::radix, "W",
+          "servers of a rack; 0: nodes follow a schedule, the next five mean nothing"),
+    array("intra", &SlottedBatch::intra, "W", "transceivers of a server to the others of its rack"),
+    array("inter", &SlottedBatch::inter, "W", "and to the servers of other racks that have its place"),
+    array("room", &SlottedBatch::room, "W", "packets that the buffer of a transceiver holds"),
+    array("pause", &SlottedBatch::pause, "2,W", "of each world by kind: slots until what was received can be sent on"),
+    array("arrive", &SlottedBatch::arrive, "2,W", "of each world by kind: ps from the beginning of a slot"),
     array("node_servers", &SlottedBatch::node_servers, "N+1", "first server of each node, of all worlds together"),
     array("server_node", &SlottedBatch::server_node, "V", "node of each server"),
     array("node_tasks", &SlottedBatch::node_tasks, "N+1", "tasks that begin at the nodes before"),
@@ -84,6 +94,8 @@ constexpr std::tuple kSlottedFields{
     array("fullest", &SlottedBatch::fullest, "N", "out, cells that waited at most at a node, LOCAL not counted"),
     array("hops", &SlottedBatch::hops, "W", "out, cells that were sent, once for each hop"),
     array("received", &SlottedBatch::received, "W", "out, cells that came to the nodes of their targets in the window"),
+    array("refused", &SlottedBatch::refused, "2,N",
+          "out, of each node by kind: NACKs for packets that were sent to it"),
     array("epochs", &SlottedBatch::epochs, "W", "out, when it ended"),
     optional("through", &SlottedBatch::through, "C", "out, node of the detour of each cell, -1: none, or not sent"),
     optional("sent", &SlottedBatch::sent, "C", "out, slot of the first hop of each cell, -1: none"),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "parallel/worlds.h"
+#include "protocols/ack_nack.h"
 #include "protocols/direct.h"
 #include "protocols/ideal.h"
 #include "protocols/request_grant.h"
@@ -27,6 +28,7 @@ struct Run {
     const int32_t index = batch.order[i];
     World<T> world(team, batch, index, memory + place * bytes);
     world.begin();
+    if (batch.protocol[index] == kAckNack) begin_ack_nack(world);
     int32_t status = kRunning;
     team.set(&batch.status[index], kRunning);
     for (int32_t epoch = 0; status == kRunning; epoch = (epoch + 1) % kEpochs) {
@@ -36,6 +38,7 @@ struct Run {
         status = advance(world);
     }
     world.end();
+    if (batch.protocol[index] == kAckNack) end_ack_nack(world);
     team.set(&batch.status[index], status);
   }
 
@@ -44,6 +47,16 @@ struct Run {
   DEVICE int32_t advance(World<T>& world) const {
     const int32_t status = world.begin_epoch();
     if (status != kRunning) return status;
+    if (batch.protocol[world.world] == kAckNack)
+      ack_nack(world);
+    else
+      follow_schedule(world);
+    world.end_epoch();
+    return kRunning;
+  }
+
+  template <Team T>
+  DEVICE void follow_schedule(World<T>& world) const {
     world.inject();
     switch (batch.protocol[world.world]) {
       case kIdeal:
@@ -56,8 +69,6 @@ struct Run {
         request_grant(world);
     }
     world.send();
-    world.end_epoch();
-    return kRunning;
   }
 };
 

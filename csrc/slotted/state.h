@@ -13,6 +13,7 @@
 #include "parallel/events.h"
 #include "parallel/memory.h"
 #include "parallel/team.h"
+#include "transceivers.h"
 
 namespace topoflow::BACKEND::slotted {
 
@@ -59,10 +60,6 @@ struct Server {
   Ends queue;      // tasks that take turns
   int64_t credit;  // ps of sending that it has not used
   int64_t free;    // ps, when its cable has delivered all that it got
-};
-
-struct Cell {
-  int32_t task, number;
 };
 
 // A cell with the column of its target, kLast: this is its last hop.
@@ -124,14 +121,16 @@ struct State {
   int32_t* ended;  // tasks
   Event* heap;
   Control* control;
+  Transceivers transceivers;  // of nodes that send on demand; these have no tables
   int64_t bytes;
 
-  HD State(Memory memory, const SlottedBatch& batch, int32_t world) {
+  HD State(Memory memory, const SlottedBatch& batch, int32_t world)
+      : transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]) {
     const int64_t tasks = batch.task_offsets[world + 1] - batch.task_offsets[world];
     const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];
     const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];
     const int64_t slots = batch.slots[world], groups = (nodes + slots - 1) / slots, columns = slots * groups;
-    const int64_t pairs = nodes * nodes, places = nodes * columns;
+    const int64_t rows = batch.radix[world] ? 0 : nodes, pairs = rows * nodes, places = rows * columns;
     const int64_t words = (nodes + kWordBits - 1) / kWordBits, group_words = (groups + kWordBits - 1) / kWordBits;
     const int64_t column_words = (columns + kWordBits - 1) / kWordBits;
     const int64_t* const bit = batch.bit_offsets;
@@ -152,13 +151,13 @@ struct State {
     request = memory.take<int32_t>(pairs);
     grant = memory.take<int32_t>(places);
     unused = memory.take<int32_t>(pairs);
-    requested = memory.take<uint64_t>(nodes * words);
-    declined = memory.take<uint64_t>(nodes * words);
-    answered = memory.take<uint64_t>(nodes * column_words);
-    has_granted = memory.take<uint64_t>(nodes * slots * group_words);
-    has_relayed = memory.take<uint64_t>(nodes * slots * group_words);
-    inbox = memory.take<Sent>(nodes * groups);
-    came = memory.take<uint64_t>(2 * nodes * group_words);
+    requested = memory.take<uint64_t>(rows * words);
+    declined = memory.take<uint64_t>(rows * words);
+    answered = memory.take<uint64_t>(rows * column_words);
+    has_granted = memory.take<uint64_t>(rows * slots * group_words);
+    has_relayed = memory.take<uint64_t>(rows * slots * group_words);
+    inbox = memory.take<Sent>(rows * groups);
+    came = memory.take<uint64_t>(2 * rows * group_words);
     pending = memory.take<int32_t>(tasks);
     ready = memory.take<int64_t>(tasks);
     ended = memory.take<int32_t>(tasks);

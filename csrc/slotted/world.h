@@ -22,6 +22,7 @@ class World {
     nodes = static_cast<int32_t>(batch.node_offsets[world + 1] - first_node);
     first_server = batch.server_offsets[world];
     servers = static_cast<int32_t>(batch.server_offsets[world + 1] - first_server);
+    rows = batch.radix[world] ? 0 : nodes;
     slots = batch.slots[world];
     groups = (nodes + slots - 1) / slots;
     words = (nodes + kWordBits - 1) / kWordBits;
@@ -41,11 +42,11 @@ class World {
   DEVICE void begin() {
     team.for_each(nodes, [&](int32_t i) { begin_node(i); });
     team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, 0, 0}; });
-    team.for_each(nodes * columns, [&](int32_t i) {
+    team.for_each(rows * columns, [&](int32_t i) {
       state.local[i] = {kNone, kNone};
       state.queue[i] = {0, 0, 0};
     });
-    team.for_each(nodes * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
+    team.for_each(rows * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
   }
@@ -76,7 +77,7 @@ class World {
 
   // An epoch has passed: grants that found no cell are known to the nodes that gave them.
   DEVICE void end_epoch() {
-    team.for_each(nodes, [&](int32_t node) {
+    team.for_each(rows, [&](int32_t node) {
       for_bits(state.declined + node * words, words,
                [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
       for (int32_t word = 0; word < words; ++word) state.declined[node * words + word] = 0;
@@ -128,6 +129,28 @@ class World {
     set_waiting(state.has_relayed, node, column);
   }
 
+  // From the node to the server.
+  DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
+    Receipt& receipt = state.receipt[cell.task];
+    Server& server = state.server[receipt.server];
+    server.free = (server.free > time ? server.free : time) + pace;
+    state.node[node].received += server.free <= window;
+    ++receipt.arrived;
+    if (cell.number == receipt.expected && receipt.arrived == cell.number + 1) {
+      ++receipt.expected;  // in order, as most are
+    } else {
+      arrive_early(receipt, cell.number);
+    }
+    if (receipt.arrived < receipt.cells) return;
+    batch.finish[first_task + cell.task] = server.free;
+    state.ended[team.atomic_add(&state.control->ended, 1)] = cell.task;
+  }
+
+  DEVICE void note_fullest(int32_t i) {
+    Node& node = state.node[i];
+    if (node.held > node.fullest) node.fullest = node.held;
+  }
+
   // That something waits at `source` for the slot of `column`.
   DEVICE void set_waiting(uint64_t* has, int32_t source, int32_t column) const {
     const int32_t place = column / groups, group = column - place * groups;
@@ -168,7 +191,9 @@ class World {
   const int32_t world;
   State state;
   int64_t first_task, first_node, first_server;
-  int32_t tasks, nodes, servers, slots, groups, columns, words, group_words, column_words;
+  int32_t tasks, nodes, servers;
+  int32_t rows;  // of the tables of a schedule: nodes, or none
+  int32_t slots, groups, columns, words, group_words, column_words;
   int32_t room;  // Q
   int64_t slot_time, epoch_time, pace, window;
   int32_t epoch = 0;
@@ -180,6 +205,7 @@ class World {
     state.place[i] = i % slots;
     state.group[i] = i / slots;
     state.node_at[column_of(i)] = i;
+    if (!rows) return;
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
@@ -317,11 +343,6 @@ class World {
 
   // Slots
 
-  DEVICE void note_fullest(int32_t i) {
-    Node& node = state.node[i];
-    if (node.held > node.fullest) node.fullest = node.held;
-  }
-
   DEVICE void send_from(int32_t node, int32_t slot) {
     int32_t place = state.place[node] + slot;
     if (place >= slots) place -= slots;
@@ -404,23 +425,6 @@ class World {
     for (int32_t word = 0; word < 2 * group_words; ++word) came[word] = 0;
     state.node[node].held += relayed;
     note_fullest(node);
-  }
-
-  // From the node to the server.
-  DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
-    Receipt& receipt = state.receipt[cell.task];
-    Server& server = state.server[receipt.server];
-    server.free = (server.free > time ? server.free : time) + pace;
-    state.node[node].received += server.free <= window;
-    ++receipt.arrived;
-    if (cell.number == receipt.expected && receipt.arrived == cell.number + 1) {
-      ++receipt.expected;  // in order, as most are
-    } else {
-      arrive_early(receipt, cell.number);
-    }
-    if (receipt.arrived < receipt.cells) return;
-    batch.finish[first_task + cell.task] = server.free;
-    state.ended[team.atomic_add(&state.control->ended, 1)] = cell.task;
   }
 
   DEVICE void arrive_early(Receipt& receipt, int32_t number) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from topoflow.engine.fluid import Fluid, reference
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.schedule import Schedule
 
 Task = dict[str, Any]
@@ -91,6 +93,25 @@ def pause(request: pytest.FixtureRequest, check_device: Callable[[str], str]) ->
 def random_cells() -> Callable[..., Cells]:
     """``random_cells(draw, most_nodes=7, most_cells=40)``: a small world of slots."""
     return draw_cells
+
+
+@pytest.fixture(scope="session")
+def random_square() -> Callable[..., Cells]:
+    """``random_square(draw, most_cells=20)``: a small world of servers whose switches are asked for every packet."""
+    return draw_square
+
+
+def draw_square(draw: np.random.Generator, *, most_cells: int = 20) -> Cells:
+    racks, size = int(draw.integers(1, 5)), int(draw.integers(2, 5))
+    square = Square(racks, size, int(draw.integers(1, 4)), int(draw.integers(1, 3)), int(draw.integers(2, 7)))
+    world = draw_cells(draw, most_nodes=racks * size, most_cells=most_cells)
+    node = np.sort(np.append(np.arange(square.nodes), draw.integers(0, square.nodes, draw.integers(0, 4))))
+    pause = int(draw.integers(1, 4)), int(draw.integers(1, 4))
+    ends = {name: draw.integers(0, len(node), world.tasks) for name in ("source", "target")}
+    ends["target"] = np.where(ends["target"] == ends["source"], (ends["source"] + 1) % len(node), ends["target"])
+    sends = {name: np.where(world.cells > 0, each, -1).astype(np.int32) for name, each in ends.items()}
+    arrive = int(draw.integers(1, 3_000)), int(draw.integers(1, 3_000))
+    return replace(world, schedule=square, node=node.astype(np.int32), arrive=arrive, pause=pause, **sends)
 
 
 def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:

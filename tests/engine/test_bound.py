@@ -17,6 +17,9 @@ from topoflow.engine.device import Device
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.study.builder import Builder
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.keys import check
 from topoflow.traffic.base import Collective, Compute, Traffic
 
 LAW = settings(max_examples=60)
@@ -155,6 +158,20 @@ def test_a_ring_is_one_node_between_its_joins():
     arrays = bound.condense(world.graph).arrays
     assert len(arrays["node_cost"]) == 1 + 2 * 3
     assert set(arrays["steps"]) == {14}
+
+
+def test_rings_of_a_job_are_one_node_each_between_the_times_inside_its_servers():
+    (asked,) = Builder().build(grid(["workload=dlrm", "servers=8", "fabric=fat_tree"], check))
+    (case,) = asked.cases
+    world = World("dlrm", case.world.graph, *(links[0] for links in nearby(case.world, 1)))
+    arrays = bound.condense(world.graph).arrays
+    rings = np.count_nonzero(case.job.traffic.is_collective)
+    assert rings > 1
+    assert set(arrays["steps"]) == {14}
+    # Before and after a ring: a time inside the servers, and a join.
+    assert len(arrays["node_cost"]) == len(case.job.traffic) + 4 * rings
+    found = bound.makespans(world.graph, world.capacity[None], world.latency[None])
+    assert found[0] == pytest.approx(twin(world)[2], 1e-12)
 
 
 @pytest.mark.parametrize("change", ["start time", "awaited from outside", "waits for outside", "a slower send"])

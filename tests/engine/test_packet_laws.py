@@ -122,6 +122,11 @@ def test_a_nic_gives_its_messages_turns(make_world: MakeWorld) -> None:
     assert (first, second) == pytest.approx((19 * PACKET, 20 * PACKET), **EXACT)
 
 
+def test_a_nic_that_keeps_the_order_sends_a_message_to_its_end_before_the_next(make_world: MakeWorld) -> None:
+    first, second = run(make_world(messages([[0], [0]], 10 * 4096), [C]), Packet(messages="in_order")).finish
+    assert (first, second) == pytest.approx((10 * PACKET, 20 * PACKET), **EXACT)
+
+
 def test_a_limit_paces_a_message(make_world: MakeWorld) -> None:
     """To a quarter of the link: a packet every 4 packet times, or one later where the other message has its turn."""
     limited = {"path": [0], "bytes": 10 * 4096, "limit": C / 4}

@@ -19,9 +19,11 @@ from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.paths import Hops, union
 from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation
+from topoflow.engine.packet.reference_addresses import AddressedSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.fabric.routing.base import padded
 
@@ -100,6 +102,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
         arbiter=str(draw.choice(["round_robin", "age"])),
         draws=str(draw.choice(["packet", "packet", "message"])),
+        messages=str(draw.choice(["round_robin", "in_order"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),
         nic_latency=float(draw.choice([0, 1e-7])),
@@ -107,9 +110,14 @@ def random_model(draw: np.random.Generator) -> Packet:
     )
 
 
+def twin_of(world: World, model: Packet) -> Simulation:
+    layout = layout_of(world.graph, model, world.routing)
+    kind = AddressedSimulation if isinstance(layout, AddressedLayout) else Simulation
+    return kind(world, layout, numbers(world, layout, model), model)
+
+
 def by_twin(world: World, model: Packet) -> Answer:
-    layout = layout_of(world.graph, model)
-    return Simulation(world, layout, numbers(world, layout, model), model).run()
+    return twin_of(world, model).run()
 
 
 def seconds(times: list[int | None]) -> list[float]:
@@ -126,7 +134,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     (found,) = model.simulate([world], run)
     assert found.finish.tolist() == seconds(expected.finish)
     assert found.start.tolist() == seconds(expected.start)
-    layout = layout_of(world.graph, model)
+    layout = layout_of(world.graph, model, world.routing)
     of_ports: Any = found.ports
     end = max((time for time in expected.finish if time is not None), default=0)
     for link, port in zip(layout.port_link.tolist(), expected.ports, strict=True):
@@ -160,6 +168,19 @@ def agree(found: Histogram, values: list[int]) -> None:
 def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
+
+
+@settings(max_examples=50)
+@given(seed=CASES)
+def test_worlds_that_share_their_paths_may_send_other_bytes(seed: int) -> None:
+    """Also none where another sends some, so that it crosses other ports."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw), replace(random_model(draw), virtual_channels="auto")
+    sends = [np.where(draw.random(world.graph.tasks) < 0.5, size * world.graph.bytes, 0.0) for size in (1, 2, 3)]
+    worlds = [replace(world, graph=replace(world.graph, bytes=bytes)) for bytes in [*sends, world.graph.bytes]]
+    together = model.simulate(worlds, Run(threads=1))
+    for found, alone in zip(together, worlds, strict=True):
+        assert found.finish.tolist() == model.simulate([alone], Run(threads=1))[0].finish.tolist()
 
 
 @settings(max_examples=200)

@@ -36,6 +36,7 @@ from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.next_hops import NextHops
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -67,6 +68,7 @@ class Graph:
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
+    next_hops: NextHops | None = None  # routers forward by address: a path is its first and its last link only
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
@@ -180,6 +182,7 @@ class Slots:
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
     hops: int  # cells that were sent, once for each hop
+    refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int
 
 

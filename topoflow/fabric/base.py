@@ -22,8 +22,8 @@ Route = Callable[[int, int, str], tuple[Path, ...]]
 class Item:
     """One line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
 
-    Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2, fiber
-    (count is then the number of fibers). ``bandwidth`` is 0 for what does not depend on it.
+    Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2,
+    fast_optical_port, fiber (count is then the number of fibers). ``bandwidth`` is 0 for what does not depend on it.
     """
 
     component: str

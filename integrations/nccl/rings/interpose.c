@@ -60,7 +60,8 @@ static int enter_queued(void) {
 }
 
 // NCCL starts what a group holds when it ends: before that the rings wait for the callers' streams, after it those for
-// the rings.
+// the rings. The rings have waited once before NCCL was called: it asks at the call whether their streams are captured
+// into a graph (taskAppend in its enqueue.cc), which they are from then on.
 static ncclResult_t end_group(void) {
   const int entered = enter_queued();  // fewer than queued if another thread has ended one of the communicators
   ncclResult_t result = entered < group.queued ? ncclInternalError : ncclSuccess, joined = ncclSuccess;
@@ -76,18 +77,19 @@ static ncclResult_t spread_now(Spread* spread, const void* send, void* receive, 
                                ncclRedOp_t op, cudaStream_t stream) {
   const ncclResult_t opened = nccl()->ncclGroupStart();
   if (opened) return opened;
-  const ncclResult_t added = reduce_on_rings(spread, send, receive, count, type, op, stream);
   const ncclResult_t forked = fork_rings(spread, stream);
+  const ncclResult_t added = forked ? forked : reduce_on_rings(spread, send, receive, count, type, op, stream);
   const ncclResult_t ended = nccl()->ncclGroupEnd();
   const ncclResult_t joined = join_rings(spread, stream);
-  return first(first(added, forked), first(ended, joined));
+  return first(added, first(ended, joined));
 }
 
 static ncclResult_t spread_in_group(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
                                     ncclRedOp_t op, cudaStream_t stream) {
   if (!grow((void**)&group.queue, group.queued, &group.room_queued, sizeof *group.queue)) return ncclSystemError;
   group.queue[group.queued++] = (Queued){keep_spread(spread), stream};
-  return reduce_on_rings(spread, send, receive, count, type, op, stream);
+  const ncclResult_t forked = fork_rings(spread, stream);
+  return forked ? forked : reduce_on_rings(spread, send, receive, count, type, op, stream);
 }
 
 // Communicators are not split while their stream is captured into a graph: a split allocates, and runs now.

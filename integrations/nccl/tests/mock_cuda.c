@@ -194,7 +194,7 @@ MOCK CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) 
     from->forked = false;
     from->capture = NULL;
     --capture->open;
-  } else if (record) {
+  } else if (record && !capture) {
     mock_queue(stream, wait_for, mark(event, record));
   }
   return 0;

@@ -53,6 +53,7 @@ typedef struct Reduction {
   ncclDataType_t type;
   ncclRedOp_t reduction;
   CUstream stream;
+  bool captured;  // was its stream when it was called, as NCCL asks it
   struct Reduction* next;
 } Reduction;
 
@@ -358,18 +359,23 @@ static void run_once(void* argument) {
   free(r);
 }
 
+static bool is_captured(CUstream stream) {
+  int captured;
+  cuStreamIsCapturing(stream, &captured);
+  return captured;
+}
+
 // Reductions of a captured graph run again at every launch; they are freed with the communicator.
 static void launch(Reduction* r) {
-  int captured;
-  cuStreamIsCapturing(r->stream, &captured);
+  if (is_captured(r->stream) != r->captured) fprintf(stderr, "mock: captured between call and launch\n"), abort();
   r->op = r->comm->ops++;
-  if (captured) {
+  if (r->captured) {
     r->next = r->comm->captured;
     r->comm->captured = r;
   } else {
     ++r->comm->users;
   }
-  mock_queue(r->stream, captured ? run_captured : run_once, r);
+  mock_queue(r->stream, r->captured ? run_captured : run_once, r);
 }
 
 MOCK ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -377,7 +383,7 @@ MOCK ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, n
   const ncclResult_t failed = fault(MOCK_ALL_REDUCE, comm->job_rank, false);
   if (failed) return failed;
   Reduction* r = malloc(sizeof *r);
-  *r = (Reduction){comm, 0, send, receive, count, type, op, stream, NULL};
+  *r = (Reduction){comm, 0, send, receive, count, type, op, stream, is_captured(stream), NULL};
   if (group.depth)
     group.reduction[group.reductions++] = r;
   else

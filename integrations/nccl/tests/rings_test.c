@@ -250,14 +250,23 @@ static void graph_body(Rank* r) {
   mock_begin_capture(r->stream);
   CHECK(!all_reduce(r, 40000), "captured with rings");
   MockGraph second = mock_end_capture(r->stream);  // aborts if the rings' streams were not joined
-  for (int i = 0; i < 3; ++i) {
-    mock_launch(i == 1 ? first : second, r->stream);
+  mock_begin_capture(r->stream);
+  mock_queue(r->stream, fill, r);
+  CHECK(!ncclGroupStart(), "a captured group");
+  CHECK(!ncclAllReduce(r->send, r->receive, 40000, ncclFloat32, ncclSum, r->comm, r->stream), "in a captured group");
+  CHECK(!ncclGroupEnd(), "the end of a captured group");
+  mock_queue(r->stream, look, r);
+  MockGraph third = mock_end_capture(r->stream);
+  MockGraph graphs[] = {second, first, third, second};
+  for (int i = 0; i < 4; ++i) {
+    mock_launch(graphs[i], r->stream);
     mock_synchronize(r->stream);
     check_sums(r);
   }
   reduce_and_check(r, 30000);
   mock_free_graph(first);
   mock_free_graph(second);
+  mock_free_graph(third);
 }
 
 static void graphs(void) { run(graph_body); }

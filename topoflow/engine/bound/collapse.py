@@ -4,8 +4,10 @@
     place before. No chain through the ring has more than S sends, and for each place there is a chain of S sends on
     that place. So the ring takes S times the slowest send.
 
-The search is for that law, not for rings: a block (the tasks of one traffic task: a first one, those inside, a last
-one) in which no chain inside has more than S tasks, and each *cost* (path, bytes and delay) has a chain of S.
+The search is for that law, not for rings: a block (consecutive tasks of one traffic task: a first one, those inside, a
+last one) in which no chain inside has more than S tasks, and each *cost* (path, bytes and delay) has a chain of S. A
+collective's time inside its servers precedes and follows its network's: two tasks in a row that use no network are
+never in one block.
 
 Shapes: T tasks, D dependencies, B blocks, R collapsed blocks, C costs, M costs of collapsed blocks.
 
@@ -66,9 +68,8 @@ class Collapsed:
 
 
 def collapse(graph: Graph, edges: Edges, cost: Offsets) -> Collapsed:
-    """Collapse all blocks that can be, where the tasks of a block are consecutive; ``cost`` [T] numbers the costs."""
-    begin = np.concatenate([[0], np.flatnonzero(np.diff(graph.owner)) + 1, [graph.tasks]])
-    begin = begin if graph.tasks else np.zeros(1, np.int64)
+    """Collapse all blocks that can be; ``cost`` [T] numbers the costs."""
+    begin = _begin(graph)
     block = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
     own = edges.where(block[edges.waiter] == block[edges.awaited])
     closed = _closed(graph, edges, own, begin, block)
@@ -94,6 +95,13 @@ def collapse(graph: Graph, edges: Edges, cost: Offsets) -> Collapsed:
         cost_offsets=np.searchsorted(kinds // costs, np.append(collapsed, len(closed))),
         cost=kinds % costs,
     )
+
+
+def _begin(graph: Graph) -> Offsets:
+    """[B+1] the first task of each block."""
+    local = graph.path < 0
+    cut = (np.diff(graph.owner) != 0) | (local[:-1] & local[1:])
+    return np.concatenate([[0], np.flatnonzero(cut) + 1, [graph.tasks]]) if graph.tasks else np.zeros(1, np.int64)
 
 
 def _closed(graph: Graph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:

@@ -27,6 +27,7 @@ from topoflow.engine.slotted.batch import Batch, pack
 from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, cells_of, control_of
 from topoflow.engine.slotted.settings import Settings
 from topoflow.engine.timelines import link_bytes, timeline
+from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
@@ -41,11 +42,11 @@ class Slotted(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Networks without a schedule, or with a part of one that failed; flows over several paths, or limited ones."""
+        """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
         fabric, graph = world.fabric, world.graph
         got = "none" if fabric is None else fabric.name
-        if fabric is None or not isinstance(fabric.control, Cyclic):
-            return f"fabric: must have a schedule of slots with fidelity={self.name}, as sirius has, got {got}"
+        if fabric is None or not isinstance(fabric.control, Cyclic | OnDemand):
+            return f"fabric: must have slots with fidelity={self.name}, as sirius and fosquare have, got {got}"
         if not _is_whole(world, fabric.control):
             return f"fail: must leave the links of {fabric.name} whole with fidelity={self.name}, got a part of them"
         sends = graph.bytes > 0
@@ -96,6 +97,7 @@ class Found:
     fullest: Ints  # [N] the most cells that waited for a slot, those in LOCAL not counted
     hops: int  # cells that were sent, once for each hop
     received: int  # cells that servers got in the window
+    refused: Ints  # [N, 2] NACKs for packets that were sent to each node, by kind of switch; none with a schedule
     epochs: int
     log: Log | None = None
 
@@ -105,10 +107,14 @@ class Found:
         return bool((self.finish < NEVER).all())
 
 
-def _is_whole(world: World, control: Cyclic) -> bool:
+def _is_whole(world: World, control: Cyclic | OnDemand) -> bool:
     """Whether all links are there, as fast as they were made: the schedule knows no other ones."""
     fabric, racks = world.fabric, control.schedule.nodes
     assert fabric is not None
+    if isinstance(control, OnDemand):
+        transceivers = np.tile([control.schedule.intra] * 2 + [control.schedule.inter] * 2, racks)
+        whole = transceivers * fabric.interface_bandwidth
+        return fabric.servers == racks and np.array_equal(world.capacity, whole)
     servers = racks * control.servers_per_node
     if fabric.servers != servers or len(world.capacity) != 2 * (servers + racks):
         return False
@@ -166,6 +172,7 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         fullest=of("fullest"),
         hops=int(of("hops")[0]),
         received=int(of("received")[0]),
+        refused=of("refused").reshape(-1, 2),
         epochs=int(of("epochs")[0]),
         log=Log(of("through"), of("sent"), of("sent_on")) if log else None,
     )
@@ -185,6 +192,7 @@ def _slots(world: World, found: Found) -> Slots:
         fullest=(found.fullest * cell).astype(np.float64),
         reorder=(found.reorder * cell).astype(np.float64),
         hops=found.hops,
+        refused=found.refused,
         epochs=found.epochs,
     )
 

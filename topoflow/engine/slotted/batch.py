@@ -19,6 +19,7 @@ from topoflow.engine.device import Device
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.fabric.circuits.on_demand import Square
 
 Array = NDArray[Any]
 
@@ -33,11 +34,16 @@ ANSWERS = {
     "fullest": ("int32", "node"),
     "hops": ("int64", "world"),
     "received": ("int64", "world"),
+    "refused": ("int32", "kind"),
     "epochs": ("int32", "world"),
     "status": ("int32", "world"),
 }
+OF = {"kind": "node"}  # two of each node
 LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for
 
+
+SQUARE = {"radix": "servers_per_rack", "intra": "intra", "inter": "inter", "room": "room"}
+NO_SQUARE = Square(0, 0, 0, 0, 0)  # of a world that follows a schedule
 
 SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 
@@ -55,7 +61,8 @@ class Batch:
             begin = self.arrays["cell_offsets"][self.arrays["task_offsets"]]
         else:
             _, what = ANSWERS[name]
-            begin = self.arrays[f"{what}_offsets"] if what != "world" else np.arange(len(self.worlds) + 1)
+            begin = np.arange(len(self.worlds) + 1) if what == "world" else self.arrays[f"{OF.get(what, what)}_offsets"]
+            begin = begin * (2 if what == "kind" else 1)
         return self.arrays[name][begin[world] : begin[world + 1]]
 
     def steps(self, device: Device, threads: int | None) -> Steps[None]:
@@ -92,13 +99,15 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "first_offsets": offsets([len(each) for each in first]),
         "first": _joined(first, np.int32),
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
-        "protocol": np.full(len(worlds), PROTOCOLS[settings.protocol], np.int32),
+        "protocol": np.array([_protocol(world, settings) for world in worlds], np.int32),
         "queue": np.full(len(worlds), settings.queue, np.int32),
         "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
         "slot": np.array([world.slot for world in worlds], np.int64),
         "pace": np.array([world.pace for world in worlds], np.int64),
         "until": np.array([world.until for world in worlds], np.int64),
         "window": np.array([world.window for world in worlds], np.int64),
+        "pause": np.array([world.pause for world in worlds], np.int32).ravel(),
+        "arrive": np.array([world.arrive for world in worlds], np.int64).ravel(),
         "node_servers": offsets(_joined([_counts(world.node, world) for world in worlds], np.int64)),
         "server_node": _joined([world.node for world in worlds], np.int32),
         "node_tasks": offsets(_joined([_tasks(world) for world in worlds], np.int64)),
@@ -114,10 +123,19 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         arrays[name] = _joined([getattr(world, name) for world in worlds], dtype)
     for name in ("delay", "release"):
         arrays[name] = _joined([getattr(world, name) for world in worlds], np.int64)
+    squares = [world.schedule if isinstance(world.schedule, Square) else NO_SQUARE for world in worlds]
+    for name, field in SQUARE.items():
+        arrays[name] = np.array([getattr(square, field) for square in squares], np.int32)
     counts["world"] = [1] * len(worlds)
+    counts["kind"] = [2 * count for count in counts["node"]]
     arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
     arrays |= {name: np.zeros(int(cells.sum()) if log else 0, dtype) for name, dtype in LOGGED.items()}
     return Batch(tuple(worlds), arrays)
+
+
+def _protocol(world: Cells, settings: Settings) -> int:
+    """A schedule can be used by several protocols; switches that are asked have one."""
+    return _C.ACK_NACK if isinstance(world.schedule, Square) else PROTOCOLS[settings.protocol]
 
 
 def _first(world: Cells) -> Offsets:

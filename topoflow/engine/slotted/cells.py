@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import World
+from topoflow.fabric.circuits.on_demand import OnDemand, Square
 from topoflow.fabric.circuits.schedule import Cyclic, Schedule
 
 NEVER = 2**62  # ps
@@ -28,7 +30,7 @@ class Cells:
     """
 
     name: str
-    schedule: Schedule
+    schedule: Schedule | Square
     slot: int  # ps
     node: Ints  # [S] the node of each server
     pace: int  # ps that the cable of a server needs for a cell
@@ -42,6 +44,8 @@ class Cells:
     until: int = NEVER  # ps; nothing later need be simulated
     window: int = NEVER  # ps; cells that servers got earlier are counted
     seed: int = 0  # of this world: a part of the key of its random numbers
+    arrive: tuple[int, int] = (0, 0)  # ps from the beginning of a slot, by kind of transceiver; of a square alone
+    pause: tuple[int, int] = (1, 1)  # slots until what was received can be sent on, by kind; of a square alone
 
     @property
     def tasks(self) -> int:
@@ -56,8 +60,9 @@ class Cells:
 def cells_of(world: World) -> Cells:
     """A world on a network with a schedule in whole cells and picoseconds.
 
-    The latency of a path is waited before the first cell: light travels while the schedule continues. Raises
-    ``ValueError`` where the world cannot be said in these units.
+    The latency of a path is waited before the first cell: light travels while the schedule continues. A network that
+    is asked for every packet says itself when one arrives. Raises ``ValueError`` where the world cannot be said in
+    these units.
     """
     graph, fabric = world.graph, world.fabric
     assert fabric is not None
@@ -75,27 +80,39 @@ def cells_of(world: World) -> Cells:
         cells=cells.astype(np.int32),
         source=np.where(sends, graph.source, -1).astype(np.int32),
         target=np.where(sends, graph.target, -1).astype(np.int32),
-        delay=_picoseconds(world, "delay", graph.delay + _latency(world)),
+        delay=_picoseconds(world, "delay", graph.delay + _latency(world, sends)),
         release=_picoseconds(world, "release", graph.release),
         after_offsets=graph.after_offsets,
         after=graph.after,
         until=int(min(world.until * SECOND, float(NEVER))),
         window=int(min(world.until * SECOND, float(NEVER))),
         seed=world.seed % 2**32,
+        **_timing(control),
     )
 
 
-def control_of(world: World) -> Cyclic:
+def control_of(world: World) -> Cyclic | OnDemand:
     """What the links of its network follow."""
     assert world.fabric is not None
     control = world.fabric.control
-    assert isinstance(control, Cyclic), "others are refused"
+    assert isinstance(control, Cyclic | OnDemand), "others are refused"
     return control
 
 
-def _latency(world: World) -> Floats:
-    """[T] s, of the path of each task."""
-    graph = world.graph
+def _timing(control: Cyclic | OnDemand) -> dict[str, tuple[int, int]]:
+    """When packets arrive and when they can be sent on, where that is not by a schedule."""
+    if isinstance(control, Cyclic):
+        return {}
+    intra, inter = (round(each * SECOND) for each in control.arrive)
+    slot, buffering = round(control.slot * SECOND), round(control.buffering * SECOND)
+    return {"arrive": (intra, inter), "pause": (-(-(intra + buffering) // slot), -(-(inter + buffering) // slot))}
+
+
+def _latency(world: World, sends: NDArray[np.bool_]) -> Floats:
+    """[T] s before the first cell: of the path of each task, or that of buffering."""
+    graph, control = world.graph, control_of(world)
+    if isinstance(control, OnDemand):
+        return np.where(sends, control.buffering, 0.0)
     if len(graph.path_offsets) == 1:
         return np.zeros(graph.tasks)
     hops = np.diff(graph.path_offsets)

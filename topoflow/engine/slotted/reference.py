@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.circuits.schedule import EMPTY
+from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 
@@ -294,6 +294,7 @@ class Reference:
     def send(self, slot: int) -> None:
         """All nodes send at once."""
         schedule, sent = self.world.schedule, []
+        assert isinstance(schedule, Schedule)
         for node in range(schedule.nodes):
             for uplink in range(schedule.groups):
                 target = schedule.target(node, uplink, slot)

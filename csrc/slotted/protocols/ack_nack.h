@@ -1,0 +1,226 @@
+// Fast optical switches without buffers: of the packets that meet at an output one gets through; the switch refuses the
+// others (NACK), and their transceivers send them again in the next slot.
+//
+//   server (i, j) of rack i sends by `intra` transceivers to the others of rack i, by `inter` ones to the servers (k,
+//   j) (0, 0) -> (1, 1): by (0, 1) or by (1, 0), which send the packet on with their transceivers of the other kind
+//
+// Source: FOSquare (Yan et al., Photonics 2021), 2; reference.py says what it leaves open.
+#pragma once
+
+#include "parallel/random.h"
+#include "slotted/world.h"
+
+namespace topoflow::BACKEND::slotted {
+
+constexpr uint32_t kPath = 2;  // purpose of random numbers, as those of requests.h
+
+enum Kind : int32_t { kIntra = 0, kInter = 1 };
+enum Ring : int32_t { kOwn = 0, kOthers = 1 };
+
+template <Team T>
+struct AckNack {
+  World<T>& world;
+  Transceivers& state = world.state.transceivers;
+  const int32_t radix = world.batch.radix[world.world];  // servers of a rack
+  const int32_t racks = world.nodes / radix;
+  const int32_t intra = world.batch.intra[world.world];
+  const int32_t count = intra + world.batch.inter[world.world];  // transceivers of a node
+  const int32_t room = world.batch.room[world.world];
+  const int32_t words = static_cast<int32_t>(Transceivers::words(world.batch, world.world, world.nodes));
+  const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps from the beginning of a slot, by kind
+  const int32_t* const pause = world.batch.pause + 2 * world.world;    // slots until it can be sent on, by kind
+
+  DEVICE int32_t kind_of(int32_t transceiver) const { return transceiver < intra ? kIntra : kInter; }
+  DEVICE int32_t target_of(const Cell& cell) const { return world.state.flow[cell.task].target; }
+  DEVICE int32_t member(int32_t node, int32_t kind) const { return kind == kIntra ? node % radix : node / radix; }
+  DEVICE int32_t node_of(int32_t member, int32_t kind, int32_t other) const {
+    return kind == kIntra ? other / radix * radix + member : member * radix + other % radix;
+  }
+  DEVICE Waiting& place(int32_t at, int32_t ring, int32_t i) const {
+    int32_t slot = state.buffer[at].first[ring] + i;
+    if (slot >= room) slot -= room;
+    return state.waiting[(2 * at + ring) * room + slot];
+  }
+
+  // By which kind of transceiver a packet leaves its source.
+  DEVICE int32_t first_kind(const Cell& cell, int32_t node, int32_t target) const {
+    if (node / radix == target / radix) return kIntra;
+    if (node % radix == target % radix) return kInter;
+    const Words drawn = philox({{static_cast<uint32_t>(cell.number), static_cast<uint32_t>(cell.task), 0, kPath}},
+                               world.key[0], world.key[1]);
+    return below(drawn.word[0], 2);
+  }
+
+  // Of the transceivers of a kind, that with the fewest packets that has fewer than `most`; kNobody: none.
+  DEVICE int32_t shortest(int32_t node, int32_t kind, int32_t most) const {
+    int32_t best = kNobody, least = most;
+    for (int32_t t = kind == kIntra ? 0 : intra; t < (kind == kIntra ? intra : count); ++t) {
+      const Buffer& buffer = state.buffer[node * count + t];
+      const int32_t length = buffer.count[kOwn] + buffer.count[kOthers] + buffer.claimed;
+      if (length < least) best = t, least = length;
+    }
+    return best;
+  }
+
+  DEVICE void push(int32_t at, int32_t ring, const Waiting& packet) const {
+    place(at, ring, state.buffer[at].count[ring]) = packet;
+    ++state.buffer[at].count[ring];
+  }
+
+  // Tasks of a server take turns to put a packet into a buffer, as fast as its cable is.
+  DEVICE void fill(int32_t node, Server& server) const {
+    server.credit += world.epoch_time;
+    for (int32_t misses = 0; server.credit >= 0 && server.queue.head != kNone && misses < count;) {
+      const int32_t task = server.queue.head;
+      Flow& flow = world.state.flow[task];
+      const Cell cell{task, flow.number};
+      int32_t at = kNobody;
+      if (flow.target != node) {
+        at = shortest(node, first_kind(cell, node, flow.target), room - 1);
+        if (at == kNobody)
+          ++misses;
+        else
+          push(node * count + at, kOwn, {cell, world.epoch}), ++world.state.node[node].held;
+      } else {
+        world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
+      }
+      server.queue.head = flow.next_server;
+      if (at != kNobody || flow.target == node) ++flow.number, --flow.unsent, server.credit -= world.pace;
+      if (flow.unsent) world.append(server.queue, task, &Flow::next_server, world.state.flow);
+    }
+    if (server.credit > 0) server.credit = 0;
+  }
+
+  DEVICE void fill_at(int32_t node) const {
+    const int64_t* const row = world.batch.node_servers + world.first_node + node;
+    for (int64_t i = row[0] - world.first_server; i < row[1] - world.first_server; ++i)
+      if (world.state.server[i].queue.head != kNone) fill(node, world.state.server[i]);
+    world.note_fullest(node);
+  }
+
+  // Every transceiver sends the packet whose turn it is, with its label.
+  DEVICE void offer_at(int32_t node) const {
+    for (int32_t t = 0; t < count; ++t) {
+      const int32_t at = node * count + t, kind = kind_of(t);
+      const Buffer& buffer = state.buffer[at];
+      state.offered[at] = kNobody;
+      if (buffer.count[kOthers] && place(at, kOthers, 0).ready <= world.epoch)
+        state.offered[at] = kOthers;
+      else if (buffer.count[kOwn])
+        state.offered[at] = kOwn;
+      else
+        continue;
+      const int32_t target = target_of(place(at, state.offered[at], 0).cell);
+      const int32_t next = node_of(member(target, kind), kind, node);
+      world.set_bit(state.asked + (next * count + t) * words, member(node, kind));
+    }
+  }
+
+  // Of those that send to a transceiver of `node` the next in turn gets through, if there is room for what goes on.
+  DEVICE void answer_at(int32_t node) const {
+    for (int32_t t = 0; t < count; ++t) {
+      const int32_t at = node * count + t, kind = kind_of(t);
+      uint64_t* const asked = state.asked + at * words;
+      state.coming[at].from = kNobody;
+      int32_t number = 0;
+      for (int32_t word = 0; word < words; ++word) number += bits(asked[word]);
+      if (!number) continue;
+      const int32_t first = state.turn[at], word = first / kWordBits;
+      const uint64_t before = World<T>::bit(first) - 1, here = asked[word];
+      answer_in(node, t, here & ~before, word);
+      for (int32_t other = word + 1; other < words; ++other) answer_in(node, t, asked[other], other);
+      for (int32_t other = 0; other < word; ++other) answer_in(node, t, asked[other], other);
+      answer_in(node, t, here & before, word);
+      for (int32_t other = 0; other < words; ++other) asked[other] = 0;
+      state.refused[2 * node + kind] += number - (state.coming[at].from != kNobody);
+    }
+  }
+
+  DEVICE void answer_in(int32_t node, int32_t t, uint64_t rest, int32_t word) const {
+    const int32_t at = node * count + t, kind = kind_of(t), members = kind == kIntra ? radix : racks;
+    for (; rest && state.coming[at].from == kNobody; rest &= rest - 1) {
+      const int32_t who = word * kWordBits + lowest_bit(rest), source = node_of(who, kind, node);
+      const int32_t from = source * count + t;
+      const Cell cell = place(from, state.offered[from], 0).cell;
+      int32_t by = kNobody;
+      if (target_of(cell) != node) {
+        by = shortest(node, 1 - kind, room);
+        if (by == kNobody) continue;  // no room to wait in
+        ++state.buffer[node * count + by].claimed;
+      }
+      state.coming[at] = {cell, source, by};
+      state.taken[from] = 1;
+      state.turn[at] = who + 1 == members ? 0 : who + 1;
+    }
+  }
+
+  // What got through leaves its buffer, and comes where it was sent to.
+  DEVICE void move_at(int32_t node) const {
+    for (int32_t t = 0; t < count; ++t) {
+      const int32_t at = node * count + t;
+      if (!state.taken[at]) continue;
+      state.taken[at] = 0;
+      Buffer& buffer = state.buffer[at];
+      uint8_t& first = buffer.first[state.offered[at]];
+      first = static_cast<uint8_t>(first + 1 == room ? 0 : first + 1);
+      --buffer.count[state.offered[at]];
+      --world.state.node[node].held;
+      ++world.state.node[node].hops;
+    }
+    for (int32_t t = 0; t < count; ++t) {
+      const Coming& coming = state.coming[node * count + t];
+      if (coming.from == kNobody) continue;
+      const int32_t kind = kind_of(t);
+      if (world.batch.through) record(coming);
+      if (coming.by == kNobody) {  // the cable to a server adds nothing but where several packets meet
+        world.deliver(coming.cell, node, int64_t{world.epoch} * world.epoch_time + arrive[kind] - world.pace);
+      } else {
+        push(node * count + coming.by, kOthers, {coming.cell, world.epoch + pause[kind]});
+        ++world.state.node[node].held;
+      }
+    }
+    for (int32_t t = 0; t < count; ++t) state.buffer[node * count + t].claimed = 0;
+    world.note_fullest(node);
+  }
+
+  DEVICE void record(const Coming& coming) const {
+    const int64_t at = world.batch.cell_offsets[world.first_task + coming.cell.task] + coming.cell.number;
+    const bool again = coming.from != world.state.flow[coming.cell.task].source;
+    (again ? world.batch.sent_on : world.batch.sent)[at] = world.epoch;
+    if (again) world.batch.through[at] = coming.from;
+  }
+};
+
+// Before the first slot: nothing waits.
+template <Team T>
+DEVICE void begin_ack_nack(World<T>& world) {
+  const AckNack<T> switches{world};
+  const int32_t all = world.nodes * switches.count;
+  world.team.for_each(all, [&](int32_t at) {
+    switches.state.buffer[at] = {{0, 0}, {0, 0}, 0};
+    switches.state.taken[at] = switches.state.turn[at] = 0;
+    switches.state.coming[at].from = kNobody;
+  });
+  world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.asked[at] = 0; });
+  world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.state.refused[at] = 0; });
+}
+
+// Writes what switches saw.
+template <Team T>
+DEVICE void end_ack_nack(World<T>& world) {
+  world.team.for_each(2 * world.nodes, [&](int32_t at) {
+    world.batch.refused[2 * world.first_node + at] = world.state.transceivers.refused[at];
+  });
+}
+
+// One slot.
+template <Team T>
+DEVICE void ack_nack(World<T>& world) {
+  const AckNack<T> switches{world};
+  world.team.for_each(world.nodes, [&](int32_t node) { switches.fill_at(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { switches.offer_at(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { switches.answer_at(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { switches.move_at(node); });
+}
+
+}  // namespace topoflow::BACKEND::slotted

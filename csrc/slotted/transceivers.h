@@ -1,0 +1,66 @@
+// What nodes that send on demand consist of: transceivers with a buffer each, and what their switches are asked for.
+//
+// Rows are nodes; transceiver t of a node sends to transceiver t of others, the first `intra` of them within its rack.
+//
+// Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 2; reference.py states the model.
+#pragma once
+
+#include "batch.h"
+#include "parallel/memory.h"
+
+namespace topoflow::BACKEND::slotted {
+
+constexpr int32_t kNobody = -1;
+
+struct Cell {
+  int32_t task, number;
+};
+
+// A packet that waits at a transceiver.
+struct Waiting {
+  Cell cell;
+  int32_t ready;  // epoch from which on it can be sent
+};
+
+// Two rings in one buffer: packets of this node, and those of others, which go first.
+struct Buffer {
+  uint8_t first[2], count[2];
+  int32_t claimed;  // places for packets that come in this slot; a word of its own, as others read the first
+};
+
+// A packet that comes in this slot, and the transceiver that it goes on by, kNobody: it is for this node.
+struct Coming {
+  Cell cell;
+  int32_t from, by;
+};
+
+struct Transceivers {
+  Waiting* waiting;  // [N, T, 2, room]
+  Buffer* buffer;    // [N, T]
+  int32_t* offered;  // [N, T] the ring whose first packet is sent in this slot, kNobody: none
+  uint64_t* asked;   // [N, T, words] of a receiver: which members of its switch send to it
+  Coming* coming;    // [N, T] `from` kNobody: nothing
+  int32_t* taken;    // [N, T] of a sender: its packet got through
+  int32_t* turn;     // [N, T] of a receiver: the member whose turn it is
+  int32_t* refused;  // [N, 2] of a receiver: NACKs that its two switches gave for it
+
+  HD Transceivers(Memory& memory, const SlottedBatch& batch, int32_t world, int64_t nodes) {
+    const int64_t each = nodes * (batch.intra[world] + batch.inter[world]);
+    waiting = memory.take<Waiting>(2 * each * batch.room[world]);
+    buffer = memory.take<Buffer>(each);
+    offered = memory.take<int32_t>(each);
+    asked = memory.take<uint64_t>(each * words(batch, world, nodes));
+    coming = memory.take<Coming>(each);
+    taken = memory.take<int32_t>(each);
+    turn = memory.take<int32_t>(each);
+    refused = memory.take<int32_t>(each ? 2 * nodes : 0);
+  }
+
+  // Of the bits of the members of a switch.
+  HD static int64_t words(const SlottedBatch& batch, int32_t world, int64_t nodes) {
+    const int64_t radix = batch.radix[world], racks = radix ? nodes / radix : 0;
+    return ((radix > racks ? radix : racks) + 63) / 64;
+  }
+};
+
+}  // namespace topoflow::BACKEND::slotted

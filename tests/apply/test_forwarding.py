@@ -1,0 +1,258 @@
+"""Laws of the forwarding of hosts: packets take the paths of the plan; scripts can be shown, repeated and undone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoflow.apply.forwarding import Command, as_json, forwarding
+from topoflow.apply.hosts import Host, Interface, Wire, read_hosts, wires
+from topoflow.apply.network import fabric_of, forwarded
+from topoflow.apply.script import script
+from topoflow.emulate.sandbox import UNSHARE, why_not
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.search.base import Plan, Ring
+
+SERVERS = st.integers(2, 7)
+OWN = ("10.0.0.2/32", "table", "7000")
+
+
+def plan_of(strides: Sequence[int], servers: int, parallel: int = 1) -> Plan:
+    """Rings of these strides, each on switches of its own."""
+    orders = tuple(tuple(stride * at % servers for at in range(servers)) for stride in strides)
+    circuits = tuple(
+        tuple((server + stride) % servers for server in range(servers)) for stride in strides for _ in range(parallel)
+    )
+    ends = np.array(sorted({(i, j) for switch in circuits for i, j in enumerate(switch)}), np.int32)
+    shortest = ShortestPaths([str(i) for i in range(servers)], ends[:, 0], ends[:, 1], 4)
+    target = ends[:, 1].tolist()
+    routes = tuple(
+        tuple(
+            tuple((i, *(target[link] for link in path)) for path in shortest(i, j, "mp")) if i != j else ()
+            for j in range(servers)
+        )
+        for i in range(servers)
+    )
+    group = tuple(range(servers))
+    return Plan(
+        workload="none",
+        servers=servers,
+        strategy={
+            "name": "data_parallel",
+            "servers": servers,
+            "placement": {"all": list(group)},
+            "bucket_bytes": 1,
+            "first_bucket_bytes": 1,
+            "ranks_per_server": 1,
+            "grid": None,
+        },
+        fabric="topoopt",
+        degree=len(circuits),
+        bandwidth=1e6,
+        circuits=circuits,
+        rings=(Ring(group, tuple(strides), orders),),
+        trees=(),
+        routes={"all_reduce": routes, "mp": routes},
+        all_reduce="ring",
+        routing="ecmp",
+        seed=0,
+        bound=0.0,
+        fidelity="fluid",
+        iteration_time=1.0,
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    servers = draw(SERVERS)
+    strides = [1, *draw(st.sets(st.integers(2, max(servers - 1, 2)), max_size=3))]
+    coprime = [stride for stride in strides if np.gcd(stride, servers) == 1 and stride < servers]
+    return plan_of(coprime, servers, draw(st.integers(1, 2)))
+
+
+def hosts_of(plan: Plan, partitions: bool) -> list[Host]:
+    def interface(server: int, number: int) -> Interface:
+        own = f"eth{number}", f"02:00:00:00:{server:02x}:{number:02x}"
+        other = f"fwd{number}", f"02:00:00:01:{server:02x}:{number:02x}"
+        return Interface(*own, *(other if partitions else own))
+
+    return [
+        Host(f"s{i}", f"10.0.0.{i + 1}", tuple(interface(i, k) for k in range(plan.degree)))
+        for i in range(plan.servers)
+    ]
+
+
+def path_of_packet(
+    commands: Sequence[Sequence[Command]], hosts: Sequence[Host], found: Sequence[Wire], source: int, target: int
+) -> list[int]:
+    """Follow one packet through what hosts were given, as Linux does: rules, tables, neighbours, flower."""
+    ends = hosts[source].address, hosts[target].address
+    at, entry, passed = source, "", [source]
+    while at != target and len(passed) <= len(hosts):
+        of_host = [each.do for each in commands[at]]
+        flower = [
+            do
+            for do in of_host
+            if do[:3] == ("tc", "filter", "replace") and ends == (do[14], do[16]) and do[4] == entry
+        ]
+        if flower and at != source:
+            (do,) = flower
+            device, mac = do[-1], do[do.index("set") + 1]
+        else:
+            match = ("iif", "lo") if at == source else ("from", ends[0])
+            (table,) = {do[-1] for do in of_host if do[:3] == ("ip", "rule", "add") and do[3:5] == match}
+            routes = [do for do in of_host if do[:4] == ("ip", "route", "replace", f"{ends[1]}/32") and do[5] == table]
+            (do,) = routes
+            device = do[do.index("dev") + 1]
+            (mac,) = {do[5] for do in of_host if do[:4] == ("ip", "neigh", "replace", ends[1]) and do[7] == device}
+        (wire,) = [
+            wire
+            for wire in found
+            if wire.source == at and device in (wire.device, wire.relay_device) and mac in (wire.mac, wire.forward_mac)
+        ]
+        assert mac == (wire.mac if wire.target == target else wire.forward_mac), "others' packets go to the kernel"
+        at, entry = wire.target, wire.entry
+        passed.append(at)
+    return passed
+
+
+@given(plans(), st.booleans(), st.sampled_from(["kernel", "flower"]))
+def test_every_packet_takes_the_path_of_its_pair(plan: Plan, partitions: bool, manner: str) -> None:
+    fabric, hosts = forwarded(fabric_of(plan)), hosts_of(plan, partitions)
+    found = wires(plan, hosts)
+    commands = forwarding(fabric, hosts, found, manner)
+    for source in range(plan.servers):
+        for target in set(range(plan.servers)) - {source}:
+            (path,) = fabric.route(source, target, "mp")
+            servers = [source, *(int(fabric.target[link]) for link in path)]
+            assert path_of_packet(commands, hosts, found, source, target) == servers
+            assert tuple(servers) in plan.routes["mp"][source][target]
+
+
+def test_pairs_are_spread_over_equal_paths() -> None:
+    """Eight servers, strides 1 and 7: both paths to the opposite server are four hops; not all pairs take the first."""
+    plan = plan_of([1, 7], 8)
+    fabric = forwarded(fabric_of(plan))
+    load = np.zeros(fabric.links, int)
+    for i in range(8):
+        for j in set(range(8)) - {i}:
+            load[list(fabric.route(i, j, "mp")[0])] += 1
+    assert load.max() - load.min() <= 2
+    assert load.sum() == 8 * (1 + 1 + 2 + 2 + 3 + 3 + 4)
+
+
+def test_parallel_circuits_share_by_connection() -> None:
+    plan = plan_of([1], 3, parallel=2)
+    hosts = hosts_of(plan, False)
+    commands = forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts))
+    (route,) = [each.do for each in commands[0] if each.do[:6] == ("ip", "route", "replace", *OWN)]
+    assert route[-10:] == ("nexthop", "dev", "eth0", "weight", "1", "nexthop", "dev", "eth1", "weight", "1")
+
+
+def test_json_and_script_have_the_same_commands(tmp_path: Path) -> None:
+    plan = plan_of([1], 5)
+    hosts = hosts_of(plan, True)
+    for host, commands in zip(
+        hosts, forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts), "flower"), strict=True
+    ):
+        path = tmp_path / f"{host.name}.sh"
+        path.write_text(script(host, commands))
+        shown = subprocess.run(["sh", path, "show"], capture_output=True, text=True, check=True).stdout.splitlines()
+        plain = json.loads(json.dumps(as_json(host, commands)))
+        assert [" ".join(each["do"]).replace("sysctl -q", "sysctl") for each in plain["commands"]] == shown
+        refused = subprocess.run(["sh", path, "aply"], capture_output=True, text=True)
+        assert refused.returncode == 2
+        assert "show|apply|undo" in refused.stderr
+
+
+IN_A_NAMESPACE = """
+set -e
+mount -t tmpfs none /run
+ip link add dev eth0 type veth peer name far0
+ip link set dev far0 up
+ip link set dev eth0 up
+ip addr add 10.0.0.1/32 dev eth0
+settings() { sysctl net.ipv4.conf.all net.ipv4.conf.eth0 net.ipv4.ip_forward; }
+state() { ip rule; ip route show table all; ip neigh show nud permanent; settings; }
+state > before
+sh s0.sh show > /dev/null; state | diff before -
+sh s0.sh apply; state > once
+sh s0.sh apply; state | diff once -
+! cmp -s before once
+sh s0.sh undo; state | diff before -
+sh s0.sh undo; state | diff before -
+"""
+
+
+def test_a_script_can_be_repeated_and_undone(tmp_path: Path) -> None:
+    """In a namespace of its own: shown nothing changes, applied twice is once, undone is as before."""
+    if (refusal := why_not()) is not None:
+        pytest.skip(refusal)
+    plan = plan_of([1], 4)
+    hosts = hosts_of(plan, False)
+    commands = forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts))
+    (tmp_path / "s0.sh").write_text(script(hosts[0], commands[0]))
+    done = subprocess.run([*UNSHARE, "sh", "-c", IN_A_NAMESPACE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def hosts_file(folder: Path, plan: Plan, **changes: object) -> Path:
+    hosts = [
+        {
+            "name": host.name,
+            "address": host.address,
+            "interfaces": [{"device": each.device, "mac": each.mac} for each in host.interfaces],
+        }
+        for host in hosts_of(plan, False)
+    ]
+    hosts[1] |= changes
+    path = folder / "hosts.json"
+    path.write_text(json.dumps({"hosts": hosts}))
+    return path
+
+
+def test_a_hosts_file_reads_back(tmp_path: Path) -> None:
+    plan = plan_of([1], 4)
+    assert list(read_hosts(hosts_file(tmp_path, plan), plan)) == hosts_of(plan, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "s0"}, "names"),
+        ({"name": "a; rm -rf /"}, "hosts[1].name"),
+        ({"address": "10.0.0.1"}, "addresses"),
+        ({"address": "10.0.0.256"}, "hosts[1].address"),
+        ({"interfaces": []}, "hosts[1].interfaces"),
+        ({"interfaces": [{"device": "$(id)", "mac": "02:00:00:00:00:09"}]}, "hosts[1].interfaces[0].device"),
+        ({"interfaces": [{"device": "eth0", "mac": "2"}]}, "hosts[1].interfaces[0].mac"),
+        ({"interfaces": [{"device": "eth0", "mac": "02:00:00:00:00:00"}]}, "MACs"),
+    ],
+)
+def test_a_wrong_hosts_file_is_one_line(tmp_path: Path, changes: dict[str, object], field: str) -> None:
+    plan = plan_of([1], 4)
+    with pytest.raises(ValueError, match="got") as error:
+        read_hosts(hosts_file(tmp_path, plan, **changes), plan)
+    assert field in str(error.value)
+    assert str(tmp_path / "hosts.json") in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_other_sizes_than_the_plans_are_refused(tmp_path: Path) -> None:
+    plan = plan_of([1], 4)
+    with pytest.raises(ValueError, match=r"hosts: must be the 4 servers of the plan, got 5"):
+        read_hosts(hosts_file(tmp_path, plan_of([1], 5)), plan)
+    fabric: Fabric = forwarded(fabric_of(plan))
+    with pytest.raises(ValueError, match=r"forwarding: must be one of kernel, flower"):
+        forwarding(fabric, hosts_of(plan, False), wires(plan, hosts_of(plan, False)), "magic")
+    with pytest.raises(ValueError, match=r"plan\.circuits: must join servers"):
+        fabric_of(replace(plan, circuits=(), routes={}))

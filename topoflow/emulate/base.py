@@ -1,0 +1,206 @@
+"""Emulation: a job runs on a fabric of namespaces, and what was measured is a Timeline, as that of a simulation.
+
+Shapes: L links, T tasks, K traffic tasks, I iterations.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from topoflow.apply.forwarding import forwarding
+from topoflow.apply.hosts import Host, Wire
+from topoflow.apply.script import script
+from topoflow.emulate.inside import CONTROL, PORT, address, mac
+from topoflow.emulate.marks import FOLDER
+from topoflow.emulate.sandbox import start
+from topoflow.engine.base import Timeline, World
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.base import Fabric, Orders
+from topoflow.traffic.base import Collective, Task, Traffic, Transfer
+
+MTU = 16_384  # B; headers are then 0.4 % of a packet, and answers that others pass on are few
+MOST_SERVERS = 64  # processes of PyTorch on one machine
+MOST_BITS = 200e6  # per second, of all links: what two cores shape with room to spare
+
+
+@dataclass(frozen=True)
+class Job:
+    """Transfers between servers, then an all-reduce of all of them, ``iterations`` times."""
+
+    gradient_bytes: int
+    transfers: tuple[tuple[int, int, int], ...] = ()  # source, target, B
+    iterations: int = 3
+
+    def __post_init__(self) -> None:
+        for name, least in (("gradient_bytes", 4), ("iterations", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: must be at least {least}, got {getattr(self, name)}")
+        if self.gradient_bytes % 4:
+            raise ValueError(f"gradient_bytes: must be whole numbers of 4 bytes, got {self.gradient_bytes}")
+
+    def traffic(self, servers: int) -> Traffic:
+        """One iteration, as a simulation takes it."""
+        transfers: list[Task] = [
+            Transfer(float(size), source, target, name=f"transfer {source}>{target}")
+            for source, target, size in self.transfers
+        ]
+        reduce = Collective(
+            "all_reduce", float(self.gradient_bytes), tuple(range(servers)), tuple(range(len(transfers))), "all-reduce"
+        )
+        return Traffic.from_tasks("emulated", servers, [*transfers, reduce])
+
+
+@dataclass(frozen=True, eq=False)
+class Emulated:
+    """What was measured: of every iteration, and their median and mean as a timeline."""
+
+    timeline: Timeline  # times of the median iteration, bytes of the mean one
+    iteration_times: tuple[float, ...]  # [I] s
+    reduce_times: tuple[float, ...]  # [I] s of the all-reduce; none of a script
+
+
+def world_of(fabric: Fabric, job: Job) -> World:
+    """The job on the fabric, as a simulation predicts it."""
+    return place(job.traffic(fabric.servers), fabric, name="emulated", rings="steps")
+
+
+def emulate(fabric: Fabric, job: Job, orders: Orders | None, folder: Path, shaped: bool = True) -> Emulated:
+    """Run ``job`` on ``fabric`` with PermutedRings in ``orders``, or in DDP's own order (None).
+
+    ``fabric`` has one path for each pair (``apply.network.forwarded``), or is one switch. ``shaped`` False: links
+    without a rate, as fast as this machine is. Raises ``ValueError`` where the machine cannot, or the job fails.
+    """
+    plain = {**asdict(job), "orders": orders}
+    (folder / "job.json").write_text(json.dumps(plain))
+    _run(fabric, ["-m", "topoflow.emulate.rank", str(Path(__file__).with_name("job.py"))], folder, {}, shaped)
+    return _measured(world_of(fabric, job), fabric, job, _marks(folder, fabric.servers))
+
+
+def emulate_script(
+    fabric: Fabric, script: Sequence[str], environment: Mapping[str, str], folder: Path, skip: int = 1
+) -> Emulated:
+    """Run a script of PyTorch, whose iterations end with the step of an optimizer; ``skip`` of them are not measured.
+
+    The timeline has one task, the iteration. Raises ``ValueError`` as ``emulate`` does, and for less than two steps.
+    """
+    _run(fabric, ["-m", "topoflow.emulate.rank", *script], folder, environment, True)
+    marks = _marks(folder, fabric.servers)
+    ends = [[mark for mark in of_rank if mark["what"] == "step"][max(skip - 1, 0) :] for of_rank in marks]
+    steps = min(map(len, ends))
+    if steps < 2:
+        raise ValueError(f"{script[0]}: must make at least {skip + 1} optimizer steps, got {steps + max(skip - 1, 0)}")
+    times = [max(of_rank[step]["time"] for of_rank in ends) for step in range(steps)]
+    durations = tuple(float(each) for each in np.diff(times))
+    carried = _carried(fabric, [(of_rank[0], of_rank[steps - 1]) for of_rank in ends], steps - 1)
+    task = Transfer(0.0, 0, 1 % fabric.servers, name="iteration")
+    world = place(Traffic.from_tasks(script[0], fabric.servers, [task]), fabric, name="emulated")
+    middle = np.array([statistics.median(durations)])
+    zero = np.zeros(world.graph.tasks)
+    return Emulated(Timeline(world, zero, zero + middle, carried, np.zeros(1), middle), durations, ())
+
+
+def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], shaped: bool) -> None:
+    servers = fabric.servers
+    if not 2 <= servers <= MOST_SERVERS:
+        raise ValueError(f"servers: must be within 2..{MOST_SERVERS} to be emulated, got {servers}")
+    extra = len(fabric.nodes) - servers
+    if extra > 1:
+        raise ValueError(f"{fabric.name}: must have circuits or one switch to be emulated, got {extra} switches")
+    ends = zip(fabric.source.tolist(), fabric.target.tolist(), fabric.bandwidth.tolist(), strict=True)
+    links = [(source, target, rate if shaped else 0.0) for source, target, rate in ends]
+    network = {"servers": servers, "links": links, "mtu": MTU, "scripts": [] if extra else _scripts(fabric, folder)}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(servers)]
+    torchrun += ["--master-addr", CONTROL, "--master-port", str(PORT)]
+    own = {
+        FOLDER: str(folder),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "uplink" if extra else "host",
+        "PYTHONUNBUFFERED": "1",
+    }
+    code = start(folder, network, [*torchrun, *arguments], {**own, **environment})
+    if code:
+        raise ValueError(f"{arguments[2]}: must end with exit code 0, got {code}: {_reason(folder)}")
+
+
+def _reason(folder: Path) -> str:
+    """The line in which a job said why it ended."""
+    lines = (folder / "job.log").read_text(errors="replace").splitlines()
+    errors = [line for line in lines if "Error" in line and "ChildFailedError" not in line]
+    return (errors or lines or ["it said nothing"])[0].strip()
+
+
+def _scripts(fabric: Fabric, folder: Path) -> list[str]:
+    """The forwarding of every server, as for hosts of a real network."""
+    hosts = [Host(f"s{server}", address(server), ()) for server in range(fabric.servers)]
+    ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
+    wires = [Wire(i, j, f"to{j}", f"to{j}", f"from{i}", mac(i, j), mac(i, j)) for i, j in ends]
+    paths = []
+    for host, commands in zip(hosts, forwarding(fabric, hosts, wires), strict=True):
+        path = folder / f"{host.name}.sh"
+        path.write_text(script(host, commands))
+        paths.append(str(path))
+    return paths
+
+
+def _marks(folder: Path, servers: int) -> list[list[dict[str, Any]]]:
+    """[servers] what each rank has noted."""
+    found = []
+    for rank in range(servers):
+        path = folder / f"rank{rank}.jsonl"
+        if not path.exists():
+            raise ValueError(f"{folder}: must have the notes of rank {rank}, got none; see {folder / 'job.log'}")
+        found.append([json.loads(line) for line in path.read_text().splitlines()])
+    return found
+
+
+def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str, Any]]]) -> Emulated:
+    iterations = range(1, job.iterations + 1)
+
+    def times(what: str, iteration: int, **of: int) -> list[float]:
+        chosen = {"what": what, "iteration": iteration, **of}
+        return [each["time"] for rank in marks for each in rank if chosen.items() <= each.items()]
+
+    begin = {i: min(times("begin", i)) for i in iterations}
+    exchanged = {i: max(times("exchanged", i)) - begin[i] for i in iterations}
+    reduced = {i: max(times("reduced", i)) - begin[i] for i in iterations}
+    middle = sorted(iterations, key=lambda i: reduced[i])[len(iterations) // 2]
+    arrived = [max(times("arrived", middle, transfer=k)) - begin[middle] for k in range(len(job.transfers))]
+    start = np.array([0.0] * len(arrived) + [exchanged[middle]])
+    finish = np.array([*arrived, reduced[middle]])
+    owner = world.graph.owner
+    span = [(_mark(rank, "begin", 1), _mark(rank, "end", job.iterations)) for rank in marks]
+    carried = _carried(fabric, span, job.iterations)
+    timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
+    return Emulated(
+        timeline, tuple(reduced[i] for i in iterations), tuple(reduced[i] - exchanged[i] for i in iterations)
+    )
+
+
+def _mark(rank: list[dict[str, Any]], what: str, iteration: int) -> dict[str, Any]:
+    return next(mark for mark in rank if mark["what"] == what and mark["iteration"] == iteration)
+
+
+def _carried(
+    fabric: Fabric, span: Sequence[tuple[dict[str, Any], dict[str, Any]]], iterations: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """[L] B of one iteration, the mean: frames with their headers, as the interface at the receiving server counts."""
+
+    def grown(server: int, device: str, sent: int) -> int:
+        first, last = span[server]
+        return int(last["carried"][device][sent] - first["carried"][device][sent])
+
+    found = []
+    for source, target in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
+        if target == fabric.servers:
+            found.append(grown(source, "uplink", 1))
+        else:
+            found.append(grown(target, "uplink" if source == fabric.servers else f"from{source}", 0))
+    return np.array(found, np.float64) / iterations

@@ -1,0 +1,51 @@
+"""One rank of a job under torchrun: enters the namespace of its server, then runs the job's script.
+
+torchrun itself runs in the namespace of the control network, which the rendezvous takes and the job's data do not.
+Optimizer steps are noted, so that the iterations of any script can be measured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from topoflow.emulate.marks import Marks
+
+
+def enter(namespace: Path) -> None:
+    """This thread, and those that it starts, are in ``namespace`` from now on. Raises ``OSError``."""
+    libc = ctypes.CDLL(None, use_errno=True)  # os.setns is of Python 3.12
+    with namespace.open() as file:
+        if libc.setns(file.fileno(), 0) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(namespace))
+
+
+def note_steps() -> None:
+    """Every optimizer step of this process from now on is noted when it is done."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    marks = Marks.of_environment()
+
+    def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+        marks.note("step")
+
+    register_optimizer_step_post_hook(stepped)
+
+
+def main(arguments: list[str]) -> None:
+    """``SCRIPT [ARGUMENT ...]``"""
+    enter(Path(f"/run/netns/s{os.environ['RANK']}"))
+    script = Path(arguments[0])
+    note_steps()
+    sys.argv = arguments
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,66 @@
+"""Starts the program that has a network of its own, and ends it whatever happens here.
+
+``unshare`` gives it namespaces for the network, mounts and processes; it is killed with its parent (``--kill-child``),
+and the parent with this process (``setpriv --pdeathsig``), so that not even a kill -9 leaves anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = ("ip", "tc", "mount", "unshare", "setpriv", "sysctl")
+UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def why_not() -> str | None:
+    """Why this machine cannot emulate, in one line; None: it can."""
+    if not sys.platform.startswith("linux"):
+        return f"emulate: must run on Linux, got {sys.platform}"
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        return f"emulate: must find {', '.join(missing)} (iproute2, util-linux, procps), got no such program"
+    if os.geteuid() != 0:
+        return f"emulate: must be run as root, who may make network namespaces, got user {os.geteuid()}"
+    tried = "ip link add dev v0 type veth peer name v1 && tc qdisc add dev v0 root tbf rate 1mbit burst 5000 limit 5000"
+    found = subprocess.run(
+        [*UNSHARE, "sh", "-c", f"mount -t tmpfs none /run && {tried}"], capture_output=True, text=True
+    )
+    if found.returncode:
+        said = (found.stderr.strip().splitlines() or ["nothing"])[-1]
+        return f"emulate: must be allowed namespaces, veth and tbf, got {said!r}"
+    return None
+
+
+def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run ``command`` in ``network`` (fields of ``inside.Network``); returns its exit code when all has ended.
+
+    ``job.log`` in ``folder`` is what it printed. Raises ``ValueError`` where the network cannot be built.
+    """
+    if (refusal := why_not()) is not None:
+        raise ValueError(refusal)
+    (folder / "network.json").write_text(json.dumps(network))
+    (folder / "command.json").write_text(json.dumps({"arguments": list(command), "environment": dict(environment)}))
+    inside = [sys.executable, "-m", "topoflow.emulate.inside", str(folder)]
+    with (folder / "network.log").open("w") as log:
+        program = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *UNSHARE, *inside],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the other
+        )
+        try:
+            code = program.wait()
+        finally:
+            program.kill()
+            program.wait()
+    if not (folder / "job.log").exists():
+        said = ((folder / "network.log").read_text().strip().splitlines() or ["nothing"])[-1]
+        raise ValueError(f"emulate: must be able to build the network, got {said!r}")
+    return code
