@@ -12,7 +12,7 @@ namespace topoflow::BACKEND {
 
 #ifdef TOPOFLOW_ON_GPU
 
-struct alignas(16) PathState {
+struct alignas(32) PathState {
   static constexpr int32_t kLinks = 8;
   static constexpr uint16_t kNone = 0xFFFF, kMany = 0xFFFE;
 

@@ -49,7 +49,7 @@ struct HotBytes {
 
 struct RunWorld {
   static constexpr int kThreads = 32;  // of a team on a GPU: most of its steps have 10 to 100 items
-  static constexpr int kTeams = 20;    // that a multiprocessor has registers for: most of the time they wait for memory
+  static constexpr int kTeams = 16;    // that a multiprocessor has registers for: most of the time they wait for memory
   static constexpr int64_t kShared = sizeof(WorldData);
 
   Batch batch;
