@@ -227,7 +227,7 @@ def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: 
 
 
 def test_hydra_finds_the_launcher_of_an_installation_which_refuses_what_has_no_batch(tmp_path: Path) -> None:
-    """As pip lays it out: Hydra runs every module there whose name has no ``_`` in front, in each of its applications."""
+    """As pip lays it out: Hydra runs every module whose name has no ``_`` in front, in each of its applications."""
     shutil.copytree(PLUGIN, tmp_path / "hydra_plugins" / PLUGIN.name)
     script = tmp_path / "app.py"
     script.write_text(

@@ -6,7 +6,7 @@ It launches functions that have a ``batch``: from the configurations of jobs, wi
 returns, or the exception that it would raise. The verbs of topoflow that can simulate many points at once have one.
 
 Hydra runs this module whenever an application of Hydra starts, before the module is known by its name: so it imports
-little, and its annotations are no strings, which ``dataclass`` would look up. Hydra leaves ``_loader`` and ``_files`` alone.
+little, and its annotations are no strings, which ``dataclass`` would look up. ``_loader`` and ``_files`` it leaves.
 """
 
 import logging
