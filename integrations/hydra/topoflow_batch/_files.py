@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 class Files:
     """Writes what Hydra's own launcher writes, byte for byte."""
 
-    texts: dict[str, str] = field(default_factory=dict)  # of parts seen before
+    texts: dict[str, str] = field(default_factory=dict)  # of parts seen before, by where they are and what they hold
 
     def write(self, folder: Path, config: DictConfig) -> None:
         """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job with the whole ``config``."""
@@ -24,14 +25,25 @@ class Files:
         target = folder / str(config.hydra.output_subdir)
         target.mkdir(parents=True, exist_ok=True)
         whole: Any = OmegaConf.to_container(config, enum_to_str=True)
-        hydra = whole.pop("hydra")
-        (target / "config.yaml").write_text("".join(self._text({key: whole[key]}) for key in whole), encoding="utf-8")
-        parts = (self._text({"hydra": {key: hydra[key]}}).partition("\n")[2] for key in hydra)
-        (target / "hydra.yaml").write_text("hydra:\n" + "".join(parts), encoding="utf-8")
+        hydra = {"hydra": whole.pop("hydra")}
+        for name, content in (("config", whole), ("hydra", hydra)):
+            (target / f"{name}.yaml").write_text("".join(self._parts(content)), encoding="utf-8")
         (target / "overrides.yaml").write_text(OmegaConf.to_yaml(config.hydra.overrides.task), encoding="utf-8")
 
-    def _text(self, part: dict[str, Any]) -> str:
-        key = json.dumps(part)
-        if key not in self.texts:
-            self.texts[key] = OmegaConf.to_yaml(OmegaConf.create(part))
-        return self.texts[key]
+    def _parts(self, content: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
+        """The text of each key of a mapping that is at ``path``."""
+        for key, value in content.items():
+            if isinstance(value, dict) and value:
+                yield "  " * len(path) + self._text({key: {"": None}}, ()).partition("\n")[0] + "\n"
+                yield from self._parts(value, (*path, key))
+            else:
+                yield self._text({key: value}, path)
+
+    def _text(self, part: dict[str, Any], path: tuple[str, ...]) -> str:
+        """A key and its value as they are written at ``path``: how lines are broken depends on how far they are in."""
+        known = json.dumps([path, part])
+        if known not in self.texts:
+            for key in reversed(path):
+                part = {key: part}
+            self.texts[known] = OmegaConf.to_yaml(OmegaConf.create(part)).split("\n", len(path))[-1]
+        return self.texts[known]
