@@ -29,7 +29,7 @@ from topoflow.units import gbps
 RATE = 20e6 / 8  # B/s of an interface
 PER_RING = 5_000_000  # B; 3.5 s of 8 servers
 TRANSFER = 1_000_000  # B
-ITERATIONS = 3
+ITERATIONS = 2
 
 
 def plan(servers: int, degree: int) -> Plan:

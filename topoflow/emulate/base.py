@@ -177,7 +177,8 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     start = np.array([0.0] * len(arrived) + [exchanged[middle]])
     finish = np.array([*arrived, reduced[middle]])
     owner = world.graph.owner
-    span = [(_mark(rank, "begin", 1), _mark(rank, "end", job.iterations)) for rank in marks]
+    # Whoever leaves a barrier first sends through those who have not left it: their notes come from before it.
+    span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
     timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
     return Emulated(
