@@ -194,6 +194,32 @@ Examples (examples/ is in the repository; profiles of several ranks are given to
     parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
 
 
+def _apply(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "a plan as tables of optical switches and scripts of hosts",
+        "Write cross-connect tables of the plan's optical switches, the moves that set them up, and for every host of "
+        "HOSTS a shell script that forwards as the plan routes.",
+        """\
+docs/apply.md has the ports and the file of hosts. Examples:
+
+  topoflow apply runs/dlrm8/plan.json --out runs/applied
+  topoflow apply runs/next/plan.json --before runs/applied/circuits.json --hosts hosts.json --out runs/next_applied
+""",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="plan.json of a search")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--ports", type=int, default=384, help="in, and as many out, of a switch (default: %(default)s)"
+    )
+    parser.add_argument("--before", type=Path, metavar="CIRCUITS", help="circuits.json that the switches have now")
+    parser.add_argument("--look-ahead", metavar="SIDE", help="a or b: set up the panels of that side for the next job")
+    parser.add_argument("--adapter", default="polatis_tl1", help="the form of the moves (default: %(default)s)")
+    parser.add_argument("--hosts", type=Path, metavar="HOSTS", help="addresses and interfaces of the servers, JSON")
+    parser.add_argument("--forwarding", default="kernel", help="how hosts pass on: kernel (default) or flower")
+
+
 def _emulate(subparsers: Subparsers, verb: str) -> None:
     parser = _verb(
         subparsers,
@@ -247,5 +273,6 @@ VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
     "simulate": _simulate,
     "capture": _capture,
     "inspect": _inspect,
+    "apply": _apply,
     "emulate": _emulate,
 }
