@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "cluster": {"fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},
-    "workload": {"memory", "capture", "fields", "files", "units"},
+    "workload": {"memory", "capture", "arrays", "fields", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
     "fabric": {"demand", "arrays", "operations", "fields", "files", "units"},

@@ -87,6 +87,8 @@ class PacketModel:
         by_message: bool,
         by_age: bool,
         in_order: bool,
+        by_free: bool,
+        threshold: float,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...

@@ -75,6 +75,13 @@ def check_positive(field: str, value: float) -> None:
         raise ValueError(f"{field}: must be positive, got {value}")
 
 
+def check_count(field: str, value: int) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number > 0."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{field}: must be a whole number, got {value!r}")
+    check_positive(field, value)
+
+
 def check_not_negative(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` is finite and >= 0."""
     _check_number(field, value)

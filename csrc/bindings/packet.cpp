@@ -8,7 +8,8 @@ namespace {
 struct PacketModel {
   int32_t size, flit;
   int64_t switch_latency, nic_latency, credit_latency;
-  bool cut_through, output_queues, by_message, by_age, in_order;
+  bool cut_through, output_queues, by_message, by_age, in_order, by_free;
+  double threshold;
 };
 
 int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads) {
@@ -28,6 +29,8 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.by_message = model.by_message;
   batch.by_age = model.by_age;
   batch.in_order = model.in_order;
+  batch.by_free = model.by_free;
+  batch.threshold = model.threshold;
   batch.budget = budget;
   batch.device = arrays.first().device_id;
   batch.stream = stream;
@@ -50,13 +53,14 @@ void bind_packet(py::module_& module, py::dict& fields) {
   module.attr("LATENCY_BINS") = kLatencyBins;
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
-                       bool cut_through, bool output_queues, bool by_message, bool by_age, bool in_order) {
-             return PacketModel{size,        flit,          switch_latency, nic_latency, credit_latency,
-                                cut_through, output_queues, by_message,     by_age,      in_order};
+                       bool cut_through, bool output_queues, bool by_message, bool by_age, bool in_order, bool by_free,
+                       double threshold) {
+             return PacketModel{size,          flit,       switch_latency, nic_latency, credit_latency, cut_through,
+                                output_queues, by_message, by_age,         in_order,    by_free,        threshold};
            }),
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"), py::arg("by_message"),
-           py::arg("by_age"), py::arg("in_order"));
+           py::arg("by_age"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Returns the bytes of "

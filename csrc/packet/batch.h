@@ -32,6 +32,10 @@ struct PacketBatch {
   const int32_t* queues;
   const int32_t *channel_port, *buffer, *slots;
   const int32_t* queue_channel;
+  const int32_t *routing, *groups, *routers, *cables;
+  const int64_t *endpoint_offsets, *inside_offsets, *outside_offsets;
+  const int32_t *home, *down, *inside, *outside;
+  const int32_t *end, *level, *first_channel, *place;
   const int64_t *window, *until, *slot_total, *sends, *seed;
   const int32_t* order;
   const int32_t* cancel;
@@ -44,13 +48,15 @@ struct PacketBatch {
   int32_t size, flit;  // B
   int64_t switch_latency, nic_latency, credit_latency;
   bool cut_through, output_queues;
-  bool by_message;  // of several paths, one for all packets of a message
-  bool by_age;      // the oldest packet is sent first
-  bool in_order;    // a NIC sends a message to its end before the next; else they take turns
-  int32_t threads;  // of the CPU, 0: all
-  int64_t budget;   // B of memory for all teams together
-  int device;       // where the arrays lie
-  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
+  bool by_message;   // of several paths, one for all packets of a message
+  bool by_age;       // the oldest packet is sent first
+  bool in_order;     // a NIC sends a message to its end before the next; else they take turns
+  bool by_free;      // adaptive-local compares what is free, not what is occupied
+  double threshold;  // of adaptive-local
+  int32_t threads;   // of the CPU, 0: all
+  int64_t budget;    // B of memory for all teams together
+  int device;        // where the arrays lie
+  int64_t stream;    // the stream to run on, as a number; 0 on the CPU
 };
 
 constexpr std::tuple kPacketFields{
@@ -89,6 +95,21 @@ constexpr std::tuple kPacketFields{
     array("buffer", &PacketBatch::buffer, "C", "flits"),
     array("slots", &PacketBatch::slots, "C", "packets that fit at most"),
     array("queue_channel", &PacketBatch::queue_channel, "Q", "channel that the queue is a part of"),
+    array("routing", &PacketBatch::routing, "W", "0: by paths, else by address (addresses.h)"),
+    array("groups", &PacketBatch::groups, "W", "of routers"),
+    array("routers", &PacketBatch::routers, "W", "of a group"),
+    array("cables", &PacketBatch::cables, "W", "between every two groups"),
+    array("endpoint_offsets", &PacketBatch::endpoint_offsets, "W+1", "first endpoint of each world"),
+    array("inside_offsets", &PacketBatch::inside_offsets, "W+1", "where `inside` of each world begins"),
+    array("outside_offsets", &PacketBatch::outside_offsets, "W+1", "where `outside` of each world begins"),
+    array("home", &PacketBatch::home, "H", "router of an endpoint"),
+    array("down", &PacketBatch::down, "H", "port of that router towards it"),
+    array("inside", &PacketBatch::inside, "I", "port of each router towards each router of its group"),
+    array("outside", &PacketBatch::outside, "O", "port of each router towards each group by each of the cables"),
+    array("end", &PacketBatch::end, "N", "router where the link ends, -1: an endpoint"),
+    array("level", &PacketBatch::level, "N", "of the link (addresses.h)"),
+    array("first_channel", &PacketBatch::first_channel, "N", "its virtual channel 0, -1: none"),
+    array("place", &PacketBatch::place, "C", "among the channels that end at the same router"),
     array("window", &PacketBatch::window, "W", "ps until others see what a port does"),
     array("until", &PacketBatch::until, "W", "ps, nothing later need be simulated"),
     array("slot_total", &PacketBatch::slot_total, "W", "slots of all channels"),

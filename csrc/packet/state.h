@@ -16,6 +16,8 @@ namespace topoflow::BACKEND::packet {
 
 constexpr int32_t kNone = -1;
 
+enum Routing : int32_t { kByPaths = 0, kMinimal = 1, kValiant = 2, kAdaptive = 3, kUgal = 4 };  // addresses.h
+
 constexpr uint32_t kShort = uint32_t{1} << 31;  // of a packet's number: it is the last one and not of the full size
 
 // A step from a queue to the next port (batch.h).
@@ -87,6 +89,11 @@ struct Port {
   int64_t idle_1us, idle_1ms;  // how often it was idle for longer
 };
 
+// Packets of a channel that are on the link, where the router decides about them as they come.
+struct Flight {
+  int32_t first, last;
+};
+
 // Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
 DEVICE int32_t latency_bin(int64_t latency) {
   if (latency < 16) return static_cast<int32_t>(latency);
@@ -107,6 +114,9 @@ struct State {
   Message* message;
   int32_t* pending;
   EventHeap* events;
+  int32_t* pool;     // [1] list of slots that any channel may take, where routers forward by address
+  int32_t* waiting;  // [N] flits in the queues of each port, and
+  Flight* flight;    // [C] where routers adapt to them
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
@@ -125,7 +135,11 @@ struct State {
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
     pending = memory.take<int32_t>(tasks);
-    heap_ = memory.take<Event>(tasks);
+    const bool adapts = batch.routing[world] >= kAdaptive;
+    heap_ = memory.take<Event>(tasks + (adapts ? batch.slot_total[world] : 0));
+    pool = memory.take<int32_t>(1);
+    waiting = memory.take<int32_t>(adapts ? ports : 0);
+    flight = memory.take<Flight>(adapts ? count(batch.channel_offsets) : 0);
     bytes = memory.taken();
   }
 

@@ -16,14 +16,16 @@
 // Software Engineering SE-5(5), 1979; the model is stated in topoflow/engine/packet/reference.py.
 #pragma once
 
+#include "addresses.h"
 #include "parallel/random.h"
 #include "state.h"
 
 namespace topoflow::BACKEND::packet {
 
 constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
-constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
-constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
+constexpr uint32_t kPurpose = 0x50415448;        // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kAtNic = ~uint32_t{0};        // the branch of a packet that chooses its first port
+constexpr int64_t kArrivals = int64_t{1} << 40;  // this + a channel: what an event is where a packet comes to a router
 
 class World {
  public:
@@ -40,7 +42,9 @@ class World {
         seed_(static_cast<uint64_t>(batch.seed[world])),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
-        branch_(batch.branch_offsets[world]) {}
+        branch_(batch.branch_offsets[world]),
+        channel_(batch.channel_offsets[world]),
+        addresses_(batch, world) {}
 
   DEVICE void begin() {
     s_.begin();
@@ -130,12 +134,13 @@ class World {
       s_.channel[c] = {kNever, delay, room, room, kNone, slots ? slot : kNone, p, false};
       for (int32_t i = 0; i < slots; ++i, ++slot) s_.slot[slot].next = i + 1 < slots ? slot + 1 : kNone;
     }
+    if (by_address()) begin_by_address();
   }
 
   DEVICE void begin_queues() {
     const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
     for (int64_t q = 0; q < queues; ++q)
-      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, b_.queue_channel[first + q]};
+      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, by_address() ? kNone : b_.queue_channel[first + q]};
     const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
@@ -176,6 +181,7 @@ class World {
   }
 
   DEVICE void happen(const Event& event) {
+    if (event.what >= kArrivals) return come(static_cast<int32_t>(event.what - kArrivals), event.time);
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
       const int32_t first = s_.message[task].first_sender;
@@ -295,12 +301,16 @@ class World {
 
   // Branches
 
+  // Random numbers of a packet for a branch.
+  DEVICE Words words(int32_t task, int64_t number, uint32_t branch) const {
+    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
+    return philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}}, static_cast<uint32_t>(seed_),
+                  static_cast<uint32_t>(seed_ >> 32));
+  }
+
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
-    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
-    const uint32_t drawn = philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}},
-                                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
-                               .word[0];
+    const uint32_t drawn = words(task, number, branch).word[0];
     int32_t row = first;
     while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
     return row;
@@ -346,8 +356,8 @@ class World {
       }
       *at = slot.next;
       c.room += size_of(slot.task, slot.number);
-      slot.next = c.free;
-      c.free = i;
+      slot.next = free_slots(c);
+      free_slots(c) = i;
     }
   }
 
@@ -358,8 +368,8 @@ class World {
       collect(c, now);
       if (c.room < c.least) c.least = c.room;
     }
-    const int32_t slot = c.free;
-    c.free = s_.slot[slot].next;
+    const int32_t slot = free_slots(c);
+    free_slots(c) = s_.slot[slot].next;
     return slot;
   }
 
@@ -371,6 +381,8 @@ class World {
     if (back < c.credit_time) c.credit_time = back;
     if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
   }
+
+  DEVICE int32_t& free_slots(Channel& c) const { return by_address() ? *s_.pool : c.free; }
 
   // Ports
 
@@ -526,6 +538,7 @@ class World {
     Queue& queue = s_.queue[queue_at(port, turn - 1)];
     const int32_t old = queue.head, channel = queue.after;
     const Slot packet = s_.slot[old];
+    if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
     pass(port, packet, b_.output_queues ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, old, packet.next, now);
   }
@@ -591,6 +604,7 @@ class World {
   }
 
   DEVICE void forward(const Port& port, const Slot& packet, int32_t next, int32_t channel, int32_t size, int64_t now) {
+    if (by_address()) return forward_by_address(port, packet, channel, size, now);
     const int32_t place = take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
     const Edge taken = s_.edge[edge];
@@ -623,6 +637,134 @@ class World {
     return port.flit_time > without_gap ? port.flit_time : without_gap;
   }
 
+  // Routers that forward by address (addresses.h)
+
+  DEVICE bool by_address() const { return addresses_.routing != kByPaths; }
+  DEVICE bool adapts() const { return addresses_.routing >= kAdaptive; }
+
+  DEVICE void begin_by_address() {
+    const int64_t slots = b_.slot_total[world_], channels = b_.channel_offsets[world_ + 1] - channel_;
+    *s_.pool = slots ? 0 : kNone;
+    for (int64_t i = 0; i < slots; ++i) s_.slot[i].next = i + 1 < slots ? static_cast<int32_t>(i + 1) : kNone;
+    if (!adapts()) return;
+    for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
+    for (int64_t c = 0; c < channels; ++c) s_.flight[c] = {kNone, kNone};
+  }
+
+  // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
+  DEVICE void forward_by_address(const Port& port, const Slot& packet, int32_t channel, int32_t size, int64_t now) {
+    const int32_t place = take_room(s_.channel[channel], size, now);
+    Slot& slot = s_.slot[place];
+    slot = {kNever, packet.born, packet.task, packet.step, packet.number, kNone};
+    if (!adapts()) {
+      const int32_t out = route(channel, slot, now);
+      return enqueue(place, channel, out, now + delay(port, s_.port[out], size));
+    }
+    slot.ready = now + delay(port, port, size);
+    Flight& flight = s_.flight[channel];
+    (flight.first == kNone ? flight.first : s_.slot[flight.last].next) = place;
+    flight.last = place;
+    s_.events->push({slot.ready, kArrivals + channel});
+  }
+
+  // The first packet on the way through a channel comes to the router at its end.
+  DEVICE void come(int32_t channel, int64_t now) {
+    Flight& flight = s_.flight[channel];
+    const int32_t place = flight.first;
+    Slot& slot = s_.slot[place];
+    flight.first = slot.next;
+    slot.next = kNone;
+    const int32_t size = size_of(slot.task, slot.number), out = route(channel, slot, now);
+    const Port& port = s_.port[s_.channel[channel].port];
+    s_.waiting[out] += size;
+    enqueue(place, channel, out, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
+  }
+
+  DEVICE void enqueue(int32_t place, int32_t channel, int32_t out, int64_t ready) {
+    const int32_t turn = b_.place[channel_ + channel];
+    Queue& queue = s_.queue[s_.port[out].first_queue + turn];
+    s_.slot[place].ready = ready;
+    if (queue.ready == kNever) {
+      queue = {ready, 0, place, place, out, turn, channel_after(channel, out), channel};
+      remember(out, turn, ready);
+    } else {
+      s_.slot[queue.tail].next = place;
+      queue.tail = place;
+    }
+  }
+
+  // Where a packet lies after `channel` and port `out`; kNone: it has arrived.
+  DEVICE int32_t channel_after(int32_t channel, int32_t out) const {
+    const int32_t in = s_.channel[channel].port, level = addresses_.level(out);
+    if (level == kDown) return kNone;
+    const bool rises = addresses_.level(in) != kUp && level <= addresses_.level(in);
+    return b_.first_channel[port_ + out] + (channel - b_.first_channel[port_ + in]) + rises;
+  }
+
+  // The port by which the packet in `slot` leaves the router at the end of its channel.
+  DEVICE int32_t route(int32_t channel, Slot& slot, int64_t now) {
+    const int32_t in = s_.channel[channel].port, router = addresses_.end(in);
+    const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + slot.task]];
+    if (addresses_.level(in) == kUp) {
+      slot.step = first_step(channel, router, endpoint, slot, now);
+    } else if (Addresses::middle(slot.step) >= 0 && addresses_.is_middle(router, slot.step)) {
+      const int32_t cable = below(words(slot, kAtMiddle).word[0], addresses_.cables);
+      slot.step = less_occupied(channel, router, endpoint, Addresses::step_by(kNone, cable), now);
+    }
+    return addresses_.next(router, endpoint, slot.step);
+  }
+
+  DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Slot& slot, int64_t now) {
+    const Words drawn = words(slot, kAtSource);
+    const int32_t target = addresses_.home(endpoint), cables = addresses_.cables;
+    const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
+    if (addresses_.routing == kMinimal || router == target) return direct;
+    const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
+    const int32_t around = Addresses::step_by(middle, below(drawn.word[2], cables));
+    if (!adapts()) return middle == kNone ? direct : around;
+    const int32_t best = less_occupied(channel, router, endpoint, direct, now);
+    if (middle == kNone) return best;
+    const int32_t other = less_occupied(channel, router, endpoint, around, now);
+    return goes_around(channel, router, endpoint, best, other, now) ? other : best;
+  }
+
+  DEVICE bool goes_around(int32_t channel, int32_t router, int32_t endpoint, int32_t direct, int32_t around,
+                          int64_t now) {
+    const Occupied one = occupied(channel, addresses_.next(router, endpoint, direct), now);
+    const Occupied two = occupied(channel, addresses_.next(router, endpoint, around), now);
+    if (addresses_.routing == kUgal)
+      return one.taken * addresses_.hops(router, endpoint, direct) >
+             two.taken * addresses_.hops(router, endpoint, around);
+    return b_.by_free ? static_cast<double>(two.free) > b_.threshold * static_cast<double>(one.free)
+                      : static_cast<double>(one.taken) > b_.threshold * static_cast<double>(two.taken);
+  }
+
+  // The same step, or by the next cable where that has less that is occupied.
+  DEVICE int32_t less_occupied(int32_t channel, int32_t router, int32_t endpoint, int32_t step, int64_t now) {
+    if (!adapts()) return step;
+    const int32_t cable = Addresses::cable(step);
+    const int32_t next = Addresses::step_by(Addresses::middle(step), (cable + 1) % addresses_.cables);
+    const int32_t one = addresses_.next(router, endpoint, step), two = addresses_.next(router, endpoint, next);
+    return one != two && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? next : step;
+  }
+
+  struct Occupied {
+    int64_t taken, free;  // flits
+  };
+
+  // Of the buffer at the end of a port as its router knows it at `now`, and what waits for the port.
+  DEVICE Occupied occupied(int32_t channel, int32_t out, int64_t now) {
+    send_until(out, now);
+    const int32_t after = channel_after(channel, out);
+    if (after == kNone) return {s_.waiting[out], 0};
+    Channel& c = s_.channel[after];
+    collect(c, now);
+    const int64_t buffer = b_.buffer[channel_ + after], taken = buffer - c.room + s_.waiting[out];
+    return {taken, taken < buffer ? buffer - taken : 0};
+  }
+
+  DEVICE Words words(const Slot& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
+
   const PacketBatch& b_;
   int32_t world_;
   State s_;
@@ -631,7 +773,8 @@ class World {
   int64_t window_;       // ps
   int32_t full_;         // flits of a packet of the full size
   uint64_t seed_;
-  int64_t root_, edge_, branch_;  // the first
+  int64_t root_, edge_, branch_, channel_;  // the first
+  Addresses addresses_;
 };
 
 }  // namespace topoflow::BACKEND::packet

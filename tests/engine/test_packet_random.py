@@ -19,9 +19,11 @@ from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.paths import Hops, union
 from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation
+from topoflow.engine.packet.reference_addresses import AddressedSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.fabric.routing.base import padded
 
@@ -108,9 +110,14 @@ def random_model(draw: np.random.Generator) -> Packet:
     )
 
 
+def twin_of(world: World, model: Packet) -> Simulation:
+    layout = layout_of(world.graph, model, world.routing)
+    kind = AddressedSimulation if isinstance(layout, AddressedLayout) else Simulation
+    return kind(world, layout, numbers(world, layout, model), model)
+
+
 def by_twin(world: World, model: Packet) -> Answer:
-    layout = layout_of(world.graph, model)
-    return Simulation(world, layout, numbers(world, layout, model), model).run()
+    return twin_of(world, model).run()
 
 
 def seconds(times: list[int | None]) -> list[float]:
@@ -127,7 +134,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     (found,) = model.simulate([world], run)
     assert found.finish.tolist() == seconds(expected.finish)
     assert found.start.tolist() == seconds(expected.start)
-    layout = layout_of(world.graph, model)
+    layout = layout_of(world.graph, model, world.routing)
     of_ports: Any = found.ports
     end = max((time for time in expected.finish if time is not None), default=0)
     for link, port in zip(layout.port_link.tolist(), expected.ports, strict=True):

@@ -17,7 +17,9 @@ from topoflow.workload.base import Layer, Workload
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 RECORDED = ("captured", "taskgraph")
-MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem not in RECORDED)
+MOTIFS = ("all_to_all", "motif")
+LAYERLESS = {**dict.fromkeys(RECORDED, "as_captured"), **dict.fromkeys(MOTIFS, "ranks")}  # and their strategy
+MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem not in LAYERLESS)
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 GPUS = sorted(path.stem for path in (CONFIGS / "gpu").glob("*.yaml"))
 
@@ -82,7 +84,7 @@ def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
         Layer("E", "table", 10, 1.0, 9, 8, sparse=True)
 
 
-@pytest.mark.parametrize("model", [*MODELS, *RECORDED])
+@pytest.mark.parametrize("model", [*MODELS, *LAYERLESS])
 def test_each_workload_names_a_strategy_that_suits_it_and_the_command_line_another(model: str) -> None:
     """``hybrid`` places embedding tables: it is of models that have such tables, and of no other."""
     register_resolvers()
@@ -92,8 +94,8 @@ def test_each_workload_names_a_strategy_that_suits_it_and_the_command_line_anoth
         other = compose(verb, overrides=[f"workload={model}", "strategy=fsdp"], return_hydra_config=True)
     name = next(value for key, value in chosen.items() if key.startswith("strategy"))
     assert other.strategy._target_ == "topoflow.strategy.fsdp.Fsdp"
-    if model in RECORDED:
-        assert name == "as_captured"
+    if model in LAYERLESS:
+        assert name == LAYERLESS[model]
         return
     assert (name == "hybrid") == any(layer.sparse for layer in build(model).layers)
 

@@ -36,6 +36,7 @@ from topoflow.engine.device import Device, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.next_hops import NextHops
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -67,6 +68,7 @@ class Graph:
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
+    next_hops: NextHops | None = None  # routers forward by address: a path is its first and its last link only
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
@@ -269,6 +271,20 @@ class SizedFidelity(Protocol):
 
     def decided(self, sends: int) -> Fidelity:
         """The same with these settings decided for a job of that many sends, those in rings not counted."""
+        ...
+
+
+@runtime_checkable
+class ChoosingFidelity(Protocol):
+    """A fidelity that simulates each world in one of several others."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def chosen(self, world: World) -> Fidelity:
+        """The one that ``world`` is simulated in."""
         ...
 
 

@@ -58,6 +58,13 @@ def check_links(world: World) -> None:
         _check_finite(f"{world.name}.{field}", getattr(world, field))
 
 
+def refuses_addresses(world: World, fidelity: str) -> str | None:
+    """Why a fidelity that needs whole paths cannot express ``world``; None: it has them."""
+    if world.graph.next_hops is None:
+        return None
+    return f"routing: must be of whole paths (ecmp, spray, ..) with fidelity={fidelity}, got {world.routing}"
+
+
 def _check_paths(name: str, graph: Graph) -> None:
     hops = np.diff(graph.path_offsets)
     if graph.path_weight is not None:

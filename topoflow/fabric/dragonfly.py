@@ -9,6 +9,7 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, NextHops
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
 
 
@@ -151,8 +152,7 @@ class DragonflyRoutes(Routes):
         inside = group == far
         way_out = np.where(inside, there, self.gate(group, far, number))
         way_in = np.where(inside, there, self.gate(far, group, number))
-        pair = _pair(np.minimum(group, far), np.maximum(group, far), self.groups)
-        cable = self.servers + self.groups * _pairs(self.routers) + pair * self.global_links + number
+        cable = self._global(group, far, number)
         hops = [
             forth(source),
             self._local(here, way_out),
@@ -161,6 +161,40 @@ class DragonflyRoutes(Routes):
             back(target),
         ]
         return np.where((source == target)[:, None], NO_LINK, np.stack(hops, axis=1)).astype(np.int32)
+
+    def next_hops(self) -> NextHops:
+        """The same routes as tables: what each router does with an address."""
+        count = self.groups * self.routers
+        router, server = np.arange(count), np.arange(self.servers)
+        own = (router // self.routers)[:, None, None]
+        other, turn = np.arange(self.groups)[None, :, None], np.arange(self.global_links)[None, None, :]
+        apart = own != other
+        gate = np.where(apart, self.gate(own, other, turn), router[:, None, None])
+        cable = self._global(own, other, turn)
+        over = np.where(own < other, forth(cable), back(cable))
+        here = router[:, None, None]
+        inside = self._local(here[:, :, 0], own[:, :, 0] * self.routers + np.arange(self.routers))
+        outside = np.where(apart, np.where(gate == here, over, self._local(here, gate)), NO_LINK)
+        cables = self.cables()
+        source, target = cables.ravel() - self.servers, cables[:, ::-1].ravel() - self.servers
+        level = np.full(len(source), GLOBAL, np.int8)
+        level[: 2 * (self.servers + self.groups * _pairs(self.routers))] = LOCAL
+        level[: 2 * self.servers : 2], level[1 : 2 * self.servers : 2] = UP, DOWN
+        return NextHops(
+            router=(server // self.nodes).astype(np.int32),
+            up=forth(server).astype(np.int32),
+            down=back(server).astype(np.int32),
+            inside=inside.astype(np.int32),
+            outside=outside.astype(np.int32),
+            source=np.maximum(source, -1).astype(np.int32),
+            target=np.maximum(target, -1).astype(np.int32),
+            level=level,
+        )
+
+    def _global(self, group: Index, other: Index, turn: Index) -> Index:
+        """The cable between two groups that is number ``turn`` of theirs."""
+        pair = _pair(np.minimum(group, other), np.maximum(group, other), self.groups)
+        return self.servers + self.groups * _pairs(self.routers) + pair * self.global_links + turn
 
     def _local(self, router: Index, other: Index) -> Index:
         """[F] the link inside a group; none from a router to itself."""

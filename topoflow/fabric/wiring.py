@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topoflow.fabric.base import Channels, Fabric, Item, Route
+from topoflow.units import check_count as check_count
 from topoflow.units import check_not_negative, check_positive
 
 Cable = tuple[int, int]  # the two nodes that a duplex cable joins
@@ -20,13 +21,6 @@ def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -
     check_positive(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
-
-
-def check_count(field: str, value: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number > 0."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{field}: must be a whole number, got {value!r}")
-    check_positive(field, value)
 
 
 def duplex(cables: Cables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

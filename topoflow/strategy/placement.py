@@ -13,7 +13,7 @@ from topoflow.strategy.base import BUCKET_BYTES, FIRST_BUCKET_BYTES, Strategy
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.strategy.words import Row, placement_rows
 from topoflow.units import check_positive
-from topoflow.workload.base import LayerGraph, Workload, layer_graph
+from topoflow.workload.base import LayerGraph, RecordedJob, Workload, layer_graph
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
 def servers_to_place(workload: Workload, servers: int | None) -> tuple[LayerGraph, int]:
     """The layers, and on how many servers. Raises ``ValueError`` where either is not known."""
     if not isinstance(workload, LayerGraph):
-        raise ValueError("strategy: must be as_captured for a captured job, whose layers are not known")
+        own = "as_captured for a captured job" if isinstance(workload, RecordedJob) else f"ranks for {workload.name}"
+        raise ValueError(f"strategy: must be {own}, whose layers are not known")
     if servers is None:
         raise ValueError("servers: must be given, only a captured job brings its own")
     if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
-from topoflow.engine.base import World
+from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric, FabricDesign
@@ -22,7 +22,7 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
-from topoflow.workload.base import LayerGraph, Workload
+from topoflow.workload.base import RecordedJob, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
@@ -117,7 +117,7 @@ class Builder:
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         return tuple(
-            Case(about, job, fabric, lowering, replace(world, name=name), prices)
+            Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), prices)
             for fabric, world in zip(fabrics, worlds, strict=True)
         )
 
@@ -142,6 +142,12 @@ def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
     )
 
 
+def _simulated_in(about: Settings, point: Point, world: World) -> Settings:
+    """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
+    fidelity = fidelity_of(point)
+    return replace(about, fidelity=fidelity.chosen(world).name) if isinstance(fidelity, ChoosingFidelity) else about
+
+
 def workload_of(point: Point) -> Workload:
     """The job of a point. Raises ``ValueError`` in one line that names the key."""
     build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
@@ -157,7 +163,7 @@ def servers_of(point: Point, workload: Workload) -> int | None:
         made = point.objects.get(group)
         if servers is None and isinstance(made, Given):
             servers = made.servers
-    return DEFAULT_SERVERS if servers is None and isinstance(workload, LayerGraph) else servers
+    return DEFAULT_SERVERS if servers is None and not isinstance(workload, RecordedJob) else servers
 
 
 def job_of(point: Point) -> Job:

@@ -1,12 +1,14 @@
-"""Workload: what a job needs, free of placement. Either a graph of layers or a recorded job."""
+"""Workload: what a job needs, free of placement. A graph of layers, a recorded job, or a motif of messages alone."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+from topoflow.arrays import Floats, Offsets
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Compute, Trace
 from topoflow.capture.periods import Period, representative
@@ -178,13 +180,46 @@ class RecordedJob:
         )
 
 
-Workload = LayerGraph | RecordedJob
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What ranks send each other, each rank's in the order in which its NIC gets them. M messages."""
+
+    source: Offsets  # [M] rank
+    target: Offsets  # [M] rank; NOBODY: ``source`` computes
+    bytes: Floats  # [M] B
+    seconds: Floats | None = None  # [M] s to compute; None: nobody computes
+    waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
+
+
+class Motif(ABC):
+    """A pattern of messages between any number of ranks, without layers. The memory of ``gpu`` is not used."""
+
+    gpu: Gpu
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def check(self, ranks: int) -> None:
+        """Raise ``ValueError`` where the pattern does not fit that number of ranks."""
+
+    @abstractmethod
+    def messages(self, ranks: int) -> Messages:
+        """All of them."""
+
+
+Workload = LayerGraph | RecordedJob | Motif
 
 
 def layer_graph(workload: Workload) -> LayerGraph:
-    """``workload``. Raises ``ValueError`` for a recorded job, whose layers are unknown."""
-    if isinstance(workload, RecordedJob):
-        raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
+    """``workload``. Raises ``ValueError`` for a recorded job, whose layers are unknown, and for a motif."""
+    if not isinstance(workload, LayerGraph):
+        what = "was captured" if isinstance(workload, RecordedJob) else "has none"
+        raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which {what}")
     return workload
 
 

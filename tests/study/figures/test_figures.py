@@ -19,7 +19,15 @@ from topoflow.study.figures.points import Points
 
 FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
 
+APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]", "experiment.volume=2e5")
+
 SMALL = {  # a figure in a second or two
+    "fosquare_fig4": (),
+    **{f"fosquare_fig{number}": (*APPLICATION, "experiment.warmup=1e-6") for number in range(6, 10)},
+    "motion_fig4": ("servers=96,192",),
+    "motion_fig5": ("servers=96", "experiment.sizes=[256,8192]"),
+    "motion_fig6": ("servers=96", "experiment.sizes=[256,8192]"),
+    "motion_fig7": ("servers=96", "experiment.sizes=[256,8192]"),
     "sirius_fig6b": ("servers=128",),
     "sirius_fig9": FLOWS,
     "sirius_fig10": FLOWS,
@@ -273,10 +281,13 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     ("arguments", "message"),
     [
         (["topoopt_fig11"], "out: must be given"),
-        (["topoopt_fig99", "out=X"], "experiment: must be one of sirius_fig10, "),
+        (["topoopt_fig99", "out=X"], "experiment: must be one of fosquare_fig4, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
-        (["topoopt_fig11", "fidelity=none", "out=X"], "fidelity: must be one of bound, fluid, packet, slotted, got"),
+        (
+            ["topoopt_fig11", "fidelity=none", "out=X"],
+            "fidelity: must be one of bound, fitting, fluid, packet, slotted, got",
+        ),
         (["topoopt_fig11", "fail.servers=[0]", "out=X"], "fail.servers: must be left out, as figures are of whole"),
         (
             ["topoopt_fig11", "experiment.similar_cost=ours", "out=X"],
@@ -284,7 +295,10 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         ),
         (["topoopt_fig11", "servrs=8", "out=X"], "servrs: no such key; did you mean servers?"),
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
-        (["topoopt_fig11", "foo=1", "out=X"], "out, bound, fluid, packet, slotted, series, search, experiment\n"),
+        (
+            ["topoopt_fig11", "foo=1", "out=X"],
+            "out, bound, fitting, fluid, packet, slotted, series, search, experiment\n",
+        ),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),
         (
@@ -315,3 +329,57 @@ def test_what_is_wrong_is_said_in_one_line(
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "X").exists()
+
+
+def test_an_exchange_crosses_the_spine_as_motion_counts_it(figure: Any) -> None:
+    """M3 = N^2 - N S of N^2 messages (MOTION 4.B, Figure 4)."""
+    for row in figure("motion_fig4", "servers=96,288")["rows"]:
+        size = 48 if row["series"] == "baseline" else 96
+        assert row["crossing"] == pytest.approx(1 - size / row["servers"], rel=1e-12)
+        assert row["messages"] == row["servers"] * (row["servers"] - 1)
+
+
+def test_an_exchange_within_one_group_goes_at_the_rate_of_its_links(figure: Any) -> None:
+    """96 servers of MOTION: 95 messages of 32 KiB at 100 Gb/s, and no others meet them; then 4 times as fast."""
+    rows = figure("motion_fig6", "servers=96", "experiment.sizes=[32768]")["rows"]
+    baseline, slow, fast = (row["completion"] for row in rows)
+    alone = 95 * 32768 / 12.5e9
+    latencies = 3 * 100e-9 + 2 * 50e-9  # two NICs, a switch, two links
+    assert slow == pytest.approx(alone + latencies, rel=1e-3)
+    assert fast == pytest.approx(alone / 4 + latencies, rel=1e-3)
+    assert baseline > 1.5 * slow  # 48 * 48 messages over 16 cables of each leaf take 1.5 times as long, at least
+
+
+def test_an_application_is_as_much_faster_as_its_communication_is_of_it(figure: Any) -> None:
+    small = ("servers=96", "experiment.sizes=[256,4096]")
+    summary = figure("motion_fig7", *small)["summary"]
+    alone = {(row["series"], row["bytes"]): row["application"] for row in figure("motion_fig6", *small)["summary"]}
+    assert {row["ratio"] for row in summary} == {0.3, 0.5}
+    for row in summary:
+        assert row["application"] == pytest.approx(1 - row["ratio"] * (1 - alone[row["series"], row["bytes"]]))
+
+
+def test_a_speedup_is_the_slower_time_over_the_faster(figure: Any) -> None:
+    result = figure("motion_fig5", "servers=96", "experiment.sizes=[256,4096]")
+    both = where(result["summary"], speedup="MOTION-400 over baseline")[0]
+    times = {(row["series"], row["bytes"]): row["completion"] for row in result["rows"]}
+    expected = [times["baseline", size] / times["MOTION-400", size] for size in (256, 4096)]
+    assert (both["least"], both["greatest"]) == (min(expected), max(expected))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["motion_fig6", "series=MOTION-100"], "series: must have baseline, which the others are compared with"),
+        (["motion_fig7", "experiment.ratios=[0]"], "experiment.ratios: must be within 0 < ratio <= 1, got 0"),
+        (["motion_fig7", "experiment.base=x"], "experiment.base: must be of the series baseline, MOTION-100"),
+        (["motion_fig5", "experiment.sizes=[]"], "experiment.sizes: must have an entry, got none"),
+        (["motion_fig5", "servers=96,100"], "workload.group: must divide the 100 servers, got 48"),
+    ],
+)
+def test_what_makes_no_figure_of_an_exchange_is_said_in_a_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = () if any("servers" in argument for argument in arguments) else ("servers=96",)
+    assert main(["experiment", *arguments, *small, f"out={tmp_path}"]) == 2
+    assert message in capsys.readouterr().err

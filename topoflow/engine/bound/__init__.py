@@ -37,7 +37,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
-from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.checks import check_graph, check_links, refuses_addresses
 from topoflow.engine.device import Array, Device, links_of
 from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
 from topoflow.engine.observer import Part
@@ -52,9 +52,9 @@ class Bound:
     is_lower_bound: ClassVar[bool] = True
 
     def refuses(self, world: World) -> str | None:
-        """Worlds whose circuits change: there is no closed form of when a flow has a link."""
+        """Worlds whose circuits change, as there is no closed form of when a flow has a link, and unknown paths."""
         if world.fabric is None or not world.changes_circuits:
-            return None
+            return refuses_addresses(world, self.name)
         return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
+from topoflow.engine.checks import refuses_addresses
 from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
@@ -61,8 +62,8 @@ class Fluid:
         return replace(self, merge=MERGE if sends > MAX_EXACT else 0.0)
 
     def refuses(self, world: World) -> str | None:
-        """Nothing."""
-        return None
+        """Worlds whose routers forward by address: their paths are unknown."""
+        return refuses_addresses(world, self.name)
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
         """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from topoflow.arrays import Ints, Offsets
 from topoflow.engine.base import AUTO, World
+from topoflow.engine.lowering.addresses import is_by_address, next_hops
 from topoflow.engine.lowering.algorithms import check_algorithm
 from topoflow.engine.lowering.assembly import Assembly
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
@@ -68,6 +69,7 @@ class Placer:
         self.fabric = fabric
         self.lowering = lowering
         self._paths = Paths(fabric, lowering.seed, lowering.routing)
+        self._next_hops = next_hops(fabric) if is_by_address(lowering.routing) else None
         self._blocks: dict[str, Blocks] = {}  # by what rings are
 
     def place(self, traffic: Traffic, name: str) -> World:
@@ -84,6 +86,7 @@ class Placer:
         blocks = self._blocks.setdefault(rings, Blocks(self._paths, self.lowering.all_reduce, rings))
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links)
+        graph = replace(graph, next_hops=self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
         return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 

@@ -28,6 +28,7 @@ from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
+from topoflow.engine.packet.addresses import lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
@@ -43,6 +44,7 @@ from topoflow.engine.packet.settings import (
 from topoflow.engine.timelines import timeline
 
 SLOT = 32  # B of a packet in a buffer
+QUEUE = 40  # B
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
@@ -61,6 +63,8 @@ class Packet(Settings):
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
             law = f"paths must be known one by one with fidelity={self.name}"
             return f"routing: {law}, got only their union in {world.name}"
+        if world.graph.next_hops is not None and not self.output_queues:
+            return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
         return None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
@@ -73,9 +77,9 @@ class Packet(Settings):
         prepared = []
         for world in worlds:
             self._check(world)
-            key = _routes(world.graph)
+            key = (_routes(world.graph), world.routing)
             if key not in layouts:
-                layouts[key] = layout_of(world.graph, self)
+                layouts[key] = layout_of(world.graph, self, world.routing)
             prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self)))
         return in_pieces(
             prepared,
@@ -98,6 +102,8 @@ class Packet(Settings):
             by_message=self.by_message,
             by_age=self.by_age,
             in_order=self.in_order,
+            by_free=self.by_free,
+            threshold=self.threshold,
         )
 
     def _check(self, world: World) -> None:
@@ -130,15 +136,17 @@ class Packet(Settings):
         return [_timeline(batch, index, each.amounts, self) for index, each in enumerate(prepared)]
 
 
-def layout_of(graph: Graph, settings: Settings) -> Layout:
-    """Ports, channels and queues of a graph's paths with these settings."""
+def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout:
+    """Ports, channels and queues of a graph's paths with these settings, or of its ``routing`` by address."""
     channels = None if isinstance(settings.virtual_channels, str) else settings.virtual_channels
+    if graph.next_hops is not None:
+        return lay_out_addresses(graph, graph.next_hops, routing, channels)
     return lay_out(graph, channels, output_queues=settings.output_queues)
 
 
 def _routes(graph: Graph) -> Hashable:
     """Equal for graphs that share the arrays that ``layout_of`` reads: worlds may differ in what they send."""
-    shared = (graph.path, graph.path_offsets, graph.path_links, graph.alternatives)
+    shared = (graph.path, graph.path_offsets, graph.path_links, graph.alternatives, graph.next_hops)
     return (*map(id, shared), (graph.bytes > 0).tobytes())
 
 
@@ -158,7 +166,7 @@ class Prepared:
 def _needed(prepared: Prepared) -> int:
     """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
     world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
-    _refuse_large(world, SLOT * int(amounts.slots.sum()) + 200 * layout.ports)
+    _refuse_large(world, SLOT * amounts.slot_total + 200 * layout.ports + QUEUE * int(layout.port_queues[-1]))
     return 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
 
 
@@ -171,6 +179,8 @@ def _refuse_large(world: World, bytes: int) -> None:
 def _starved(world: World) -> int:
     """A task whose path has a link without bandwidth, NONE if there is none."""
     graph = world.graph
+    if graph.next_hops is not None and not world.capacity.all():  # any link may be taken
+        return int(np.argmax(graph.bytes > 0)) if graph.bytes.any() else NONE
     dark = np.flatnonzero(world.capacity[graph.path_links] == 0)
     paths = np.unique(np.searchsorted(graph.path_offsets, dark, side="right") - 1)
     tasks = np.flatnonzero((graph.bytes > 0) & np.isin(graph.path, paths))

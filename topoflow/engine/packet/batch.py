@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.base import Graph, World
+from topoflow.engine.packet.addresses import AddressedLayout, Tables, sizes_of, tables_of
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import SECOND, Numbers
@@ -44,7 +45,7 @@ SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 # Arrays of a layout that the kernel reads as they are.
 LAYOUT = (
     *("root_port", "root_channel", "root_next", "edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"),
-    *("queues", "channel_port", "queue_channel"),
+    *("queues", "channel_port"),
 )
 
 
@@ -82,7 +83,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "branch": [len(layout.branches) - 1 for layout in layouts],
         "port": [layout.ports for layout in layouts],
         "channel": [layout.channels for layout in layouts],
-        "queue": [len(layout.queue_channel) for layout in layouts],
+        "queue": [_queues(layout) for layout in layouts],
     }
     arrays = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
     for name in ("bytes", "delay", "release", "pace", "byte_time", "latency"):
@@ -94,7 +95,8 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
     for name in ("root_bound", "edge_bound"):
         arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
     slots = [each.slots for each in amounts]
-    arrays |= {
+    arrays |= _addresses(layouts) | {
+        "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),
         "first_root": _joined([first for first, _ in sends], np.int32),
         "roots": _joined([count for _, count in sends], np.int32),
         "sends": np.array([count.sum() for _, count in sends], np.int64),
@@ -106,7 +108,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "port_queues": _chained([layout.port_queues for layout in layouts]),
         "buffer": _joined([each.buffer for each in amounts], np.int32),
         "slots": _joined(slots, np.int32),
-        "slot_total": np.array([each.sum() for each in slots], np.int64),
+        "slot_total": np.array([each.slot_total for each in amounts], np.int64),
         "window": np.array([each.window for each in amounts], np.int64),
         "until": np.array([_until(world) for world in worlds], np.int64),
         "order": np.argsort([-int(each.bytes.sum()) for each in amounts], kind="stable").astype(np.int32),
@@ -116,6 +118,30 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
     counts["world"] = [1] * len(worlds)
     arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
     return Batch(tuple(worlds), tuple(layouts), arrays)
+
+
+def _queues(layout: Layout) -> int:
+    """By address a port has its queues to itself, and no table says where they are."""
+    return int(layout.port_queues[-1]) if isinstance(layout, AddressedLayout) else len(layout.queue_channel)
+
+
+def _channels_of_queues(layouts: Sequence[Layout], begin: Array) -> Array:
+    """Of all queues; those of layouts by address are not read, so that no memory is touched for them."""
+    found = np.zeros(int(begin[-1]), np.int32)
+    for first, layout in zip(begin[:-1].tolist(), layouts, strict=True):
+        found[first : first + len(layout.queue_channel)] = layout.queue_channel
+    return found
+
+
+def _addresses(layouts: Sequence[Layout]) -> dict[str, Array]:
+    """How each world is routed, and the tables of those that are routed by address."""
+    tables, sizes = [tables_of(layout) for layout in layouts], [sizes_of(layout) for layout in layouts]
+    arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
+    for name in Tables._fields:
+        arrays[name] = _joined([getattr(each, name) for each in tables], np.int32)
+    for what, name in (("endpoint", "home"), ("inside", "inside"), ("outside", "outside")):
+        arrays[f"{what}_offsets"] = offsets([len(getattr(each, name)) for each in tables])
+    return arrays
 
 
 def _until(world: World) -> int:

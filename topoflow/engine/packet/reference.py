@@ -35,7 +35,7 @@ from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE, Bounds
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, Settings, in_picoseconds
 
-STATE, SEND = 0, 1  # of two events at one time, what changes the state comes before what ports decide
+STATE, ARRIVE, SEND = 0, 1, 2  # of two events at one time, what changes the state comes before who decides by it
 
 
 @dataclass
@@ -105,14 +105,22 @@ class Simulation:
         self.start: list[int | None] = [None] * graph.tasks
         self.finish: list[int | None] = [None] * graph.tasks
         self.ports = [Port() for _ in range(layout.ports)]
-        self.queues: list[deque[Packet]] = [deque() for _ in layout.queue_channel]
-        self.sent_from = [layout.queues[a:b].tolist() for a, b in itertools.pairwise(layout.port_queues.tolist())]
+        self.queues: list[deque[Packet]] = [deque() for _ in range(self.count_queues())]
+        self.sent_from = [self.queues_of(a, b) for a, b in itertools.pairwise(layout.port_queues.tolist())]
         self.room = numbers.buffer.tolist()
         self.fullest = [0] * layout.channels
         self.underway: dict[int, int] = {}  # B that have not arrived, by task
         self.latencies: list[int] = []
         self.events: list[tuple[int, int, int, int, Callable[[int], None]]] = []
         self.count = itertools.count()
+
+    def count_queues(self) -> int:
+        return len(self.layout.queue_channel)
+
+    def queues_of(self, first: int, end: int) -> list[int]:
+        """The queues of a port, by its row."""
+        found: list[int] = self.layout.queues[first:end].tolist()
+        return found
 
     def run(self) -> Answer:
         for task, pending in enumerate(self.pending):
@@ -248,13 +256,18 @@ class Simulation:
             self.leave_nic(port, packet, now)
         else:
             self.leave_queue(self.sent_from[port][turn - 1], packet, state.free, now)
-        arrival = int(self.numbers.latency[port])
         if packet.channel == NONE:
-            self.at(state.free + arrival, lambda time: self.deliver(packet, time), packet.task)
+            arrival = state.free + int(self.numbers.latency[port])
+            self.at(arrival, lambda time: self.deliver(packet, time), packet.task)
             return
         self.take(packet.channel, packet.flits)
+        self.pass_on(packet, port, now, taken)
+
+    def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
+        """The packet is on its way to the next port; ``port`` needs ``taken`` for it."""
         queue = self.route(packet)
-        arrival += now + self.head_time(packet, port, taken) + in_picoseconds(self.settings.switch_latency)
+        arrival = now + int(self.numbers.latency[port]) + in_picoseconds(self.settings.switch_latency)
+        arrival += self.head_time(packet, port, taken)
         self.at(arrival, lambda time: self.arrive(packet, queue, time), port)
 
     def route(self, packet: Packet) -> int:
@@ -277,12 +290,16 @@ class Simulation:
 
     def leave_queue(self, queue: int, packet: Packet, gone: int, now: int) -> None:
         assert self.queues[queue].popleft() is packet
-        channel = int(self.layout.queue_channel[queue])
+        channel = self.channel_of(queue)
         port, flits = int(self.layout.channel_port[channel]), packet.flits
         back = gone + int(self.numbers.latency[port]) + in_picoseconds(self.settings.credit_latency)
         self.at(back, lambda time: self.give_back(channel, flits, time), port)
         if self.queues[queue]:
             self.try_later(self.queues[queue][0].port, now)
+
+    def channel_of(self, queue: int) -> int:
+        """Whose buffer the queue takes room in."""
+        return int(self.layout.queue_channel[queue])
 
     def arrive(self, packet: Packet, queue: int, time: int) -> None:
         self.queues[queue].append(packet)

@@ -12,6 +12,7 @@ import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
+from topoflow.engine.packet.addresses import AddressedLayout, most_slots
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 
@@ -25,7 +26,15 @@ QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
 ARBITERS = ("round_robin", "age")
 MESSAGES = ("round_robin", "in_order")
-CHOICES = {"switching": SWITCHING, "queues": QUEUES, "draws": DRAWS, "arbiter": ARBITERS, "messages": MESSAGES}
+COMPARES = ("occupied", "free")
+CHOICES = {
+    "switching": SWITCHING,
+    "queues": QUEUES,
+    "draws": DRAWS,
+    "arbiter": ARBITERS,
+    "messages": MESSAGES,
+    "compares": COMPARES,
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,8 @@ class Settings:
     one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
     next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest). ``messages``:
     those of one NIC take turns packet by packet, or each is sent to its end before the next.
+    ``threshold``: adaptive-local routing goes around where the direct port has more than so many times the ``occupied``
+    space of the other, or less than this part of its ``free`` space.
     """
 
     size: int = 4096
@@ -51,6 +62,8 @@ class Settings:
     draws: str = "packet"
     arbiter: str = "round_robin"
     messages: str = "round_robin"
+    threshold: float = 2.0
+    compares: str = "occupied"
 
     def __post_init__(self) -> None:
         for field in ("size", "flit"):
@@ -64,6 +77,8 @@ class Settings:
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
+        if not _is_number(self.threshold) or not 0 < self.threshold < math.inf:
+            raise ValueError(f"packet.threshold: must be a positive number, got {self.threshold!r}")
         for field in ("switch_latency", "nic_latency", "credit_latency"):
             value = getattr(self, field)
             if not _is_number(value) or not 0 <= value * SECOND <= LONGEST:
@@ -86,6 +101,10 @@ class Settings:
         return self.messages == MESSAGES[1]
 
     @property
+    def by_free(self) -> bool:
+        return self.compares == COMPARES[1]
+
+    @property
     def output_queues(self) -> bool:
         return self.queues == QUEUES[0]
 
@@ -102,6 +121,7 @@ class Numbers:
     latency: Offsets  # [N] ps
     buffer: Ints  # [C] flits
     slots: Offsets  # [C] packets that fit into the buffer at most
+    slot_total: int  # of all channels; more than ``slots`` where channels share them
     window: int  # ps: what a port does is seen by others so much later at the earliest
 
     def time(self, port: int, bytes: int) -> int:
@@ -125,7 +145,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     _check_most(world, "path_limit", pace, LONGEST, "ps for a packet")
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
     buffer = _buffers(world, layout, settings, byte_time, latency)
-    least, crossing = _smallest(bytes_.astype(np.int64), world, layout, settings)
+    slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
@@ -135,7 +155,8 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         byte_time,
         latency,
         buffer,
-        np.minimum(buffer // np.maximum(least, 1), crossing),
+        slots,
+        slot_total,
         _window(layout, settings, byte_time, latency),
     )
 
@@ -177,6 +198,18 @@ def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats
     return flits[layout.channel_port].astype(np.int32)
 
 
+def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, int]:
+    """[C] packets that are in each channel at most, and how many slots there are; by address, channels share them."""
+    if not isinstance(layout, AddressedLayout):
+        least, crossing = _smallest(bytes, world, layout, settings)
+        slots = np.minimum(buffer // np.maximum(least, 1), crossing)
+        return slots, int(slots.sum())
+    short = bytes[bytes > 0] % settings.size
+    least_flits = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
+    packets = int((-(-bytes // settings.size)).sum())
+    return np.zeros(layout.channels, np.int64), most_slots(layout, packets, (buffer // least_flits).astype(np.int64))
+
+
 def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, Offsets]:
     """[C] flits of the smallest packet, and [C] how many packets may cross each channel."""
     full, flit = settings.size, settings.flit
@@ -195,6 +228,9 @@ def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) 
 def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
     """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
+    if isinstance(layout, AddressedLayout):
+        seen = (settings.switch_latency, settings.credit_latency, settings.nic_latency)
+        return max(1, int((flit.min(initial=1) + latency.min(initial=0)) + min(map(in_picoseconds, seen))))
     switch, credit = (in_picoseconds(each) for each in (settings.switch_latency, settings.credit_latency))
     last = np.concatenate(
         [layout.root_port[layout.root_channel == NONE], layout.edge_port[layout.edge_channel == NONE]]

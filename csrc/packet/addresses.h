@@ -1,0 +1,106 @@
+// Next hops by address, and which of two routes a packet takes.
+//
+// A packet is for an endpoint, and may be on its way to a middle first: a group, or inside a group a router. Its `step`
+// says which middle that is and which of the cables between two groups it takes next. A router looks up the link
+// towards the middle, or else towards the endpoint; the link of another group leads to the router with the cable, then
+// over it.
+//
+//   levels of links on the way  up  local global local  down      up < local < global < down
+//   virtual channel             0   0     0      1                one more wherever the level does not rise
+//
+// (channel, level) rises along every route, so buffers never wait for each other in a circle.
+//
+// Source: Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 4 (routes and
+// their virtual channels); topoflow/fabric/routing/next_hops.py says what the tables are.
+#pragma once
+
+#include "parallel/random.h"
+#include "state.h"
+
+namespace topoflow::BACKEND::packet {
+
+constexpr uint32_t kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
+constexpr int32_t kCables = 256;  // at most between two groups: a step is the cable and kCables * (middle + 1)
+constexpr int32_t kUp = 0, kGlobal = 2, kDown = 3;  // levels
+
+class Addresses {
+ public:
+  DEVICE Addresses(const PacketBatch& batch, int32_t world)
+      : routing(batch.routing[world]),
+        groups(batch.groups[world]),
+        routers(batch.routers[world]),
+        cables(batch.cables[world]),
+        endpoint_(batch.endpoint_offsets[world]),
+        b_(batch),
+        inside_(batch.inside + batch.inside_offsets[world]),
+        outside_(batch.outside + batch.outside_offsets[world]),
+        port_(batch.port_offsets[world]) {}
+
+  DEVICE int32_t home(int32_t endpoint) const { return b_.home[endpoint_ + endpoint]; }
+  DEVICE int32_t level(int32_t port) const { return b_.level[port_ + port]; }
+  DEVICE int32_t end(int32_t port) const { return b_.end[port_ + port]; }  // router where the link ends
+
+  // Towards a group, or inside the own one towards a router.
+  DEVICE int32_t towards(int32_t router, int32_t group, int32_t cable) const {
+    return outside_[(int64_t{router} * groups + group) * cables + cable];
+  }
+  DEVICE int32_t across(int32_t router, int32_t place) const { return inside_[int64_t{router} * routers + place]; }
+
+  DEVICE static int32_t step_by(int32_t middle, int32_t cable) { return kCables * (middle + 1) + cable; }
+  DEVICE static int32_t middle(int32_t step) { return step / kCables - 1; }  // group, or groups + place of a router
+  DEVICE static int32_t cable(int32_t step) { return step % kCables; }
+
+  // Whether the packet has come to the middle that it was on its way to.
+  DEVICE bool is_middle(int32_t router, int32_t step) const {
+    const int32_t to = middle(step);
+    return to >= groups ? router % routers == to - groups : router / routers == to;
+  }
+
+  // The port by which a router sends what is for an endpoint.
+  DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
+    const int32_t to = middle(step), target = home(endpoint), group = target / routers;
+    if (to >= groups) return across(router, to - groups);
+    if (to >= 0) return towards(router, to, cable(step));
+    if (router == target) return b_.down[endpoint_ + endpoint];
+    return router / routers == group ? across(router, target % routers) : towards(router, group, cable(step));
+  }
+
+  // The middle of Valiant's route: another group than both, or another router than both; kNone: there is none.
+  DEVICE int32_t drawn_middle(int32_t router, int32_t target, uint32_t word) const {
+    const int32_t here = router / routers, there = target / routers;
+    return here == there ? plus(groups, other(router % routers, target % routers, routers, word))
+                         : other(here, there, groups, word);
+  }
+
+  // Links between routers on the way to an endpoint.
+  DEVICE int32_t hops(int32_t router, int32_t endpoint, int32_t step) const {
+    int32_t count = 0;
+    for (;; ++count) {
+      if (middle(step) >= 0 && is_middle(router, step)) step = step_by(kNone, cable(step));
+      const int32_t port = next(router, endpoint, step);
+      if (level(port) == kDown) return count;
+      router = end(port);
+    }
+  }
+
+  const int32_t routing, groups, routers, cables;
+
+ private:
+  DEVICE static int32_t plus(int32_t first, int32_t place) { return place == kNone ? kNone : first + place; }
+
+  // A number below n that is neither of two others; kNone: there is none.
+  DEVICE static int32_t other(int32_t one, int32_t two, int32_t n, uint32_t word) {
+    if (n < 3) return kNone;
+    const int32_t low = one < two ? one : two, high = one < two ? two : one;
+    int32_t found = below(word, n - 2);
+    found += found >= low;
+    return found + (found >= high);
+  }
+
+  int64_t endpoint_;
+  const PacketBatch& b_;
+  const int32_t *inside_, *outside_;
+  int64_t port_;
+};
+
+}  // namespace topoflow::BACKEND::packet

@@ -1,0 +1,241 @@
+"""Routers that forward by address: tables lead where the fabric's paths do, routes are short, twins agree exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.test_packet_random import compare, random_model, twin_of
+from topoflow.demand import Demand
+from topoflow.engine.base import Run, Timeline, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.packet import Packet
+from topoflow.engine.packet.addresses import CHANNELS, MAX_HOPS
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.fabric.routing.base import NO_LINK, as_routes
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, AddressedRoutes, NextHops
+from topoflow.traffic.base import Traffic, Transfer
+
+B = 12.5e9
+ROUTINGS = tuple(CHANNELS)
+CASES = st.integers(0, 2**32 - 1)
+
+
+def dragonfly(nodes: int, routers: int, groups: int, global_links: int, latency: float = 150e-9) -> Fabric:
+    sizes = {"nodes": nodes, "routers": routers, "groups": groups, "global_links": global_links}
+    servers = nodes * routers * groups
+    return Dragonfly(B, 1, latency, **sizes).build(servers, Demand(servers))
+
+
+def tables_of(fabric: Fabric) -> NextHops:
+    assert isinstance(fabric.route, AddressedRoutes)
+    return fabric.route.next_hops()
+
+
+def random_fabric(draw: np.random.Generator) -> Fabric:
+    latency = float(draw.choice([0.0, 1e-7, 5e-7]))
+    sizes = (int(draw.integers(1, high)) for high in (3, 5, 6, 4))
+    return dragonfly(*sizes, latency)
+
+
+def random_world(draw: np.random.Generator, routing: str) -> World:
+    """Transfers between random endpoints of a random dragonfly, many to the same ones, that wait for earlier ones."""
+    fabric = random_fabric(draw)
+    tasks: list[Any] = []
+    for number in range(int(draw.integers(1, 20))):
+        source, target = (int(each) for each in draw.integers(0, fabric.servers, 2))
+        size = float(draw.choice([1.0, 64.0, 500.5, 4096.0, 10_000.0]))
+        after = tuple({int(each) for each in draw.integers(0, number, draw.integers(0, 2))} if number else ())
+        tasks.append(Transfer(size, source, target if draw.random() < 0.7 else 0, after))
+    traffic = Traffic.from_tasks("random", fabric.servers, tasks)
+    return place(traffic, fabric, name="random", routing=routing, seed=int(draw.integers(2**63)))
+
+
+def model_of(draw: np.random.Generator) -> Packet:
+    fixed = {"queues": "virtual_output", "virtual_channels": "auto", "arbiter": "round_robin"}
+    named = {name: getattr(random_model(draw), name) for name in ("switching", "draws", "nic_latency")}
+    compares, threshold = str(draw.choice(["occupied", "free"])), float(draw.choice([0.5, 1.0, 2.0]))
+    flit = int(draw.choice([32, 100, 256]))
+    size = flit * int(draw.integers(4, 20))
+    times = {"switch_latency": float(draw.choice([0, 1e-7])), "credit_latency": float(draw.choice([0, 3e-8]))}
+    buffer = int(size * draw.choice([1, 1.5, 4]))
+    return Packet(
+        size=size, flit=flit, buffer=buffer, compares=compares, threshold=threshold, **fixed, **named, **times
+    )
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@settings(max_examples=60)
+@given(seed=CASES)
+def test_the_kernel_is_exactly_the_twin(device: str, routing: str, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    world = random_world(draw, routing)
+    assert compare(world, model_of(draw), Run(Device.named(device), threads=1)), "no buffers wait in a circle"
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@settings(max_examples=40)
+@given(seed=CASES)
+def test_a_route_is_no_longer_than_allowed_and_its_channels_rise(routing: str, seed: int) -> None:
+    """(virtual channel, level of the link) rises along every route of every packet, and no link comes twice."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw, routing), model_of(draw)
+    twin: Any = twin_of(world, model)
+    twin.run()
+    level = tables_of_world(world).level
+    for crossed in twin.paths.values():
+        rank = [(channel, int(level[link])) for link, channel in crossed]
+        assert rank == sorted(set(rank))
+        assert len(crossed) + 1 <= MAX_HOPS[routing]  # and the link down, which has no channel
+        assert len({link for link, _ in crossed}) == len(crossed)
+        assert max(channel for channel, _ in rank) < CHANNELS[routing]
+
+
+def tables_of_world(world: World) -> NextHops:
+    assert world.graph.next_hops is not None
+    return world.graph.next_hops
+
+
+@settings(max_examples=40)
+@given(seed=CASES)
+def test_tables_lead_along_the_paths_that_the_fabric_lists(seed: int) -> None:
+    fabric = random_fabric(np.random.default_rng(seed))
+    tables, routes = tables_of(fabric), as_routes(fabric.route)
+    size = tables.routers_per_group
+    pairs = np.argwhere(~np.eye(fabric.servers, dtype=bool))
+    for cable in range(tables.cables):
+        number = np.where(tables.router[pairs[:, 0]] // size == tables.router[pairs[:, 1]] // size, 0, cable)
+        rows = routes.links(pairs[:, 0], pairs[:, 1], number, "mp")
+        for (source, target), row in zip(pairs.tolist(), rows, strict=True):
+            assert walked(tables, source, target, cable) == row[row != NO_LINK].tolist()
+
+
+def walked(tables: NextHops, source: int, target: int, cable: int) -> list[int]:
+    found, size = [int(tables.up[source])], tables.routers_per_group
+    there = int(tables.router[target])
+    while (here := int(tables.target[found[-1]])) != there:
+        if here // size == there // size:
+            found.append(int(tables.inside[here, there % size]))
+        else:
+            found.append(int(tables.outside[here, there // size, cable]))
+    return [*found, int(tables.down[target])]
+
+
+def test_levels_say_what_a_link_joins() -> None:
+    fabric = dragonfly(2, 3, 4, 2)
+    tables = tables_of(fabric)
+    ends = [(int(a), int(b)) for a, b in zip(tables.source, tables.target, strict=True)]
+    kinds = [UP if a < 0 else DOWN if b < 0 else LOCAL if a // 3 == b // 3 else GLOBAL for a, b in ends]
+    assert tables.level.tolist() == kinds
+    assert ends == [
+        (max(a - fabric.servers, -1), max(b - fabric.servers, -1))
+        for a, b in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
+    ]
+
+
+def test_110592_endpoints_need_megabytes_not_a_path_per_pair() -> None:
+    sizes = {"nodes": 24, "routers": 48, "groups": 96, "global_links": 12}
+    tables = Dragonfly(B, 1, 0.0, **sizes).plan(110_592).next_hops()
+    arrays = (tables.router, tables.up, tables.down, tables.inside, tables.outside, tables.source, tables.level)
+    assert sum(each.nbytes for each in arrays) < 32 * 2**20
+    assert np.count_nonzero(tables.level == GLOBAL) == 2 * 54_720
+    assert np.count_nonzero((tables.level == LOCAL) | (tables.level == DOWN)) == 327_168  # electrical ports of switches
+
+
+def one_by_one(fabric: Fabric, pairs: list[tuple[int, int]], size: float, routing: str, model: Packet) -> Timeline:
+    traffic = Traffic.from_tasks("pairs", fabric.servers, [Transfer(size, *pair) for pair in pairs])
+    (found,) = model.simulate([place(traffic, fabric, name="pairs", routing=routing)])
+    return found
+
+
+@pytest.mark.parametrize("routing", ROUTINGS[:1])
+def test_one_packet_takes_the_closed_form(routing: str) -> None:
+    fabric = dragonfly(2, 4, 5, 1)
+    model = Packet(size=2048, flit=32, switch_latency=300e-9)
+    source, target = 0, fabric.servers - 1
+    hops = np.count_nonzero(as_routes(fabric.route).links(*np.array([[source], [target], [0]]), "mp") != NO_LINK)
+    found = one_by_one(fabric, [(source, target)], 2048.0, routing, model)
+    expected = 2048 / B + (hops - 1) * (32 / B + 300e-9) + hops * 150e-9
+    assert found.makespan == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.parametrize("routing", ["adaptive_local", "ugal"])
+def test_an_idle_network_is_crossed_on_the_direct_route(routing: str) -> None:
+    fabric = dragonfly(2, 4, 5, 2)
+    pairs = [(0, fabric.servers - 1)]
+    direct = one_by_one(fabric, pairs, 2048.0, "minimal", Packet(size=2048))
+    assert one_by_one(fabric, pairs, 2048.0, routing, Packet(size=2048)).makespan == direct.makespan
+
+
+@pytest.mark.parametrize(("routing", "least"), [("valiant_group", 1.5), ("adaptive_local", 1.5), ("ugal", 1.5)])
+def test_going_around_relieves_the_one_cable_between_two_groups(routing: str, least: float) -> None:
+    """Every server of a group sends to the next group: minimal routes have one cable, the others those of all."""
+    fabric = dragonfly(4, 8, 9, 1)
+    group = 32
+    pairs = [(server, (server + group) % fabric.servers) for server in range(fabric.servers)]
+    model = Packet(size=2048, buffer=32768)
+    direct = one_by_one(fabric, pairs, 65_536.0, "minimal", model).makespan
+    assert direct >= group * 65_536 / B  # all of a group cross one cable
+    assert one_by_one(fabric, pairs, 65_536.0, routing, model).makespan < direct / least
+
+
+def test_what_compares_free_space_stays_direct_until_the_buffer_is_half_full() -> None:
+    """Two streams meet on a cable: little is occupied, which is more than twice nothing, but not half the buffer."""
+    fabric = dragonfly(2, 2, 3, 1)
+    pairs, size = [(0, 4)], 8192.0
+    tables = tables_of(fabric)
+    far = int(tables.outside[int(tables.router[0]), 2, 0])  # first link of the route by way of the third group
+    for compares, around in (("occupied", True), ("free", False)):
+        model = Packet(size=2048, buffer=2**20, compares=compares)
+        found = one_by_one(fabric, pairs, size, "adaptive_local", model)
+        assert (found.link_bytes[far] > 0) == around
+
+
+def test_cables_between_two_groups_share_what_is_drawn() -> None:
+    fabric = dragonfly(4, 4, 2, 4)
+    pairs = [(source, 16 + source) for source in range(16)]
+    found = one_by_one(fabric, pairs, 2048.0 * 200, "minimal", Packet(size=2048))
+    tables = tables_of(fabric)
+    over = found.link_bytes[(tables.level == GLOBAL) & (tables.source < 4)] / (2048 * 200 * 16)
+    assert over == pytest.approx(np.full(4, 0.25), abs=0.03)  # 3,200 draws: 4 standard deviations of a share
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound()])
+def test_a_fidelity_that_needs_whole_paths_says_so(fidelity: Any) -> None:
+    fabric = dragonfly(1, 2, 3, 1)
+    traffic = Traffic.from_tasks("one", fabric.servers, [Transfer(1.0, 0, 3)])
+    world = place(traffic, fabric, name="one", routing="ugal")
+    assert "routing: must be of whole paths" in (fidelity.refuses(world) or "")
+
+
+def test_what_cannot_be_is_one_line_with_field_law_and_value() -> None:
+    traffic = Traffic.from_tasks("one", 6, [Transfer(1.0, 0, 3)])
+    with pytest.raises(ValueError, match=r"^routing: must have paths that the fabric lists .* got fat_tree"):
+        place(traffic, FatTree(1e9, 1, 0.0, radix=4).build(16, Demand(16)), name="one", routing="ugal")
+    world = place(traffic, dragonfly(1, 2, 3, 1), name="one", routing="valiant_group")
+    with pytest.raises(ValueError, match=r"^packet.virtual_channels: must be at least 3 .* got 2"):
+        Packet(virtual_channels=2).simulate([world])
+    assert Packet(queues="input").refuses(world) == (
+        "packet.queues: must be virtual_output with routing=valiant_group, got input"
+    )
+    with pytest.raises(ValueError, match=r"^packet.threshold: must be a positive number, got 0"):
+        Packet(threshold=0)
+
+
+def test_worlds_by_paths_and_by_address_share_a_batch() -> None:
+    draw = np.random.default_rng(1)
+    worlds = [random_world(draw, routing) for routing in ("minimal", "ecmp", "ugal", "spray", "valiant_group")]
+    model = Packet(size=2048)
+    for world, found in zip(worlds, model.simulate(worlds, Run(threads=2)), strict=True):
+        (alone,) = model.simulate([world])
+        assert found.finish.tobytes() == alone.finish.tobytes()
+        assert found.link_bytes.tobytes() == alone.link_bytes.tobytes()

@@ -1,0 +1,35 @@
+"""Routing by address: a connection has its first and its last link, and routers decide about what is between.
+
+Shapes: F connections.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow.engine.lowering.routing import Connections, Split, one_path, routing_named
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.base import NO_LINK, Links
+from topoflow.fabric.routing.next_hops import AddressedRoutes, NextHops
+
+
+def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tuple[Links, Split]:
+    """[F, 2] the links from and to the endpoints, and whose they are: one path each."""
+    hops = next_hops(fabric)
+    ends = np.stack([hops.up[connections.source], hops.down[connections.target]], axis=1)
+    apart = (connections.source != connections.target)[:, None]
+    return np.where(apart, ends, NO_LINK).astype(np.int32), one_path(np.zeros(len(ends), np.int64))
+
+
+def is_by_address(routing: str) -> bool:
+    """Whether paths of this routing have their first and last link only."""
+    return getattr(routing_named(routing), "paths", None) is paths
+
+
+def next_hops(fabric: Fabric) -> NextHops:
+    """The tables of a fabric. Raises ``ValueError`` where it has none."""
+    route: object = fabric.route
+    if isinstance(route, AddressedRoutes):
+        return route.next_hops()
+    law = "must have paths that the fabric lists (ecmp, spray, ..), as its routers have no tables by address"
+    raise ValueError(f"routing: {law}, got {fabric.name}")

@@ -1,0 +1,155 @@
+"""What packets cross where routers forward by address: every link of the network has a port, whoever uses it.
+
+A link up has one channel; a link between routers has as many as routes need; a link down has none, as its endpoint
+takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
+queues: queue ``place[c]`` of port p holds what is in channel c and leaves by p. The channel that a packet takes next is
+one higher wherever the level of its links does not rise (``csrc/packet/addresses.h``), so channels form no circle.
+
+Shapes: P paths, L links = N ports, C channels, E endpoints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from topoflow.arrays import Ints, Offsets, offsets
+from topoflow.engine.base import Graph
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE
+from topoflow.fabric.routing.next_hops import DOWN, UP, NextHops
+
+CHANNELS = {"minimal": 2, "valiant_group": 3, "adaptive_local": 3, "ugal": 3}  # virtual channels that exclude deadlocks
+MODES = {routing: number for number, routing in enumerate(CHANNELS, start=1)}  # ``Routing`` of csrc/packet/state.h
+BY_PATHS = 0
+MAX_CABLES = 256  # between two groups (csrc/packet/addresses.h)
+MAX_HOPS = {"minimal": 5, "valiant_group": 8, "adaptive_local": 8, "ugal": 8}  # links: up, l g l, (l g l,) down
+
+
+class Tables(NamedTuple):
+    """Arrays of a world as the kernel reads them; empty where packets follow paths."""
+
+    home: Ints  # [E] router of an endpoint
+    down: Ints  # [E]
+    inside: Ints  # [R, A]
+    outside: Ints  # [R, G, S]
+    end: Ints  # [N] router where a link ends
+    level: Ints  # [N]
+    first_channel: Ints  # [N]
+    place: Ints  # [C] of a channel among those that end at the same router
+
+
+@dataclass(frozen=True)
+class AddressedLayout(Layout):
+    """Ports, channels and queues of a network whose routers have tables. ``queues`` and ``queue_channel`` are empty."""
+
+    mode: int
+    next_hops: NextHops
+    tables: Tables
+
+
+def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, virtual_channels: int | None) -> AddressedLayout:
+    """Raises ``ValueError`` for fewer virtual channels than the routing needs, and for too many cables."""
+    needed = CHANNELS[routing]
+    if virtual_channels is not None and virtual_channels < needed:
+        law = f"must be at least {needed} with routing={routing}"
+        raise ValueError(f"packet.virtual_channels: {law}, got {virtual_channels}")
+    if hops.cables > MAX_CABLES:
+        raise ValueError(f"fabric.global_links: must be at most {MAX_CABLES} with routing={routing}, got {hops.cables}")
+    level = hops.level.astype(np.int32)
+    count = np.select([level == UP, level == DOWN], [1, 0], needed)
+    begin = offsets(count)
+    port = np.repeat(np.arange(len(level), dtype=np.int32), count)
+    router = hops.target[port]
+    place = _places(router)
+    ending = np.bincount(router, minlength=hops.routers)  # channels at each router
+    rows = np.where(hops.source >= 0, ending[hops.source], 0)
+    paths = len(graph.path_offsets) - 1
+    first, last = _ends(graph)
+    nothing, none = np.zeros(0, np.int32), np.zeros(0, np.uint32)
+    return AddressedLayout(
+        path_roots=np.arange(paths + 1),
+        root_port=first,
+        root_channel=begin[first].astype(np.int32),
+        root_next=_endpoint(hops)[last],
+        root_bound=np.full(paths, 2**32 - 1, np.uint32),
+        **dict.fromkeys(("edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"), nothing),
+        edge_bound=none,
+        branches=np.zeros(1, np.int64),
+        port_link=np.arange(len(level), dtype=np.int32),
+        channel_port=port,
+        queue_channel=nothing,
+        port_queues=offsets(rows),
+        queues=nothing,
+        path_channels=(np.zeros(paths + 1, np.int64), nothing),
+        channels_needed=needed,
+        mode=MODES[routing],
+        next_hops=hops,
+        tables=Tables(
+            hops.router,
+            hops.down,
+            hops.inside.ravel(),
+            hops.outside.ravel(),
+            hops.target,
+            level,
+            np.where(count > 0, begin[:-1], NONE).astype(np.int32),
+            place,
+        ),
+    )
+
+
+def tables_of(layout: Layout) -> Tables:
+    """Of any layout."""
+    if isinstance(layout, AddressedLayout):
+        return layout.tables
+    nothing = np.zeros(0, np.int32)
+    ports, channels = np.zeros(layout.ports, np.int32), np.zeros(layout.channels, np.int32)
+    return Tables(nothing, nothing, nothing, nothing, ports, ports, ports, channels)
+
+
+def sizes_of(layout: Layout) -> dict[str, int]:
+    """How a world is routed, and how large its tables are."""
+    if not isinstance(layout, AddressedLayout):
+        return {"routing": BY_PATHS, "groups": 0, "routers": 0, "cables": 0}
+    hops = layout.next_hops
+    return {
+        "routing": layout.mode,
+        "groups": hops.groups,
+        "routers": hops.routers_per_group,
+        "cables": hops.cables,
+    }
+
+
+def most_slots(layout: AddressedLayout, packets: int, room: Offsets) -> int:
+    """Slots that all channels together can need: ``room`` [C] are the packets that fit into each.
+
+    A packet is in one channel, and each that it has left waits for one credit of it.
+    """
+    hops = {MODES[routing]: count for routing, count in MAX_HOPS.items()}[layout.mode]
+    return int(min(room.sum(), packets * hops, 2**31 - 1))
+
+
+def _ends(graph: Graph) -> tuple[Ints, Ints]:
+    """[P] the first and the last link of each path."""
+    hops = np.diff(graph.path_offsets)
+    assert (hops == 2).all(), "a path by address has its first and its last link"
+    ends = graph.path_links.reshape(-1, 2)
+    return ends[:, 0].astype(np.int32), ends[:, 1].astype(np.int32)
+
+
+def _endpoint(hops: NextHops) -> Ints:
+    """[L] the endpoint that a link down leads to, NONE for others."""
+    endpoint = np.full(len(hops.level), NONE, np.int32)
+    endpoint[hops.down] = np.arange(len(hops.down), dtype=np.int32)
+    return endpoint
+
+
+def _places(owner: Ints) -> Ints:
+    """[C] the number of each among those before it with the same owner."""
+    order = np.argsort(owner, kind="stable")
+    begin = np.searchsorted(owner[order], owner[order])
+    place = np.empty(len(owner), np.int32)
+    place[order] = np.arange(len(owner)) - begin
+    return place
