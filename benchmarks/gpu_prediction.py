@@ -13,7 +13,8 @@ Prints ``path.metric value`` lines, which ``benchmarks/results/gpu_predictions.t
 ``first`` is the model as it was before the first run, and its kernels: ``before`` is a block of 64 threads for each
 world, ``after`` a warp, whose counts per event of 54 hosts were those of 16 hosts times the ratio of the barriers,
 192 / 113. It said 6,185 worlds/s, the H100 ran 1,046. ``corrected`` has what that run found (results/gpu_h100.md):
-one request under way, counts of 54 hosts, and what instructions take that wait for nothing. It says 1,588 of that kernel.
+one request under way, counts of 54 hosts, and what instructions take that wait for nothing. It says 1,588 of that
+kernel.
 """
 
 from __future__ import annotations
