@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -168,9 +168,12 @@ def configured() -> Callable[..., Any]:
 def topoflow_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
     """``topoflow_cli("inspect", path, "--json")`` runs the installed command in a process of its own."""
 
-    def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: object, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         command = [str(Path(sys.executable).parent / "topoflow"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
+        env = {**os.environ, **(environment or {})}
+        return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=240)
 
     return run
 

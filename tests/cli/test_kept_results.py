@@ -59,29 +59,6 @@ def test_an_answer_that_cannot_be_kept_is_given_nevertheless(runs: Path, capsys:
     assert "The result is not kept: " in printed
 
 
-@pytest.mark.parametrize("verb", ["compare", "search"])
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "hydra.sweeper.max_batch_size=1",
-        "hydra.sweeper=1",
-        "hydra.sweep.dir=elsewhere",
-        "hydra.run.dir=elsewhere",
-        "hydra.mode=MULTIRUN",
-        "+hydra.job.chdir=true",
-        "hydra/launcher=basic",
-        "hydra.sweeper.paramsx=1",
-    ],
-)
-def test_settings_of_hydra_that_do_nothing_are_refused(
-    verb: str, setting: str, runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([verb, setting, *SMALL]) == 2
-    law = f"must be hydra.sweeper.params={{KEY: VALUES}}, as nothing else of Hydra is used, got {setting!r}"
-    assert capsys.readouterr().err == f"topoflow {verb}: {setting.partition('=')[0]}: {law}\n"
-    assert not runs.exists()
-
-
 def test_the_default_sweep_can_be_given(runs: Path) -> None:
     assert main(["compare", *SMALL[:3], "hydra.sweeper.params={fabric: 'ring,torus'}"]) == 0
     (folder,) = runs.iterdir()

@@ -76,7 +76,7 @@ def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:
         (["world=x,y"], "world: must be one value, as one world is simulated, got several"),
         (["world=x", "device=tpu"], "device: must be one of auto, cpu, cuda, cuda:N, got 'tpu'"),
         (["world=x", "threads=0"], "threads: must be None or within 1..1024, got 0"),
-        (["world=x", "fidelity=none"], "fidelity: must be one of bound, fluid, packet, slotted, got 'none'"),
+        (["world=x", "fidelity=none"], "fidelity: must be one of bound, fitting, fluid, packet, slotted, got 'none'"),
         (["world=x", "fluid.merge=1"], "fluid.merge: must be a number in [0, 1) or auto, got 1"),
         (["world=x", "fluid.merge=-0.1"], "fluid.merge: must be a number in [0, 1) or auto, got -0.1"),
         (["world=x", "fluid.merge=nan"], "fluid.merge: must be a number in [0, 1) or auto, got nan"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.api.arguments import arguments
+from topoflow.api.configuration import keys_of
 from topoflow.api.results import Results
 from topoflow.api.searches import SearchResults
 from topoflow.api.worlds import Simulated, named
@@ -31,7 +32,7 @@ from topoflow.worldfile.world_file import WorldFile, read
 OneOrMore = Any  # a value, or a list of values that are swept
 
 
-def compare(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) -> Results:
+def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: OneOrMore) -> Results:
     """Which network runs a job how fast, and at what price.
 
     Simulates one training step on every combination of the keys given, those of ``configs/compare.yaml``; without keys,
@@ -42,7 +43,8 @@ def compare(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) ->
     - ``servers``, ``bandwidth_gbps``, ``degree``, ``latency_us``, ``all_reduce``, ``routing``, ``rings``, ``strides``,
       ``seed``, ``fail``, ``device``, ``threads``: as on the command line. A fabric made in Python has links of its own.
     - ``fidelity``: a name, or a ``Fidelity``.
-    - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot.
+    - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot; or a configuration of
+      these keys, such as a part of one that Hydra has composed.
 
     ``observer`` is informed of the stages and how far they are. Raises ``ValueError`` in one line that names the key,
     what it must be, and the value.
@@ -71,7 +73,7 @@ def compare(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) ->
     return results
 
 
-def search(*settings: str, observer: Observer = Silent(), **keys: OneOrMore) -> SearchResults:
+def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: OneOrMore) -> SearchResults:
     """How to split a job, and how to wire its network, so that it runs fastest.
 
     Keys are those of ``configs/search.yaml``, names or objects as for ``compare``; ``search={"proposals": 200}`` says
@@ -150,10 +152,18 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | P
 
 
 def _points(
-    verb: str, settings: Sequence[str], keys: Mapping[str, object], check: Any, config: str, observer: Observer
+    verb: str,
+    settings: Sequence[str | Mapping[str, Any]],
+    keys: Mapping[str, object],
+    check: Any,
+    config: str,
+    observer: Observer,
 ) -> tuple[list[Point], str]:
     """The points of a call, and the call as a command where it is one, else as Python."""
-    texts, objects = arguments(settings, keys)
+    texts = [each for each in settings if isinstance(each, str)]
+    for each in settings:
+        keys = keys if isinstance(each, str) else {**keys_of(each), **keys}
+    texts, objects = arguments(texts, keys)
     observer.stage("composing")
     points = grid(texts, check, config, observer, objects)
     return points, shlex.join(["topoflow", verb, *texts]) if not objects else f"topoflow.{verb}({', '.join(texts)})"

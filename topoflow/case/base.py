@@ -223,8 +223,9 @@ class Result:
 
     @property
     def comparable(self) -> str:
-        """Equal for results of the same job, simulated in the same way: their iteration times can be compared."""
-        return repr((self.settings.config.get("workload"), len(self.own_servers), self.settings.fidelity))
+        """Equal for results of the same job, asked for in the same way: their iteration times can be compared."""
+        asked = self.settings.config.get("fidelity", self.settings.fidelity)
+        return repr((self.settings.config.get("workload"), len(self.own_servers), asked))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:

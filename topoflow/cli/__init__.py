@@ -25,6 +25,10 @@ def main(argv: list[str] | None = None) -> int:
         try:
             from topoflow.cli.parsers import parser
 
+            words = sys.argv[1:] if argv is None else argv
+            if words[:1] in (["-sc"], ["--shell-completion"]):  # which shells ask of a program, not of its verbs
+                import_module("topoflow.cli.completion").run(words[1:])
+                return 0
             arguments = parser(__version__).parse_args(argv)
             verb = arguments.verb
             import_module(f"topoflow.cli.{verb}").run(arguments)

@@ -14,13 +14,13 @@ VARIABLE = "TOPOFLOW_RUNS"  # of the environment: the folder of these folders
 DEFAULT = "runs"
 
 
-def keep(verb: str, write: Callable[[Path], None]) -> str:
-    """Write a result into ``runs/DATE-TIME-VERB``; the sentence says where, or why it could not be kept.
+def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -> str:
+    """Write a result into ``folder``, else ``runs/DATE-TIME-VERB``; the sentence says where, or why it is not kept.
 
     What it costs to write is small, as nobody asked for it: no pictures.
     """
     try:
-        folder = new_folder(verb)
+        folder = folder or new_folder(verb)
         write(folder)
     except (OSError, ValueError) as error:
         return f"The result is not kept: {message(error)}."

@@ -58,6 +58,7 @@ A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), g
 """,
     )
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
+    _add_flags_of_hydra(parser)
 
 
 def _search(subparsers: Subparsers, verb: str) -> None:
@@ -78,6 +79,7 @@ command and out=DIR, and finds what it would have found. Examples:
 """,
     )
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
+    _add_flags_of_hydra(parser)
 
 
 def _experiment(subparsers: Subparsers, verb: str) -> None:
@@ -122,6 +124,7 @@ docs/place.md has the format of a file of requests. Examples:
 """,
     )
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/place.yaml")
+    _add_flags_of_hydra(parser)
 
 
 def _simulate(subparsers: Subparsers, verb: str) -> None:
@@ -194,6 +197,27 @@ Examples (examples/ is in the repository; profiles of several ranks are given to
     parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
 
 
+def _add_flags_of_hydra(parser: argparse.ArgumentParser) -> None:
+    """Flags with the names and meanings that they have in every application of Hydra."""
+    group = parser.add_argument_group("Hydra (docs/hydra.md)")
+    group.add_argument("-m", "--multirun", action="store_true", help="a job for every point, each with its own folder")
+    group.add_argument(
+        "-r", "--run", action="store_true", help="one job of Hydra, with .hydra/ and a log in its folder"
+    )
+    group.add_argument(
+        "-c", "--cfg", choices=["job", "hydra", "all"], help="print the configuration instead of running"
+    )
+    group.add_argument("--resolve", action="store_true", help="of --cfg: with the values of what is interpolated")
+    group.add_argument("-p", "--package", help="of --cfg: this part of it")
+    group.add_argument("-cd", "--config-dir", metavar="DIR", help="a folder of your own with fabric/, gpu/, ...")
+    group.add_argument(
+        "-cn", "--config-name", metavar="NAME", help="a configuration of that folder in place of the verb's"
+    )
+    group.add_argument("-i", "--info", nargs="?", const="all", help="print what Hydra knows: searchpath, defaults, ...")
+    group.add_argument("-sc", "--shell-completion", action="store_true", help="install=SHELL, uninstall=SHELL")
+    group.add_argument("--hydra-help", action="store_true", help="print the help of Hydra itself")
+
+
 def _verb(
     subparsers: Subparsers, name: str, help: str, description: str | None, epilog: str
 ) -> argparse.ArgumentParser:
@@ -210,3 +234,4 @@ VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
     "capture": _capture,
     "inspect": _inspect,
 }
+VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with its flags

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
+from topoflow.cli.application import Verb, command_of, folders, is_asked
+from topoflow.cli.application import run as as_application
 from topoflow.cli.experiment import summary_table
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
 from topoflow.files import write_atomically
 from topoflow.report.output import Output
-from topoflow.study.configure.grid import grid
+from topoflow.study.configure.grid import Point, grid
 from topoflow.study.configure.output import output
 from topoflow.study.figures.write import result, write
 from topoflow.study.placements import CONFIG, Locality, check, place
@@ -19,8 +22,14 @@ from topoflow.study.placements import CONFIG, Locality, check, place
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, place, write, print."""
-    command = shlex.join(["topoflow", "place", *arguments.overrides])
-    points = grid(arguments.overrides, check, CONFIG)
+    if is_asked(arguments):
+        as_application(arguments, Verb("place", check, answer))
+        return
+    answer(grid(arguments.overrides, check, CONFIG, folders=folders(arguments)), command_of(arguments))
+
+
+def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> None:
+    """What requests get at each point; without ``out``, result.json is in ``folder``."""
     with output(points, "place") as out, Terminal() as terminal:
         terminal.stage("placing")
         placed = place(points, terminal)
@@ -31,7 +40,8 @@ def run(arguments: argparse.Namespace) -> None:
     console = Output()
     console.print(summary_table(found, found.summary(rows)))
     if out is None:
-        kept = keep("place", lambda folder: write_atomically(folder / "result.json", result(found, rows, command)))
+        text = result(found, rows, command)
+        kept = keep("place", lambda where: write_atomically(where / "result.json", text), folder)
         console.print(
             f"{kept} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
         )

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import shlex
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
+from topoflow.cli.application import Verb, command_of, folders, is_asked
+from topoflow.cli.application import run as as_application
 from topoflow.cli.kept import keep
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
 from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
-from topoflow.study.configure.grid import grid, run_of
+from topoflow.study.configure.grid import Point, grid, run_of
 from topoflow.study.configure.output import output
 from topoflow.study.searches import CONFIG, Searched, check, search_all
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, search, write, print."""
-    command = shlex.join(["topoflow", "search", *arguments.overrides])
+    if is_asked(arguments):
+        as_application(arguments, Verb("search", check, answer))
+        return
     with Terminal() as terminal:
         terminal.stage("composing")
-        points = grid(arguments.overrides, check, CONFIG, terminal)
+        points = grid(arguments.overrides, check, CONFIG, terminal, folders=folders(arguments))
+    answer(points, command_of(arguments))
+
+
+def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
+    """One search for each point; without ``out``, plans and result.json are in ``folder``. Returns the best time, s."""
     with output(points, "search") as out:
         with SearchTerminal() as progress:
             searched = search_all(points, run_of(points, progress), command, out, partial(print, flush=True))
@@ -31,15 +41,16 @@ def run(arguments: argparse.Namespace) -> None:
             with Terminal() as terminal:
                 terminal.stage("drawing")
                 searched.write(out, terminal.advance)
-    show(searched, Output())
+    show(searched, Output(), folder)
+    return min(searched.found[name].plan.iteration_time for name in searched.winners)
 
 
-def show(searched: Searched, console: Console) -> None:
+def show(searched: Searched, console: Console, folder: Path | None = None) -> None:
     """What was chosen, at length; of several searches, a line for each, the quickest first as on the page."""
     show_all(searched.reports, searched.winners, console)
     out = searched.out
     where = (
-        f"{keep('search', searched.keep)} Add out=DIR for report.html with pictures, and to resume a search."
+        f"{keep('search', searched.keep, folder)} Add out=DIR for report.html with pictures, and to resume a search."
         if out is None
         else f"Open {out / 'report.html'}; the plan is in plan.json next to it."
         if len(searched.searches) == 1

@@ -274,6 +274,20 @@ class SizedFidelity(Protocol):
         ...
 
 
+@runtime_checkable
+class ChoosingFidelity(Protocol):
+    """A fidelity that simulates each world in one of several others."""
+
+    @property
+    def name(self) -> str:
+        """That of the package."""
+        ...
+
+    def chosen(self, world: World) -> Fidelity:
+        """The one that ``world`` is simulated in."""
+        ...
+
+
 @dataclass(frozen=True)
 class Pause:
     """One world at the time ``until``: what has finished, what has begun, what is left to send."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -12,6 +12,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.units import check_not_negative
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ class LeafSpine:
     servers_per_leaf: int
     oversubscription: float = 1.0
     leaves_per_group: int = 1
+    spine_latency: float | None = None  # s per link above a leaf; None: ``latency``
 
     def __post_init__(self) -> None:
         check_interfaces("leaf_spine", self.bandwidth, self.degree, self.latency)
         check_count("leaf_spine.servers_per_leaf", self.servers_per_leaf)
         check_count("leaf_spine.leaves_per_group", self.leaves_per_group)
+        if self.spine_latency is not None:
+            check_not_negative("leaf_spine.spine_latency", self.spine_latency)
         if self.degree % self.leaves_per_group:
             law = f"must be a divisor of the {self.degree} interfaces of a server"
             raise ValueError(f"leaf_spine.leaves_per_group: {law}, got {self.leaves_per_group}")
@@ -65,7 +69,7 @@ class LeafSpine:
         above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(self.spines))
         bandwidth = self.degree // planes * self.bandwidth
         ports = leaves * (self.servers_per_leaf + self.spines) + self.spines * leaves
-        return cabled(
+        fabric = cabled(
             "leaf_spine",
             servers=servers,
             switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(self.spines)],
@@ -77,6 +81,10 @@ class LeafSpine:
             route=LeafSpineRoutes(servers, self.servers_per_leaf, self.spines, planes),
             bill=switched_bill(len(below), ports, len(below) + len(above), bandwidth),
         )
+        if self.spine_latency is None:
+            return fabric
+        latency = np.repeat([self.latency, self.spine_latency], [2 * len(below), 2 * len(above)])
+        return replace(fabric, latency=latency)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
     return [
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
+        *[Cell("fidelity", lambda outcome, _: outcome.settings.fidelity, right=False)] * (len(_fidelities(job)) > 1),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
         *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2)]
         * any(one.recorded_time for one in job),
@@ -71,6 +72,11 @@ def _swept_cell(key: str) -> Cell:
     return Cell(key, lambda outcome, _: outcome.settings.swept.get(key, ""))
 
 
+def _fidelities(job: tuple[Result, ...]) -> list[str]:
+    """What the worlds of a job were simulated in."""
+    return sorted({outcome.settings.fidelity for outcome in job})
+
+
 def setting(job: tuple[Result, ...]) -> str:
     """What all worlds of a job have in common, in a line."""
     rows = [outcome.row for outcome in job]
@@ -83,7 +89,7 @@ def setting(job: tuple[Result, ...]) -> str:
         degree = degrees.pop()
         interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
         parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
-    parts.append("lower bound" if job[0].settings.is_lower_bound else f"{rows[0].fidelity} simulation")
+    parts.append("lower bound" if job[0].settings.is_lower_bound else f"{' and '.join(_fidelities(job))} simulation")
     return ", ".join(parts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
 from topoflow.cluster.placement_file import read_placement
-from topoflow.engine.base import World
+from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric, FabricDesign
@@ -117,7 +117,7 @@ class Builder:
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
         return tuple(
-            Case(about, job, fabric, lowering, replace(world, name=name), prices)
+            Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), prices)
             for fabric, world in zip(fabrics, worlds, strict=True)
         )
 
@@ -140,6 +140,12 @@ def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
         config=point.config,
         notes=notes,
     )
+
+
+def _simulated_in(about: Settings, point: Point, world: World) -> Settings:
+    """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
+    fidelity = fidelity_of(point)
+    return replace(about, fidelity=fidelity.chosen(world).name) if isinstance(fidelity, ChoosingFidelity) else about
 
 
 def workload_of(point: Point) -> Workload:

@@ -29,13 +29,34 @@ def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
 
     Raises ``ValueError`` in one line, that names the point, for what cannot be built or simulated.
     """
+    results, left_out = _compare(joined(points), run)
+    return Report(tuple(results), command, left_out)
+
+
+def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> list[Report | ValueError]:
+    """What ``compare`` reports of each point alone, simulated as one batch; what is wrong with a point, in its place.
+
+    ``commands``: what asked for each. Where a point is wrong there is no batch: they are compared one after the other.
+    """
+    try:
+        results, _ = _compare(points, run)
+    except ValueError as error:
+        if len(points) == 1:
+            return [error]
+        alone = (compare_each([point], [command], run) for point, command in zip(points, commands, strict=True))
+        return list(chain.from_iterable(alone))
+    return [Report((result,), command) for result, command in zip(results, commands, strict=True)]
+
+
+def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result], tuple[str, ...]]:
+    """The results of the points, and what of the default sweep was left out."""
     builder = Builder()
     run.observer.stage("placing")
-    asked = builder.build(joined(points), run.observer)
+    asked = builder.build(points, run.observer)
     run.observer.stage("simulating")
     results = simulate(asked, run)
     results = [_with_failures(each.point, result, builder, run) for each, result in zip(asked, results, strict=True)]
-    return Report(tuple(results), command, tuple(builder.left_out))
+    return results, tuple(builder.left_out)
 
 
 def joined(points: Sequence[Point]) -> list[Point]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import World
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand, Square
 from topoflow.fabric.circuits.schedule import Cyclic, Schedule
 
@@ -89,6 +90,11 @@ def cells_of(world: World) -> Cells:
         seed=world.seed % 2**32,
         **_timing(control),
     )
+
+
+def has_slots(fabric: Fabric | None) -> bool:
+    """Whether time on this network is slots."""
+    return fabric is not None and isinstance(fabric.control, Cyclic | OnDemand)
 
 
 def control_of(world: World) -> Cyclic | OnDemand:

@@ -1,26 +1,26 @@
 """Composing the points of a grid: those that choose the same files of the config groups have these read only once.
 
 Hydra reads and merges all files for every composition, a tenth of a second each, and then applies the values that were
-given. Both are Hydra's own here; only what the files make is kept between points.
+given. Here the files are merged by Hydra once, and values are applied to a copy. Whatever is not as plain as a value
+for a key that exists is left to Hydra, and so is what to say about it.
 
-``fidelity`` is a key whose value is one of ``configs/fidelity``. The settings of each of these, chosen or not, are in
-every configuration under its own name (``fluid.merge``), so that a sweep over fidelities can be given those of some.
+``fidelity`` is a config group whose key becomes the name of the chosen file. The settings of each of these files,
+chosen or not, are in every configuration under its own name (``fluid.merge``), so that a sweep over fidelities can be
+given those of some.
 """
 
 from __future__ import annotations
 
-import copy
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hydra import compose
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
-
-from topoflow.study.configure.options import options
+from omegaconf.errors import OmegaConfBaseException
 
 FIDELITY = "fidelity"  # the key and the config group
 
@@ -29,44 +29,80 @@ Composed = tuple[DictConfig, Mapping[str, str]]  # a configuration, and the name
 
 @dataclass
 class Composer:
-    """Composes the file ``name``. Needs an initialized Hydra."""
+    """Composes the file ``name``, with the overrides ``own`` of Hydra itself. Needs an initialized Hydra."""
 
     name: str
-    of_files: dict[tuple[str, ...], Composed] = field(default_factory=dict)  # by the overrides that choose files
+    own: tuple[str, ...] = ()
+    of_files: dict[tuple[str, ...], bytes] = field(default_factory=dict)  # pickled, by the overrides composed by Hydra
+    parsed: dict[str, Override] = field(default_factory=dict)
+    options: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # the files of a key's config group; none: it is no group
 
     def compose(self, overrides: Sequence[str]) -> Composed:
         """What ``hydra.compose`` gives, open to changes and without Hydra's own node. Raises what Hydra raises."""
-        loader = GlobalHydra.instance().config_loader()
-        assert isinstance(loader, ConfigLoaderImpl)
-        files: list[str] = []
-        values: list[Override] = []
-        for text, override in zip(overrides, OverridesParser.create(loader).parse_overrides([*overrides]), strict=True):
-            _check_option(override, loader.repository.get_group_options(override.key_or_group))
-            if override.is_hydra_override() or (
-                override.key_or_group != FIDELITY
-                and loader.repository.group_exists(override.key_or_group)
-                and not isinstance(override.value(), dict)
-            ):
-                files.append(text)
-            else:
-                values.append(override)
-        of_files, choices = self._chosen(tuple(files))
-        config = copy.deepcopy(of_files)
-        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+        config = self.whole(overrides)
+        choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
         OmegaConf.set_readonly(config, False)
         OmegaConf.set_struct(config, False)
+        config.pop("hydra")
         return config, choices
 
-    def _chosen(self, files: tuple[str, ...]) -> Composed:
-        """The configuration before any value is given, closed to keys that it has not."""
-        if files not in self.of_files:
-            config = composed(self.name, files)
-            choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
-            OmegaConf.set_struct(config, False)
-            config.pop("hydra")
-            OmegaConf.set_struct(config, True)
-            self.of_files[files] = config, choices
-        return self.of_files[files]
+    def whole(self, overrides: Sequence[str]) -> DictConfig:
+        """What ``hydra.compose`` gives with Hydra's own node, whose list of overrides lacks the plain values."""
+        parsed = [self._parsed(each) for each in overrides]
+        of_hydra = [self._is_of_hydra(each) for each in parsed]
+        plain = [each for each, is_of_hydra in zip(parsed, of_hydra, strict=True) if not is_of_hydra]
+        files = tuple(text for text, is_of_hydra in zip(overrides, of_hydra, strict=True) if is_of_hydra)
+        changed = [each.key_or_group for each, is_of_hydra in zip(parsed, of_hydra, strict=True) if is_of_hydra]
+        if any(_are_related(each.key_or_group, key) for each in plain for key in changed if self._options(key) == []):
+            return self._composed(tuple(overrides))  # in their order
+        config = self._composed(files)
+        try:
+            for each in plain:
+                OmegaConf.update(config, each.key_or_group, each.value(), merge=True)
+        except OmegaConfBaseException:
+            composed(self.name, [*self.own, *overrides])  # raises it in Hydra's words
+            raise
+        return config
+
+    def _parsed(self, text: str) -> Override:
+        if text not in self.parsed:
+            (self.parsed[text],) = OverridesParser.create().parse_overrides([text])
+        return self.parsed[text]
+
+    def _is_of_hydra(self, override: Override) -> bool:
+        """Whether it chooses a file, or more than a value for a key that exists."""
+        options = self._options(override.key_or_group)
+        _check_option(override, options)
+        return (
+            override.is_hydra_override()
+            or override.is_delete()
+            or override.is_add()
+            or override.is_force_add()
+            or override.package is not None
+            or bool(options and not isinstance(override.value(), dict))
+        )
+
+    def _options(self, group: str) -> list[str]:
+        if group not in self.options:
+            loader = GlobalHydra.instance().config_loader()
+            self.options[group] = loader.get_group_options(group, config_name=self.name, overrides=[*self.own])
+        return self.options[group]
+
+    def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
+        """A copy of what Hydra makes of ``overrides``: closed to keys that it has not, with Hydra's own node."""
+        if overrides not in self.of_files:
+            self.of_files[overrides] = pickle.dumps(composed(self.name, [*self.own, *overrides]))
+        config: DictConfig = pickle.loads(
+            self.of_files[overrides]
+        )  # made in this process; copy.deepcopy takes 8 times as long
+        return config
+
+
+def _are_related(one: str, other: str) -> bool:
+    """Whether one of two keys is the other, or within it."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _check_option(override: Override, known: Sequence[str]) -> None:
@@ -79,12 +115,37 @@ def _check_option(override: Override, known: Sequence[str]) -> None:
         raise ValueError(f"{group}: must be one of {', '.join(known)}, got {override.get_value_element_as_str()}")
 
 
-def composed(name: str, files: Sequence[str]) -> DictConfig:
-    """The configuration ``name`` with those ``files``, Hydra's node and, if it is a verb's, fidelities' settings."""
-    settings = [f"+{FIDELITY}@{each}={each}" for each in options(FIDELITY) if "/" not in name]
+def composed(name: str, overrides: Sequence[str]) -> DictConfig:
+    """The configuration ``name`` with those ``overrides`` and Hydra's own node."""
     try:
-        return compose(name, overrides=[*files, *settings], return_hydra_config=True)
+        return compose(name, overrides=[*overrides], return_hydra_config=True)
     except ValueError as error:
         if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
-            raise ValueError(f"{' '.join(files)}: {error}") from error
+            raise ValueError(f"{' '.join(overrides)}: {error}") from error
         raise
+
+
+def settings_of(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> list[str]:
+    """Make ``fidelity`` of a configuration the name of the chosen file; returns the names that have settings.
+
+    Raises ``ValueError`` for settings that are given as ``fidelity.KEY`` and would be ignored.
+    """
+    names = [group.partition("@")[2] for group in choices if group.startswith(f"{FIDELITY}@")]
+    chosen = choices.get(FIDELITY)
+    if chosen is not None:
+        if chosen in names:
+            _check_settings(chosen, overrides)
+        else:  # a file in a folder of the user
+            names.append(chosen)
+            config[chosen] = config[FIDELITY]
+        config[FIDELITY] = chosen
+    return [name for name in names if name in config]
+
+
+def _check_settings(chosen: str, overrides: Sequence[str]) -> None:
+    for override in overrides:
+        key, _, value = override.lstrip("+~").partition("=")
+        if key.startswith(f"{FIDELITY}.") or (key == FIDELITY and value.lstrip().startswith("{")):
+            raise ValueError(
+                f"{key}: settings of a fidelity must have its name, as {chosen}.KEY=VALUE, got {override!r}"
+            )

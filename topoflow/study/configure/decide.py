@@ -41,11 +41,12 @@ def _with_fidelity(point: Point, sends: int, notes: list[str]) -> Point:
     if not isinstance(asked, SizedFidelity):
         return point
     found: Any = asked.decided(sends)
+    name = point.config[FIDELITY]  # of its file, whose settings these are
     chosen = {each.name: getattr(found, each.name) for each in fields(found) if getattr(asked, each.name) == AUTO}
     exact = {each.name: each.default for each in fields(found)}
     for key, value in chosen.items():
         if value != exact[key]:
-            notes.append(f"{asked.name}.{key}={value} was chosen for {sends:,} sends outside of rings, at most.")
+            notes.append(f"{name}.{key}={value} was chosen for {sends:,} sends outside of rings, at most.")
     if FIDELITY in point.objects:
         return replace(point, objects={**point.objects, FIDELITY: found})
-    return replace(point, config={**point.config, asked.name: {**point.config[asked.name], **chosen}})
+    return replace(point, config={**point.config, name: {**point.config[name], **chosen}})

@@ -1,12 +1,13 @@
 """The grid of a comparison: ``key=value`` arguments become composed configurations, and those become objects.
 
-Arguments are Hydra overrides; the grid is expanded by Hydra's own BasicSweeper, with the defaults of
+Arguments are Hydra overrides; the grid has the points of ``hydra --multirun`` in the same order, with the defaults of
 ``hydra.sweeper.params`` in ``configs/compare.yaml``. What Hydra has to say about a wrong argument is made one line.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import pkgutil
 import re
 import types
@@ -15,11 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 
-from hydra import compose, initialize_config_module
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -27,25 +28,25 @@ from hydra.errors import (
     MissingConfigException,
 )
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device
-from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.engine.observer import Observer, Silent
-from topoflow.study.configure.composer import FIDELITY, Composer
+from topoflow.study.configure.composer import FIDELITY, Composer, composed, settings_of
 from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.hints import suggest, suggest_key
-from topoflow.study.configure.options import options
 from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.configure.search_path import initialized
 from topoflow.study.configure.sweeps import check_sweeps, nested
-from topoflow.units import register_resolvers
 
 CONFIG = "compare"
+MAX_BUILT = 1024  # objects; points share most, a design of which only the bandwidth is swept they do not
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
 
+_built: dict[tuple[str, bytes], typing.Any] = {}  # frozen objects by group and configuration: instantiating takes 3 ms
 Check = Callable[[Mapping[str, typing.Any]], None]
 
 
@@ -66,18 +67,19 @@ def grid(
     config: str = CONFIG,
     observer: Observer = Silent(),
     objects: Mapping[str, typing.Any] | None = None,
+    folders: Sequence[str] = (),
 ) -> list[Point]:
     """Expand and compose; ``observer`` sees each point. Raises ``ValueError`` in one line for a wrong argument.
 
     ``check`` gets what is at the top of each configuration, before anything is computed from it. ``config`` is the
     file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
+    ``folders`` have more files of configurations.
     """
     given = {} if objects is None else objects
+    _built.clear()  # files that they were read from may have changed since
     arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
-    register_resolvers(circuits_for)
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
-        own = [argument for argument in arguments if re.match(r"[+~]*hydra\b", argument)]
-        _check_own(own)
+    with initialized(folders):
+        own = [argument for argument in arguments if is_of_hydra(argument)]
         points, by_default = expand([argument for argument in arguments if argument not in own], own, config)
         values: dict[str, set[str]] = {}
         for overrides in points:
@@ -85,8 +87,8 @@ def grid(
                 key, _, value = override.partition("=")
                 values.setdefault(key, set()).add(value)
         varying = {key for key, seen in values.items() if len(seen) > 1}
-        composed = []
-        composer = Composer(config)
+        found = []
+        composer = Composer(config, tuple(own))
         for done, overrides in enumerate(points):
             observer.advance(done, len(points))
             pairs = [override.partition("=")[::2] for override in overrides]
@@ -94,9 +96,15 @@ def grid(
             swept = {key.lstrip("+"): names[key] for key, _ in pairs if key in varying}
             made = {key: given[value] for key, value in pairs if value in given}
             texts = [override for override in overrides if override.partition("=")[2] not in given]
-            composed.append(_compose(composer, [*own, *texts], Point(swept, {}, {}, by_default, made), check))
+            with one_line(texts, config):
+                found.append(point_of(*composer.compose(texts), Point(swept, {}, {}, by_default, made), check, texts))
         observer.advance(len(points), len(points))
-        return composed
+        return found
+
+
+def is_of_hydra(argument: str) -> bool:
+    """Whether an argument is a setting of Hydra itself: ``hydra.run.dir=here``, ``hydra/launcher=basic``."""
+    return re.match(r"[+~]*hydra\b", argument) is not None
 
 
 def expand(
@@ -108,25 +116,34 @@ def expand(
     """
     with one_line(arguments, config):
         parser = checked_parser([*own, *arguments])
-        defaults = compose(config, overrides=list(own), return_hydra_config=True).hydra.sweeper.params or {}
+        defaults = composed(config, [*own, *_added_files(arguments, own, config)]).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         parsed = parser.parse_overrides([*swept, *arguments])
         check_sweeps(parsed)
-        points: list[list[str]] = BasicSweeper.split_arguments(parsed, None)[0]
-        if not points:  # a list that is empty, or a pattern that no file has
-            none = next(each for each in parsed if each.is_sweep_override() and not [*each.sweep_string_iterator()])
-            raise ValueError(f"{none.key_or_group}: must be at least one value, got {none.get_value_string()}")
+        values = {override.get_key_element(): _values(override) for override in parsed}  # the last of a key counts
+        points = [
+            [f"{key}={value}" for key, value in zip(values, each, strict=True)] for each in product(*values.values())
+        ]
         named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
         return points, frozenset(map(str, defaults)) - named
 
 
-def _check_own(arguments: Sequence[str]) -> None:
-    """Raise ``ValueError`` for a key of Hydra itself other than what it sweeps, as nothing else of it is used."""
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if not re.fullmatch(r"[+]*hydra\.sweeper\.params", key) or not value.startswith("{"):
-            law = "must be hydra.sweeper.params={KEY: VALUES}, as nothing else of Hydra is used"
-            raise ValueError(f"{key}: {law}, got {argument!r}")
+def _added_files(arguments: Sequence[str], own: Sequence[str], config: str) -> list[str]:
+    """``+experiment=mine``: files, added to those of the config groups, that may say what is swept by default."""
+    loader = GlobalHydra.instance().config_loader()
+    added = [argument for argument in arguments if re.fullmatch(r"\+[\w/]+=[\w/]+", argument)]
+    groups = {each: each[1:].partition("=")[0] for each in added}
+    return [each for each in added if loader.get_group_options(groups[each], config_name=config, overrides=[*own])]
+
+
+def _values(override: Override) -> list[str]:
+    """What a key is swept over. Raises ``ValueError`` for nothing: a list that is empty, a pattern that no file has."""
+    if not override.is_sweep_override():
+        return [override.get_value_element_as_str()]
+    values = [*override.sweep_string_iterator()]
+    if not values:
+        raise ValueError(f"{override.key_or_group}: must be at least one value, got {override.get_value_string()}")
+    return values
 
 
 def checked_parser(arguments: Sequence[str]) -> OverridesParser:
@@ -144,21 +161,24 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
     return parser
 
 
-def _compose(composer: Composer, overrides: list[str], point: Point, check: Check) -> Point:
-    """``point`` with its choices and its configuration."""
-    with one_line(overrides, composer.name):
-        config, choices = composer.compose(overrides)
-        for group, made in point.objects.items():
-            if group not in (FIDELITY, *choices):
-                raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
-            if group == "gpu":  # which is a part of workloads, too
-                config.gpu = described(made)
-        fidelities = options(FIDELITY)
-        check({str(key): config[key] for key in config if key not in fidelities})
-        resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        assert isinstance(resolved, dict)
-        values = typing.cast("dict[str, typing.Any]", resolved)
-        return _with_objects(_of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities))
+def point_of(
+    config: DictConfig, choices: Mapping[str, str], point: Point, check: Check, overrides: Sequence[str] = ()
+) -> Point:
+    """``point`` with its choices and its configuration, once ``check`` has seen the latter.
+
+    ``config`` is changed. ``overrides`` are those that it was composed with.
+    """
+    for group, made in point.objects.items():
+        if group not in (FIDELITY, *choices):
+            raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
+        if group == "gpu":  # which is a part of workloads, too
+            config.gpu = described(made)
+    fidelities = settings_of(config, choices, overrides)
+    check({str(key): config[key] for key in config if key not in fidelities})
+    resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(resolved, dict)
+    values = typing.cast("dict[str, typing.Any]", resolved)
+    return _with_objects(_of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities))
 
 
 def _with_objects(point: Point) -> Point:
@@ -173,9 +193,7 @@ def _with_objects(point: Point) -> Point:
 def _of_fidelity(point: Point, fidelities: Sequence[str]) -> Point:
     """``point`` without the settings of other fidelities than its own; these must be valid nevertheless."""
     if FIDELITY not in point.config:  # nothing is simulated
-        return dataclasses.replace(
-            point, config={key: each for key, each in point.config.items() if key not in fidelities}
-        )
+        return point
     chosen = point.config[FIDELITY]
     if chosen not in fidelities:
         raise ValueError(f"{FIDELITY}: must be one of {', '.join(fidelities)}, got {chosen!r}")
@@ -208,6 +226,15 @@ def build(point: Point, group: str) -> typing.Any:
     config = point.config.get(group)
     if not isinstance(config, dict) or "_target_" not in config:
         raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")
+    key = group, pickle.dumps(config)
+    if key not in _built:
+        if len(_built) >= MAX_BUILT:
+            _built.clear()
+        _built[key] = _instantiated(group, config)
+    return _built[key]
+
+
+def _instantiated(group: str, config: dict[str, typing.Any]) -> typing.Any:
     try:
         check_fields(group, _target(group, config["_target_"]), config)
         return instantiate(config, _convert_="all")
@@ -293,6 +320,9 @@ def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
         raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}") from error
     except ConfigCompositionException as error:
         missing = re.match(r"Could not override '([^']+)'", str(error))
+        merging = re.match(r"Error merging override [+~]*([^=]+)", str(error))
+        if merging is not None and error.__cause__ is not None:
+            raise ValueError(f"{merging.group(1)}: {_reason(error.__cause__)}") from error
         if missing is None:
             raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
         key = missing.group(1)

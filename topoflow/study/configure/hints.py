@@ -9,7 +9,7 @@ from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.study.configure.composer import FIDELITY, composed
+from topoflow.study.configure.composer import composed
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
@@ -25,8 +25,9 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     loader = GlobalHydra.instance().config_loader()
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    chosen = [o for o, at in keys.items() if at in there and at != FIDELITY and loader.get_group_options(at)]
-    config = composed(name, chosen)
+    config = composed(
+        name, [o for o, at in keys.items() if at in there and at != "hydra" and loader.get_group_options(at)]
+    )
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 
 def options(group: str) -> list[str]:
     """The names of the files of ``configs/GROUP``, sorted."""
-    files = resources.files("topoflow.configs").joinpath(group).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    package = find_spec("topoflow.configs")  # which is not imported: it imports Hydra
+    assert package is not None
+    folders = package.submodule_search_locations or []
+    return sorted(path.stem for folder in folders for path in Path(folder).glob(f"{group}/*.yaml"))

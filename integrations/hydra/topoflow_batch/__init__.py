@@ -1,0 +1,1 @@
+"""A plugin of Hydra: ``hydra/launcher=topoflow_batch`` simulates the jobs of a multirun as one batch."""

@@ -1,0 +1,93 @@
+"""``hydra/launcher=topoflow_batch``: the jobs of a multirun are one batch, and each has its folder, config and result.
+
+topoflow compare --multirun hydra/launcher=topoflow_batch fabric=torus 'bandwidth_gbps=range(1,1001)'
+
+It launches functions that have a ``batch``: from the configurations of jobs, with Hydra's own node, to what each job
+returns, or the exception that it would raise. The verbs of topoflow that can simulate many points at once have one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus, configure_log, filter_overrides
+from hydra.plugins.launcher import Launcher
+from omegaconf import open_dict
+
+if TYPE_CHECKING:
+    from hydra.types import HydraContext, TaskFunction
+    from omegaconf import DictConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Config:
+    """What ``hydra/launcher=topoflow_batch`` chooses."""
+
+    _target_: str = "hydra_plugins.topoflow_batch.launcher.BatchLauncher"
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="topoflow_batch", node=Config, provider="topoflow")
+
+
+class BatchLauncher(Launcher):
+    """Runs all jobs at once, in this process."""
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Sweepers compose every job to see whether it is sound: from here on, its files are read once for all jobs."""
+        from hydra_plugins.topoflow_batch.loader import Loader  # which imports topoflow, only where it is asked for
+
+        if not hasattr(task_function, "batch"):
+            name = f"{task_function.__module__}.{getattr(task_function, '__name__', task_function)}"
+            raise ValueError(f"hydra/launcher: must be of a function with a batch, as those of topoflow, got {name}")
+        self.context, self.function, self.config = hydra_context, task_function, config
+        self.loader = Loader(hydra_context.config_loader)
+        hydra_context.config_loader = self.loader
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """The jobs, one batch. The log of the batch is in the folder of the sweep, not in those of the jobs."""
+        hydra = self.config.hydra
+        folder = Path(str(hydra.sweep.dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        with open_dict(hydra.runtime):
+            hydra.runtime.output_dir = str(folder.absolute())
+        configure_log(hydra.job_logging, hydra.verbose)
+        log.info("Launching %d jobs as one batch", len(job_overrides))
+        returns = [JobReturn(overrides=[*filter_overrides(overrides)]) for overrides in job_overrides]
+        outer = HydraConfig.instance().cfg
+        try:
+            found = self.function.batch(self._jobs(job_overrides, initial_job_idx, returns))  # type: ignore[attr-defined]
+        finally:
+            HydraConfig.instance().cfg = outer
+        for each, value in zip(returns, found, strict=True):
+            each.status = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
+            each.return_value = value
+            self.context.callbacks.on_job_end(config=each.hydra_cfg, job_return=each)
+        return returns
+
+    def _jobs(
+        self, job_overrides: Sequence[Sequence[str]], first: int, returns: Sequence[JobReturn]
+    ) -> Iterator[DictConfig]:
+        """The configuration of each job, once its folder has it."""
+        from hydra_plugins.topoflow_batch.files import Files
+
+        files = Files()
+        for number, (overrides, job) in enumerate(zip(job_overrides, returns, strict=True), first):
+            config = self.loader.load_sweep_config(self.config, list(overrides))
+            with open_dict(config.hydra):
+                config.hydra.job.id = config.hydra.job.num = number
+                HydraConfig.instance().cfg = config  # what ${hydra:...} reads; no copy of it, unlike set_config
+                folder = Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)
+                config.hydra.runtime.output_dir = str(folder.absolute())
+            files.write(folder, config)
+            if self.config.hydra.callbacks:  # kept for them alone
+                job.hydra_cfg = config
+                self.context.callbacks.on_job_start(config=config, task_function=self.function)
+            yield config

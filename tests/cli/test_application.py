@@ -1,0 +1,284 @@
+"""The verbs are applications of Hydra: jobs, folders, files of the user, and a launcher that makes one batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
+GRID = ("fabric=ring,torus", "bandwidth_gbps=25,100")
+DRIVER = """
+import contextlib, io, json, sys
+from topoflow.cli import main
+for words in json.loads(sys.argv[1]):
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        code = main(words)
+    print(json.dumps([code, out.getvalue(), error.getvalue()]))
+"""
+Commands = Callable[..., list[tuple[int, str, str]]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hydra")
+
+
+@pytest.fixture(scope="module")
+def commands(folder: Path) -> Commands:
+    """``commands(["compare", ...], ...)``: code, stdout and stderr of each, run in a process of their own."""
+
+    def run(*words: list[str]) -> list[tuple[int, str, str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER, json.dumps(words)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "TOPOFLOW_RUNS": str(folder / "runs")},
+            timeout=240,
+            check=True,
+        )
+        return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def swept(commands: Commands, folder: Path) -> Path:
+    """A multirun by Hydra's own launcher in ``basic``, by ours in ``batch``, and as one comparison in ``comma``."""
+    multirun = ["compare", "--multirun", *GRID, *SMALL]
+    for code, _, error in commands(
+        [*multirun, "hydra.sweep.dir=basic"],
+        [*multirun, "hydra.sweep.dir=batch", "hydra/launcher=topoflow_batch"],
+        ["compare", *GRID, *SMALL, "hydra.run.dir=comma"],
+    ):
+        assert code == 0, error
+    return folder
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["rows"]
+    return found
+
+
+def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> None:
+    together = rows(swept / "comma")
+    assert len(together) == 4
+    for number, row in enumerate(together):
+        (alone,) = rows(swept / "basic" / str(number))
+        same = set(row) - {"world", "overrides", "config"}
+        assert {key: alone[key] for key in same} == {key: row[key] for key in same}
+        assert alone["config"]["bandwidth_gbps"] == row["config"]["bandwidth_gbps"]
+
+
+def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> None:
+    files = sorted(path.relative_to(swept / "basic") for path in (swept / "basic").glob("*/**/*.*") if path.is_file())
+    assert len(files) == 4 * 5
+    for file in files:
+        if file.suffix == ".log":
+            assert (swept / "batch" / file.name).read_text().count("\n") >= 1
+            continue
+        basic, batch = ((swept / which / file).read_text() for which in ("basic", "batch"))
+        if file.name == "hydra.yaml":
+            basic, batch = (_without_launcher(text, which) for text, which in ((basic, "basic"), (batch, "batch")))
+        assert batch == basic, file
+
+
+def _without_launcher(text: str, which: str) -> str:
+    """``hydra.yaml`` but for what was asked for differently."""
+    config = yaml.safe_load(text)["hydra"]
+    config["launcher"]["_target_"] = config["runtime"]["choices"]["hydra/launcher"] = ""
+    config["overrides"]["hydra"] = [each for each in config["overrides"]["hydra"] if "launcher" not in each]
+    return (
+        yaml.dump(config, sort_keys=False)
+        .replace(f"/{which}/", "/")
+        .replace(f"dir={which}", "")
+        .replace(f"dir: {which}\n", "")
+    )
+
+
+def test_the_folder_of_one_job_has_what_its_points_share(swept: Path) -> None:
+    job = swept / "comma"
+    assert yaml.safe_load((job / ".hydra" / "overrides.yaml").read_text()) == list(SMALL)
+    assert yaml.safe_load((job / ".hydra" / "config.yaml").read_text())["servers"] == 4
+    assert "topoflow compare" in (job / "compare.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def mine(folder: Path) -> Path:
+    """A folder of configurations of a user."""
+    files = {
+        "gpu/tiny.yaml": "defaults: [a100, _self_]\nname: Tiny\nmemory: 10e9\n",
+        "fabric/thin.yaml": "defaults: [fat_tree, _self_]\noversubscription: 2\n",
+        "fidelity/rough.yaml": "defaults: [fluid, _self_]\nmerge: 0.01\n",
+        "experiment/small.yaml": "# @package _global_\ndefaults: [{override /fabric: thin}]\nservers: 4\n"
+        "hydra: {sweeper: {params: null}}\n",
+        "study.yaml": "defaults: [compare, {override fabric: thin}, _self_]\nservers: 4\n"
+        "hydra: {sweeper: {params: {fabric: 'thin,ring'}}}\n",
+    }
+    for name, text in files.items():
+        path = folder / "mine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "mine"
+
+
+def test_a_folder_of_the_user_has_files_like_those_of_topoflow(commands: Commands, mine: Path, folder: Path) -> None:
+    small = [*SMALL[1:], "hydra.run.dir=user"]
+    for words, expected in [
+        (["--config-dir", "mine", "gpu=tiny", "fabric=glob(t*)", "servers=4"], ["thin", "topoopt", "torus"]),
+        (["gpu=tiny", "fabric=thin,ring", "servers=4", "hydra.searchpath=[mine]"], ["thin", "ring"]),
+        (["-cd", "mine", "+experiment=small", "fidelity=rough"], ["thin"]),
+        (["-cd", "mine", "--config-name", "study", "gpu=tiny"], ["thin", "ring"]),
+        (["-cd", "mine", "-m", "-cn", "study", "fabric=thin", "gpu=tiny", "hydra.sweep.dir=user"], ["thin"]),
+    ]:
+        ((code, _, error),) = commands(["compare", *words, *small])
+        assert code == 0, error
+        found = rows(folder / "user" / ("0" if "-m" in words else ""))
+        assert [row["fabric"] for row in found] == expected
+        assert {row["config"]["servers"] for row in found} == {4}
+        if "gpu=tiny" in words:
+            assert {row["config"]["gpu"]["name"] for row in found} == {"Tiny"}
+        if "fidelity=rough" in words:
+            assert [row["config"]["rough"]["merge"] for row in found] == [0.01]
+
+
+def test_configurations_are_printed_as_by_hydra(commands: Commands, mine: Path) -> None:
+    asked = ["compare", "--config-dir", "mine", "fabric=thin", "+workload.note=1", "~fail.rings"]
+    job, part, info, words = commands(
+        [*asked, "--cfg", "job"],
+        [*asked, "--cfg", "all", "--package", "fabric", "--resolve"],
+        ["compare", "-cd", "mine", "--info", "searchpath"],
+        ["compare", "-sc", "install=bash"],
+    )
+    assert {each[0] for each in (job, part, info, words)} == {0}
+    config = yaml.safe_load(job[1])
+    assert config["workload"]["note"] == 1
+    assert "rings" not in config["fail"]
+    assert yaml.safe_load(part[1]) == {**config["fabric"], **yaml.safe_load(part[1])}
+    assert yaml.safe_load(part[1])["bandwidth"] == 12.5e9  # 100 Gb/s
+    assert "pkg://topoflow.configs" in info[1]
+    assert "mine" in info[1]
+    assert "hydra_bash_completion" in words[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("topoflow comp", {"compare"}),
+        ("topoflow compare fabric=t", {"fabric=torus", "fabric=topoopt"}),
+        ("topoflow search search.ac", {"search.acceptance."}),
+        ("topoflow compare -m fabric=torus fluid.", {"fluid.merge=", "fluid._target_="}),
+        ("topoflow inspect fabric=t", set()),
+    ],
+)
+def test_shells_complete_verbs_keys_and_files(line: str, words: set[str], topoflow_cli: Any) -> None:
+    done = topoflow_cli("-sc", "query=bash", environment={"COMP_LINE": line})
+    assert (done.returncode, set(done.stdout.split())) == (0, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-m", "fabrik=ring"], "fabrik: no such key; did you mean fabric?"),
+        (["-m", "fabric=ring,rings"], "fabric: must be one of "),
+        (["-m", "fabric=ring,torus", "servers=0"], "servers: must be a whole number of at least 1, got 0"),
+        (["-m", "fabric=ring", "servers=2,4", "out=here"], "out: must be in the folder of each job of a multirun"),
+        (["--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
+        (["-m", "--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
+        (["--config-name", "nowhere"], "Cannot find primary config 'nowhere'"),
+        (["hydra/launcher=nowhere"], "hydra/launcher: must be one of "),
+        (["-m", "fidelity=packet", "fidelity.size=1"], "fidelity.size: settings of a fidelity must have its name"),
+        (["hydra="], "hydra: no such key"),
+        (["hydra=1"], "hydra=1"),
+        (["hydra.run.dir=null"], "hydra.run.dir: "),
+        (["hydra.job.nane=1"], "hydra.job.nane: no such key; did you mean hydra.job.name?"),
+        (["--cfg", "job", "--run"], "Only one of --run, --multirun, --cfg"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_wrong_is_a_line(words: list[str], message: str, commands: Commands) -> None:
+    ((code, _, error),) = commands(["compare", *words, "hydra.sweep.dir=wrong"])
+    line = error.splitlines()[-1]
+    assert code == 2
+    assert line.startswith(f"topoflow compare: {message}")
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("launcher", ["basic", "topoflow_batch"])
+def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: Commands, folder: Path) -> None:
+    where = f"partly_{launcher}"
+    given = ["fabric=ring", "servers=2,4", "fail.servers=[3]", f"hydra/launcher={launcher}", f"hydra.sweep.dir={where}"]
+    ((code, _, error),) = commands(["compare", "-m", *given, *SMALL[1:]])
+    assert code == 2
+    assert "fail.servers: must be within 0..1, got 3" in error.splitlines()[-1]
+    assert not (folder / where / "0" / "result.json").exists()
+    assert len(rows(folder / where / "1")) == 1
+
+
+def test_the_launcher_refuses_what_has_no_batch(tmp_path: Path) -> None:
+    script = tmp_path / "app.py"
+    script.write_text(
+        "import hydra\nfrom topoflow.cli.application import _register_launcher\n_register_launcher()\n"
+        "@hydra.main(version_base='1.3', config_path=None)\ndef app(cfg):\n    pass\napp()\n"
+    )
+    words = [sys.executable, str(script), "-m", "+a=1,2", "hydra/launcher=topoflow_batch"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 1
+    assert "hydra/launcher: must be of a function with a batch, as those of topoflow, got __main__.app" in done.stderr
+
+
+APP = """
+import hydra, topoflow
+from hydra.core.hydra_config import HydraConfig
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="train")
+def app(cfg):
+    results = topoflow.compare(cfg.network)
+    (mapped,) = topoflow.compare({"fabric": "ring", "servers": 2, "workload": {"tables": 4}})
+    (typed,) = topoflow.compare("fabric=ring", "servers=2", "workload.tables=4")
+    assert mapped.iteration_time == typed.iteration_time
+    print(HydraConfig.get().job.name, HydraConfig.get().job.num, results[0].settings.config["seed"])
+    print(results.fastest.iteration_time)
+
+app()
+"""
+TRAIN = """
+defaults: [{/fabric@network.fabric: fat_tree}, {/gpu@network.gpu: h100}, _self_]
+nodes: 4
+seed: 3
+network:
+  workload: dlrm
+  servers: ${nodes}
+  seed: ${seed}
+  bandwidth_gbps: 200
+  fabric: {oversubscription: 2}
+  degree: 4
+  latency_us: 1
+hydra: {searchpath: [pkg://topoflow.configs]}
+"""
+
+
+def test_a_script_of_the_user_compares_a_part_of_its_own_configuration(
+    tmp_path: Path, commands: Commands, folder: Path
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "train.yaml").write_text(TRAIN)
+    (tmp_path / "train.py").write_text(APP)
+    words = [sys.executable, "train.py", "-m", "nodes=4,8"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if not line.startswith("[")]
+    assert said[0::2] == ["train 0 3", "train 1 3"]
+    keys = ("gpu=h100", "bandwidth_gbps=200", "fabric=fat_tree", "fabric.oversubscription=2", "servers=4,8", "seed=3")
+    ((code, _, error),) = commands(["compare", *keys, "hydra.run.dir=typed"])
+    assert code == 0, error
+    assert [float(line) for line in said[1::2]] == [row["iteration_time"] for row in rows(folder / "typed")]

@@ -1,0 +1,217 @@
+"""A verb as an application of Hydra: ``--multirun``, ``--cfg``, ``--info``, folders of jobs, logging, completion.
+
+topoflow compare fabric=torus,ring              one comparison, as ever
+topoflow compare --multirun fabric=torus,ring   two jobs, each a comparison of one row in a folder of its own
+
+All of it is Hydra's own, by ``hydra.main``. What is asked for without ``--multirun`` is one job, whose comparison
+still has the points of commas; its ``.hydra/overrides.yaml`` has what these share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from topoflow.cli.kept import DEFAULT, VARIABLE
+from topoflow.study.configure.composer import composed
+from topoflow.study.configure.grid import Check, Point, grid, is_of_hydra, one_line, point_of
+from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
+
+OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
+OF_JOBS = ("multirun", "run", "cfg", "info", "config_name", "shell_completion", "hydra_help")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What an application of Hydra needs to know of a verb."""
+
+    name: str  # of the file of configs/, too
+    check: Check
+    answer: Callable[[Sequence[Point], str, Path], float | None]  # in a folder; with what a sweeper makes least
+    answer_each: Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]] | None = None  # as one batch
+
+
+def is_asked(arguments: argparse.Namespace) -> bool:
+    """Whether a command line asks for more of Hydra than the points of a grid."""
+    keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_of_hydra(each))
+    return any(getattr(arguments, flag) for flag in OF_JOBS) or any(key not in OF_POINTS for key in keys)
+
+
+def folders(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The folders of configurations of the user."""
+    return () if arguments.config_dir is None else (arguments.config_dir,)
+
+
+def command_of(arguments: argparse.Namespace) -> str:
+    """The command that was typed."""
+    return shlex.join(["topoflow", arguments.verb, *_flags(arguments), *arguments.overrides])
+
+
+def run(arguments: argparse.Namespace, verb: Verb) -> None:
+    """Run ``verb`` as Hydra does. Raises ``ValueError`` in one line for what Hydra or the verb refuses."""
+    name, overrides = arguments.config_name or verb.name, list(arguments.overrides)
+    with _one_line(arguments, name):
+        if not os.environ.get(VARIABLE):  # as kept results have it: an empty name is none
+            os.environ[VARIABLE] = DEFAULT
+        runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in OF_JOBS[2:4])
+        swept = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
+        given = _without_sweeps(overrides) if swept else overrides
+        _register_launcher()
+        words = [Path(sys.argv[0]).name, *_flags(arguments), *given]
+        with _in_place_of(words):
+            job = _multirun(verb) if not swept else _one_job(verb, arguments)
+            hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
+
+
+@contextmanager
+def _one_line(arguments: argparse.Namespace, name: str) -> Iterator[None]:
+    """What Hydra raises as one line, which needs to know what there would have been."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        with initialized(folders(arguments)), one_line(_without_sweeps(arguments.overrides), name):
+            raise error
+
+
+def _register_launcher() -> None:
+    """Hydra finds its plugins by looking into folders, and one of an editable installation lies in none of these."""
+    plugins = Plugins.instance()
+    from hydra_plugins.topoflow_batch.launcher import BatchLauncher  # after Hydra has imported what it finds
+
+    plugins.register(BatchLauncher)
+
+
+def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
+    """Whether jobs are asked for by the flag, an argument or the user's own configuration."""
+    if arguments.multirun:
+        return True
+    own = [each for each in arguments.overrides if is_of_hydra(each)]
+    with initialized(folders(arguments)):
+        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN)
+
+
+def _without_sweeps(overrides: Sequence[str]) -> list[str]:
+    """The overrides of one value, which all points of a comparison share; what is wrong in others is left to these."""
+    parser = OverridesParser.create()
+    found = []
+    for override in overrides:
+        with suppress(HydraException):
+            found += [override] * (not parser.parse_overrides([override])[0].is_sweep_override())
+    return found
+
+
+def _flags(arguments: argparse.Namespace) -> list[str]:
+    """The flags of Hydra among the arguments, as Hydra reads them."""
+    words = [f"--{flag.replace('_', '-')}" for flag in ("multirun", "run", "shell_completion", "hydra_help", "resolve")]
+    found = [word for word in words if getattr(arguments, word[2:].replace("-", "_"))]
+    for flag in ("cfg", "info", "package", "config_dir", "config_name"):
+        value = getattr(arguments, flag)
+        found += [] if value is None else [f"--{flag.replace('_', '-')}={value}"]
+    return found
+
+
+@contextmanager
+def _in_place_of(words: Sequence[str]) -> Iterator[None]:
+    """``hydra.main`` reads the words of the process, and raises what went wrong only where a variable asks for it."""
+    before, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = list(words), "1"
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if full is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full
+
+
+def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig], float | None]:
+    """The job of all points that the arguments ask for."""
+
+    def job(config: DictConfig) -> float | None:
+        kept = HydraConfig.get()
+        given = [
+            each for each in arguments.overrides if not is_of_hydra(each) or each.lstrip("+").startswith(OF_POINTS)
+        ]
+        name = str(kept.job.config_name)
+        points = grid(given, verb.check, name, folders=folders(arguments))
+        return _answered(verb, points, command_of(arguments), Path(kept.runtime.output_dir))
+
+    return job
+
+
+def _multirun(verb: Verb) -> Callable[[DictConfig], float | None]:
+    """The job of a point that Hydra has composed. Its ``batch`` runs many, for the launcher ``topoflow_batch``."""
+
+    def job(config: DictConfig) -> float | None:
+        kept = HydraConfig.get()
+        point, command, folder = _job_of(verb, config, kept)
+        return _answered(verb, [point], command, folder)
+
+    if verb.answer_each is not None:
+        job.batch = partial(_batch, verb)  # type: ignore[attr-defined]
+    return job
+
+
+def _batch(verb: Verb, jobs: Iterable[DictConfig]) -> list[Any]:
+    """What each of the ``jobs``, configurations with Hydra's own node, gives: its answer, or what is wrong with it."""
+    assert verb.answer_each is not None
+    found: list[Any] = []
+    sound: list[tuple[Point, str, Path]] = []
+    for config in jobs:
+        try:
+            sound.append(_job_of(verb, config, config.hydra))
+            found.append(None)
+        except ValueError as error:
+            found.append(error)
+    answers = iter(verb.answer_each(*zip(*sound, strict=True)) if sound else ())
+    return [next(answers) if each is None else each for each in found]
+
+
+def _job_of(verb: Verb, config: DictConfig, kept: Any) -> tuple[Point, str, Path]:
+    """The point of a job, the command that runs it alone, and its folder."""
+    overrides = [str(each) for each in kept.overrides.task]
+    choices = {str(group): str(option) for group, option in kept.runtime.choices.items()}
+    swept = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in overrides)}
+    config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    OmegaConf.set_struct(config, False)
+    folder = Path(kept.runtime.output_dir)
+    with one_line(overrides, kept.job.config_name):
+        point = point_of(config, choices, Point(swept, {}, {}), verb.check, overrides)
+    _check_out(point, folder)
+    return point, shlex.join(["topoflow", verb.name, *overrides]), folder
+
+
+def _check_out(point: Point, folder: Path) -> None:
+    """Raise ``ValueError`` for an ``out`` that the next job would write to as well."""
+    out = point.config.get("out")
+    if isinstance(out, str) and not Path(os.path.abspath(out)).is_relative_to(os.path.abspath(folder)):
+        law = "must be in the folder of each job of a multirun, as out='${hydra:runtime.output_dir}'"
+        raise ValueError(f"out: {law}, got {out!r}")
+
+
+def _answered(verb: Verb, points: Sequence[Point], command: str, folder: Path) -> float | None:
+    log.info(command)
+    answer = verb.answer(points, command, folder)
+    log.info("the result is in %s", folder)
+    return answer

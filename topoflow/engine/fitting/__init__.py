@@ -1,0 +1,50 @@
+"""The ``fitting`` fidelity: every network in the one that fits it, so that different ones can be compared.
+
+slotted    networks of slots, whose links carry what a schedule or switches without buffers let through
+fluid      all others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from topoflow.engine.base import Fidelity, Run, Timeline, World
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.simulation import simulate_each
+from topoflow.engine.slotted import Slotted
+from topoflow.engine.slotted.cells import has_slots
+from topoflow.engine.slotted.settings import Settings
+
+
+@dataclass(frozen=True)
+class Fitting(Settings):
+    """The settings of ``Slotted``, and ``merge`` of ``Fluid``."""
+
+    name: ClassVar[str] = "fitting"
+    is_lower_bound: ClassVar[bool] = False
+
+    merge: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Fluid(self.merge)
+
+    def decided(self, sends: int) -> Fitting:
+        """The same with ``merge`` a number, as ``Fluid`` decides it."""
+        return replace(self, merge=Fluid(self.merge).decided(sends).merge)
+
+    def chosen(self, world: World) -> Fidelity:
+        """The fidelity that ``world`` is simulated in."""
+        if has_slots(world.fabric):
+            return Slotted(self.protocol, self.queue, self.seed)
+        return Fluid(self.merge)
+
+    def refuses(self, world: World) -> str | None:
+        """What the chosen one refuses."""
+        return self.chosen(world).refuses(world)
+
+    def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
+        """The timelines of ``worlds``, in their order. Raises ``ValueError`` as the chosen ones do."""
+        return simulate_each([(world, self.chosen(world)) for world in worlds], run)
