@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from topoflow.strategy.ranks import RankPerServer
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.lower import Lowerer, lowering
-from topoflow.traffic.tasks import Label
-from topoflow.workload.base import Motif
+from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Label
+from topoflow.workload.base import NOBODY, Motif
 
 
 @lowering.register
@@ -17,5 +19,17 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
     messages = motif.messages(strategy.servers)
     columns = Columns()
-    columns.transfer(Label("message", ends=True), messages.source, messages.target, messages.bytes)
+    sends = messages.target != NOBODY
+    columns.run(
+        Label("message", ends=True),
+        len(sends),
+        kind=np.where(sends, TRANSFER, COMPUTE),
+        source=np.where(sends, messages.source, NONE),
+        target=np.where(sends, messages.target, NONE),
+        server=np.where(sends, NONE, messages.source),
+        bytes=messages.bytes,
+        seconds=0.0 if messages.seconds is None else messages.seconds,
+    )
+    if messages.waits is not None:
+        columns.wait(*messages.waits)
     return columns.traffic(motif.name, strategy.servers, motif.gpu.local_bandwidth)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from topoflow.arrays import Floats, Offsets
 from topoflow.capture.assumptions import assumptions
@@ -180,20 +180,28 @@ class RecordedJob:
         )
 
 
+NOBODY = -1
+
+
 @dataclass(frozen=True, eq=False)
 class Messages:
     """What ranks send each other, each rank's in the order in which its NIC gets them. M messages."""
 
     source: Offsets  # [M] rank
-    target: Offsets  # [M] rank
+    target: Offsets  # [M] rank; NOBODY: ``source`` computes
     bytes: Floats  # [M] B
+    seconds: Floats | None = None  # [M] s to compute; None: nobody computes
+    waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
 
 
 class Motif(ABC):
-    """A pattern of messages between any number of ranks; nobody computes. The memory of ``gpu`` is not used."""
+    """A pattern of messages between any number of ranks, without layers. The memory of ``gpu`` is not used."""
 
-    name: ClassVar[str]
     gpu: Gpu
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
 
     @abstractmethod
     def check(self, ranks: int) -> None:

@@ -1,0 +1,84 @@
+"""Writing what ranks do, step by step and for many ranks at once; and how ranks are laid out.
+
+Shapes: n ranks, k of them, M tasks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from topoflow.arrays import Floats, Offsets
+from topoflow.workload.base import NOBODY, Messages
+
+
+class Writer:
+    """The tasks so far. A rank does step after step: it sends, and then waits for what is sent to it.
+
+    Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived.
+    """
+
+    def __init__(self, ranks: int, eager: float) -> None:
+        self.ranks, self._eager, self._tasks = ranks, eager, 0
+        self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
+        self._waits: list[tuple[Offsets, Offsets]] = []
+        self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
+        self._open: list[tuple[Offsets, Offsets]] = []  # tasks, and ranks that wait for them in this step
+
+    def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
+        """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
+        tasks = self._add(source, target, bytes, 0.0)
+        self._wait(tasks, self._last[source])
+        self._open.append((tasks, target))
+        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(tasks))
+        self._open.append((tasks[long], source[long]))
+
+    def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
+        """``seconds`` on each ``rank`` [k], which are different ones, as a step of its own."""
+        tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
+        self._wait(tasks, self._last[rank])
+        self._last[rank] = tasks
+
+    def step(self, only: Offsets | None = None) -> None:
+        """The end of a step: of ``only`` some ranks, None: of all."""
+        if not self._open:
+            return
+        task, rank = (np.concatenate(side) for side in zip(*self._open, strict=True))
+        mask = np.ones(self.ranks, np.bool_)
+        if only is not None:
+            mask[:] = False
+            mask[only] = True
+        ends = mask[rank]
+        self._open = [(task[~ends], rank[~ends])]
+        waiting = np.unique(rank[ends])
+        self.compute(waiting, 0.0)
+        self._wait(self._last[rank[ends]], task[ends])
+
+    def messages(self) -> Messages:
+        """All of it."""
+        source, target, bytes, seconds = (np.concatenate(column) for column in zip(*self._columns, strict=True))
+        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
+        return Messages(source, target, bytes, seconds, (task, earlier))
+
+    def _add(self, source: Offsets, target: Offsets, bytes: ArrayLike, seconds: ArrayLike) -> Offsets:
+        count = len(source)
+        amounts = [np.broadcast_to(np.asarray(each, np.float64), count) for each in (bytes, seconds)]
+        self._columns.append((source, target, amounts[0], amounts[1]))
+        first, self._tasks = self._tasks, self._tasks + count
+        return np.arange(first, self._tasks)
+
+    def _wait(self, tasks: Offsets, earlier: Offsets) -> None:
+        said = earlier != NOBODY
+        self._waits.append((tasks[said], earlier[said]))
+
+
+def sides(ranks: int) -> tuple[int, int]:
+    """The most square rectangle of that many ranks, the longer side first: 110,592 are 384 x 288."""
+    short = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
+    return ranks // short, short
+
+
+def box(ranks: int) -> tuple[int, int, int]:
+    """The box of that many ranks with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
+    found = [(*sides(ranks // first), first) for first in range(1, round(ranks ** (1 / 3)) + 1) if ranks % first == 0]
+    return min(found, key=lambda each: each[0] * each[1] + each[1] * each[2] + each[0] * each[2])
