@@ -255,8 +255,8 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
         pytest.skip(f"{fidelity} runs on the CPU")
     many = [replace(world, name=f"{world.name} {k}") for k in range(20) for world in worlds]
     monkeypatch.setattr(Device, "memory", 2**12)  # of a launch's state
-    cut = {"fluid": "pieces", "bound": "_pieces"}.get(fidelity, "cut_by_memory")
-    monkeypatch.setattr(f"topoflow.engine.{fidelity}.{cut}", whole)
+    for cut in CUTS:  # of all: a fidelity may hand worlds to others
+        monkeypatch.setattr(f"topoflow.engine.{cut}", whole)
     calls.clear()
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", str(2**15))
     found = digests(model.simulate(many, Run(Device.named("cuda"))))
@@ -265,6 +265,9 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", "100")
     with pytest.raises(ValueError, match=r"^world \d+ 0: must fit in the memory of cuda:0, got CUDA out of memory"):
         model.simulate(many, Run(Device.named("cuda")))
+
+
+CUTS = ("fluid.pieces", "bound._pieces", "packet.cut_by_memory", "slotted.cut_by_memory")
 
 
 def whole(worlds: Sequence[Any], memory: int, needed: object = None) -> Iterator[Sequence[Any]]:
