@@ -16,15 +16,17 @@ from topoflow.units import check_positive
 
 @dataclass(frozen=True)
 class LinkPower(Tapering):
-    """``electrical`` W of a port inside a group or to a server, ``optical`` of one between groups, ``nic`` of a NIC."""
+    """W: ``electrical`` of each of the ``lanes`` of a port inside a group or to a server, ``optical`` of a port between
+    groups, ``nic`` of a NIC."""
 
     electrical: float
+    lanes: float
     optical: float
     nic: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("electrical", "optical", "nic"):
+        for field in ("electrical", "lanes", "optical", "nic"):
             check_positive(f"experiment.{field}", getattr(self, field))
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -43,10 +45,9 @@ class LinkPower(Tapering):
 
     def power(self, row: Row) -> float:
         """W of all ports and NICs of a network."""
-        electrical = number(row, "local_ports") + number(row, "group_ports")
-        return (
-            self.electrical * electrical + self.optical * number(row, "global_ports") + self.nic * number(row, "nics")
-        )
+        electrical = self.lanes * (number(row, "local_ports") + number(row, "group_ports"))
+        optical, nics = number(row, "global_ports"), number(row, "nics")
+        return self.electrical * electrical + self.optical * optical + self.nic * nics
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -81,6 +82,7 @@ def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:
 
 def power_idle(prices: LinkPower, rows: Sequence[Row]) -> float:
     """W of switch ports while they are idle: what links that cost nothing then would save."""
-    watts = {"local": prices.electrical, "group": prices.electrical, "global": prices.optical}
+    port = prices.lanes * prices.electrical
+    watts = {"local": port, "group": port, "global": prices.optical}
     own = {kind: where(rows, kind=kind) for kind in KINDS}
     return sum(watts[k] * number(of[0], "idle") * number(of[0], f"{k}_ports") for k, of in own.items() if of)
