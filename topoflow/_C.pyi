@@ -97,6 +97,8 @@ REQUEST_GRANT: int
 IDEAL: int
 DIRECT: int
 ACK_NACK: int
+TURNS: int
+ARRIVAL: int
 MOST_RESERVATIONS: int
 
 def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...

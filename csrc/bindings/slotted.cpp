@@ -29,6 +29,8 @@ void bind_slotted(py::module_& module, py::dict& fields) {
   module.attr("IDEAL") = static_cast<int>(kIdeal);
   module.attr("DIRECT") = static_cast<int>(kDirect);
   module.attr("ACK_NACK") = static_cast<int>(kAckNack);
+  module.attr("TURNS") = static_cast<int>(kTurns);
+  module.attr("ARRIVAL") = static_cast<int>(kArrival);
   module.attr("MOST_RESERVATIONS") = kMostReservations;
   module.def("slots", &slots, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("threads"),
              "Run every world of a batch slot by slot; writes the arrays that are `out`. Returns the bytes of state "

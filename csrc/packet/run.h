@@ -22,7 +22,17 @@ struct Run {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    World one(batch, world, memory + place * bytes);
+    std::byte* const own = memory + place * bytes;
+    if (batch.output_queues && !batch.by_age && batch.routing[world] == kByPaths) {
+      run(team, world, World<true>(batch, world, own));
+    } else {
+      run(team, world, World<false>(batch, world, own));
+    }
+  }
+
+ private:
+  template <bool kUsual>
+  DEVICE void run(const Team auto& team, int32_t world, World<kUsual> one) const {
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) { one.begin(); });
     while (team.get(&batch.status[world]) == kRunning) {

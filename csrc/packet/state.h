@@ -1,8 +1,8 @@
 // What a world of packets consists of while it runs.
 //
-// A packet lies in a slot of the channel whose buffer it takes room in. Its slot is in the list of its queue until the
-// next port has sent the packet, then among the credits of the channel until the room is the sender's again, and then
-// free. Lists are threaded through `next`; -1 ends them.
+// A packet lies in a slot of the list of its queue until the next port has sent it. The room that it has left is a slot
+// among the credits of its channel until the sender knows. All slots are of one pool: the last that has become free is
+// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them.
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -25,13 +25,18 @@ struct Edge {
   int32_t queue, next;
 };
 
-struct Slot {
-  int64_t ready;  // ps; of a credit, when it is back
-  int64_t born;   // ps, when the packet began to leave the NIC
+struct Packet {
+  int64_t born;  // ps, when it began to leave the NIC
   int32_t task;
   int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
   uint32_t number;  // among the packets of its message; kShort
-  int32_t next;
+  int32_t next;     // list of slots
+};
+
+// A packet that waits, or a credit: `step` flits.
+struct Slot {
+  int64_t ready;  // ps; of a credit, when it is back
+  Packet packet;
 };
 
 // What waits in a part of a channel. With virtual output queues all of its packets go the same way.
@@ -50,43 +55,49 @@ struct Channel {
   int32_t room;          // flits that are free, as the sender knows it
   int32_t least;         // flits, the least room there was
   int32_t credits;       // list of slots
-  int32_t free;          // list of slots
   int32_t port;
   bool starved;  // a packet waits for room
 };
 
-// What one root sends of a message.
-struct Sender {
-  int64_t time;    // ps, since when it waits for its turn
-  int64_t number;  // of the next packet
+// What one root sends of a message. A cache line.
+struct alignas(64) Sender {
+  int64_t time;     // ps, since when it waits for its turn
+  int64_t number;   // of the next packet
+  int64_t packets;  // of the message
+  int64_t pace;     // ps at least between the beginnings of two packets
   int32_t task;
-  int32_t root;
-  int32_t channel;  // after the first port, kNone: it has arrived
-  int32_t next;     // list of senders
+  int32_t root, first_root, roots;
+  int32_t channel, step;  // after the first port (batch.h)
+  int32_t next;           // list of senders
+  bool ends_short;        // the last packet is not of the full size
 };
 
 struct Message {
-  int64_t packets, left;  // all of them, and those that have not arrived
-  int64_t arrival;        // ps, of the latest of the others: ports of a window send in any order
-  int32_t short_bytes;    // of the last packet, 0: the full size
-  int32_t first_sender;
+  int64_t left;     // packets that have not arrived
+  int64_t arrival;  // ps, of the latest of the others: ports of a window send in any order
 };
 
-struct Port {
-  int64_t free;           // ps, when it can send again
-  int64_t latency;        // ps
-  int64_t full_time;      // ps, of a packet of the full size
-  int64_t flit_time;      // ps, of a flit
-  double byte_time;       // ps
+// What every packet needs is in the first of two cache lines.
+struct alignas(64) Port {
+  int64_t free;  // ps, when it can send again
+  // Who has a packet, by turns: bit 0 is the NIC, 1 + i the port's queue i. Where these are more than a word has bits
+  // (is_large), queues have words of their own, and all but bit 0 is their number.
+  uint64_t occupied;
   int64_t stalled_since;  // ps, kNever: it is not
-  int32_t turn;           // whose it is: 0 is the NIC's, 1 + i that of the port's queue i
-  int32_t queues;
-  int32_t first_queue, first_word;  // of its rows
-  int32_t occupied;                 // queues that hold a packet
-  // The NIC's senders: those whose turn comes, and those that come later, by their time.
-  int32_t first, last, coming, last_coming;
-  int64_t active, stalled, packets, short_packets, short_bytes;
-  int64_t idle_1us, idle_1ms;  // how often it was idle for longer
+  int64_t packets;
+  int64_t full_time;  // ps, of a packet of the full size
+  int64_t latency;    // ps
+  int32_t turn;       // whose it is
+  int32_t queues, first_queue;
+  int32_t first;  // the NIC's senders: those whose turn comes
+
+  int32_t last, coming, last_coming;  // and those that come later, by their time
+  uint32_t idle_1ms;                  // how often it was idle for longer
+  int64_t idle_1us;
+  double byte_time;  // ps
+  int64_t stalled, short_packets, short_bytes, short_time;
+
+  DEVICE bool is_large() const { return queues > 63; }
 };
 
 // Packets of a channel that are on the link, where the router decides about them as they come.
@@ -105,16 +116,16 @@ struct State {
   int64_t* next;   // [N] ps, when the port may be able to send
   int32_t* awake;  // [N] ports that may send in a window
   Port* port;
-  uint64_t* occupied;  // bits of each port's queues that hold a packet
+  uint64_t* occupied;  // bits of the queues that hold a packet, of large ports
   Channel* channel;
   Queue* queue;
   Slot* slot;
   Edge* edge;
   Sender* sender;
   Message* message;
+  int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
-  int32_t* pool;     // [1] list of slots that any channel may take, where routers forward by address
   int32_t* waiting;  // [N] flits in the queues of each port, and
   Flight* flight;    // [C] where routers adapt to them
 
@@ -134,10 +145,10 @@ struct State {
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
+    first_sender = memory.take<int32_t>(tasks);
     pending = memory.take<int32_t>(tasks);
     const bool adapts = batch.routing[world] >= kAdaptive;
     heap_ = memory.take<Event>(tasks + (adapts ? batch.slot_total[world] : 0));
-    pool = memory.take<int32_t>(1);
     waiting = memory.take<int32_t>(adapts ? ports : 0);
     flight = memory.take<Flight>(adapts ? count(batch.channel_offsets) : 0);
     bytes = memory.taken();

@@ -27,6 +27,8 @@ constexpr uint32_t kPurpose = 0x50415448;        // "PATH": another purpose with
 constexpr uint32_t kAtNic = ~uint32_t{0};        // the branch of a packet that chooses its first port
 constexpr int64_t kArrivals = int64_t{1} << 40;  // this + a channel: what an event is where a packet comes to a router
 
+// kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
+template <bool kUsual>
 class World {
  public:
   DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory)
@@ -48,8 +50,7 @@ class World {
 
   DEVICE void begin() {
     s_.begin();
-    int32_t words = 0;
-    for (int32_t p = 0; p < ports_; ++p) words = begin_port(p, words);
+    for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
     begin_queues();
     for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
@@ -68,7 +69,7 @@ class World {
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       const int64_t end = first + window_;
       while (s_.events->time() < end) happen(s_.events->pop());
-      if (b_.output_queues) {
+      if (output_queues()) {
         send_all(end);
       } else if (ports_ > 0) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
@@ -81,7 +82,7 @@ class World {
   DEVICE void end() const {
     for (int32_t p = 0; p < ports_; ++p) {
       const Port& port = s_.port[p];
-      b_.active[port_ + p] = port.active;
+      b_.active[port_ + p] = (port.packets - port.short_packets) * port.full_time + port.short_time;
       b_.stalled[port_ + p] = port.stalled;
       b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.size + port.short_bytes;
       b_.packets[port_ + p] = port.packets;
@@ -103,36 +104,34 @@ class World {
   }
 
  private:
+  DEVICE bool output_queues() const { return kUsual || b_.output_queues; }
+  DEVICE bool by_age() const { return !kUsual && b_.by_age; }
+
   // Before the first window
 
-  DEVICE int32_t begin_port(int32_t p, int32_t words) {
+  DEVICE void begin_port(int32_t p) {
     const int64_t row = b_.port_queues[port_ + p];
     const auto queues = static_cast<int32_t>(b_.port_queues[port_ + p + 1] - row);
     Port port{};
     port.latency = b_.latency[port_ + p];
     port.byte_time = b_.byte_time[port_ + p];
     port.full_time = time(port, full_);
-    port.flit_time = time(port, 1);
     port.stalled_since = kNever;
     port.queues = queues;
     port.first_queue = static_cast<int32_t>(row - b_.port_queues[port_]);
-    port.first_word = words;
     port.first = port.last = port.coming = port.last_coming = kNone;
     s_.port[p] = port;
     s_.next[p] = kNever;
-    for (int32_t word = 0; word < (queues + 63) / 64; ++word) s_.occupied[words++] = 0;
-    return words;
+    if (!port.is_large()) return;
+    uint64_t* const words = s_.occupied + first_word(s_.port[p]);
+    for (int32_t word = 0; word < (queues + 63) / 64; ++word) words[word] = 0;
   }
 
   DEVICE void begin_buffers() {
     const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
-    int32_t slot = 0;
     for (int64_t c = 0; c < channels; ++c) {
-      const int32_t slots = b_.slots[first + c], room = b_.buffer[first + c];
-      const int32_t p = b_.channel_port[first + c];
-      const int64_t delay = s_.port[p].latency + b_.credit_latency;
-      s_.channel[c] = {kNever, delay, room, room, kNone, slots ? slot : kNone, p, false};
-      for (int32_t i = 0; i < slots; ++i, ++slot) s_.slot[slot].next = i + 1 < slots ? slot + 1 : kNone;
+      const int32_t room = b_.buffer[first + c], p = b_.channel_port[first + c];
+      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, room, room, kNone, p, false};
     }
     if (by_address()) begin_by_address();
   }
@@ -161,13 +160,24 @@ class World {
     int32_t senders = 0;
     for (int32_t t = 0; t < tasks_; ++t) {
       const int64_t bytes = b_.bytes[task_ + t], packets = (bytes + b_.size - 1) / b_.size;
-      s_.message[t] = {packets, packets, 0, static_cast<int32_t>(bytes % b_.size), senders};
+      s_.message[t] = {packets, 0};
+      s_.first_sender[t] = senders;
       s_.pending[t] = b_.pending[task_ + t];
       b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
-      for (int32_t i = 0; i < b_.roots[task_ + t]; ++i) {
-        const int32_t root = b_.first_root[task_ + t] + i;
-        s_.sender[senders++] = {kNever, -1, t, root, b_.root_channel[root_ + root], kNone};
-      }
+      const int32_t first = b_.first_root[task_ + t], roots = b_.roots[task_ + t];
+      for (int32_t root = first; root < first + roots; ++root)
+        s_.sender[senders++] = {kNever,
+                                -1,
+                                packets,
+                                b_.pace[task_ + t],
+                                t,
+                                root,
+                                first,
+                                roots,
+                                b_.root_channel[root_ + root],
+                                b_.root_next[root_ + root],
+                                kNone,
+                                bytes % b_.size != 0};
     }
   }
 
@@ -184,7 +194,7 @@ class World {
     if (event.what >= kArrivals) return come(static_cast<int32_t>(event.what - kArrivals), event.time);
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
-      const int32_t first = s_.message[task].first_sender;
+      const int32_t first = s_.first_sender[task];
       for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
       return;
     }
@@ -209,21 +219,18 @@ class World {
 
   // The next packet of a sender, if there is one, waits for its turn: from `time` on, or later where it is paced.
   DEVICE void offer_next(int32_t i, int64_t time) {
-    const int64_t before = s_.sender[i].number;
-    if (!advance(s_.sender[i])) return;
-    const Sender& sender = s_.sender[i];
-    offer(i, time + b_.pace[task_ + sender.task] * (sender.number - (before < 0 ? 0 : before)));
+    Sender& sender = s_.sender[i];
+    const int64_t before = sender.number;
+    if (advance(sender)) offer(i, time + sender.pace * (sender.number - (before < 0 ? 0 : before)));
   }
 
   // Goes to the next packet that takes this root.
   DEVICE bool advance(Sender& sender) const {
-    const int64_t packets = s_.message[sender.task].packets;
-    const int32_t roots = b_.roots[task_ + sender.task], first = b_.first_root[task_ + sender.task];
     do {
       ++sender.number;
-    } while (sender.number < packets && roots > 1 &&
-             drawn(b_.root_bound + root_, first, sender.task, sender.number, kAtNic) != sender.root);
-    return sender.number < packets;
+    } while (sender.roots > 1 && sender.number < sender.packets &&
+             drawn(b_.root_bound + root_, sender.first_root, sender.task, sender.number, kAtNic) != sender.root);
+    return sender.number < sender.packets;
   }
 
   DEVICE void offer(int32_t i, int64_t time) {
@@ -237,6 +244,7 @@ class World {
     sender.next = *at;
     *at = i;
     if (sender.next == kNone) port.last_coming = i;
+    port.occupied |= 1;
     if (time < s_.next[p]) s_.next[p] = time;
   }
 
@@ -275,27 +283,29 @@ class World {
     return channel.room >= full_ || has_room(sender.channel, size_of(sender.task, number_of(sender)), now, soonest);
   }
 
-  DEVICE uint32_t number_of(const Sender& sender) const {
-    const Message& message = s_.message[sender.task];
-    const bool is_short = message.short_bytes && sender.number == message.packets - 1;
+  DEVICE static uint32_t number_of(const Sender& sender) {
+    const bool is_short = sender.ends_short && sender.number == sender.packets - 1;
     return (static_cast<uint32_t>(sender.number) & ~kShort) | (is_short ? kShort : 0);
   }
 
-  DEVICE Slot leave_nic(Port& port, int64_t now) {
+  DEVICE Packet leave_nic(Port& port, int64_t now) {
     const int32_t i = port.first;
     Sender& sender = s_.sender[i];
     port.first = sender.next;
-    const Slot packet{now, now, sender.task, b_.root_next[root_ + sender.root], number_of(sender), kNone};
+    const Packet packet{now, sender.task, sender.step, number_of(sender), kNone};
     const int64_t before = sender.number;
     if (advance(sender)) {
-      const int64_t pace = b_.pace[task_ + sender.task];
-      if (pace > 0) {
-        offer(i, now + pace * (sender.number - before));
+      if (sender.pace > 0) {
+        offer(i, now + sender.pace * (sender.number - before));
       } else {
         sender.time = now;
         b_.in_order ? prepend(port, i) : append(port, i);
       }
     }
+    if (port.first != kNone)
+      prefetch(&s_.sender[port.first]);
+    else if (port.coming == kNone)
+      port.occupied &= ~uint64_t{1};
     return packet;
   }
 
@@ -317,7 +327,7 @@ class World {
   }
 
   // The edge that a packet takes where `next` is what follows (batch.h).
-  DEVICE int32_t taken_edge(int32_t next, const Slot& packet) const {
+  DEVICE int32_t taken_edge(int32_t next, const Packet& packet) const {
     if (next >= 0) return next;
     const int32_t branch = -2 - next;
     const auto first = static_cast<int32_t>(b_.branch_edges[branch_ + branch] - b_.branch_edges[branch_]);
@@ -328,8 +338,15 @@ class World {
 
   // Flits of a packet.
   DEVICE int32_t size_of(int32_t task, uint32_t number) const {
-    return number & kShort ? (s_.message[task].short_bytes + b_.flit - 1) / b_.flit : full_;
+    return number & kShort ? (short_bytes(task) + b_.flit - 1) / b_.flit : full_;
   }
+
+  DEVICE int32_t size_of_head(const Queue& queue) const {
+    const Packet& head = s_.slot[queue.head].packet;
+    return size_of(head.task, head.number);
+  }
+
+  DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
 
   DEVICE bool has_room(int32_t channel, int32_t needed, int64_t now, int64_t& soonest) {
     Channel& c = s_.channel[channel];
@@ -351,38 +368,46 @@ class World {
       Slot& slot = s_.slot[i];
       if (slot.ready > now) {
         if (slot.ready < c.credit_time) c.credit_time = slot.ready;
-        at = &slot.next;
+        at = &slot.packet.next;
         continue;
       }
-      *at = slot.next;
-      c.room += size_of(slot.task, slot.number);
-      slot.next = free_slots(c);
-      free_slots(c) = i;
+      *at = slot.packet.next;
+      c.room += slot.packet.step;
+      free_slot(i);
     }
   }
 
-  DEVICE int32_t take_room(Channel& c, int32_t flits, int64_t now) {
+  DEVICE void take_room(Channel& c, int32_t flits, int64_t now) {
     c.starved = false;
     c.room -= flits;
     if (c.room < c.least) {
       collect(c, now);
       if (c.room < c.least) c.least = c.room;
     }
-    const int32_t slot = free_slots(c);
-    free_slots(c) = s_.slot[slot].next;
-    return slot;
   }
 
-  DEVICE void give_back(Channel& c, int32_t slot, int64_t gone) {
+  DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    s_.slot[slot].ready = back;
-    s_.slot[slot].next = c.credits;
+    const int32_t slot = take_slot();
+    s_.slot[slot] = {back, {0, kNone, flits, 0, c.credits}};
     c.credits = slot;
     if (back < c.credit_time) c.credit_time = back;
     if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
   }
 
-  DEVICE int32_t& free_slots(Channel& c) const { return by_address() ? *s_.pool : c.free; }
+  // Slots
+
+  DEVICE int32_t take_slot() {
+    const int32_t slot = free_slot_;
+    if (slot == kNone) return slots_++;
+    free_slot_ = s_.slot[slot].packet.next;
+    return slot;
+  }
+
+  DEVICE void free_slot(int32_t slot) {
+    s_.slot[slot].packet.next = free_slot_;
+    free_slot_ = slot;
+  }
 
   // Ports
 
@@ -392,37 +417,54 @@ class World {
     return whole + (static_cast<double>(whole) < exact);
   }
 
+  // Where the words of a large port begin. Those of the ports before it have q queues, so at most p + q / 64 words.
+  DEVICE int64_t first_word(const Port& port) const { return &port - s_.port + port.first_queue / 64; }
+
   DEVICE int32_t queue_at(const Port& port, int32_t place) const {
-    return b_.output_queues ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
+    return output_queues() ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
   }
 
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
-    const uint64_t* const words = s_.occupied + port.first_word;
+    const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
       uint64_t word = words[i];
       if (i * 64 < from) word &= ~uint64_t{0} << (from % 64);
       for (; word; word &= word - 1) {
         const int32_t place = i * 64 + lowest_bit(word);
         if (place >= to) break;
-        const Queue& queue = s_.queue[queue_at(port, place)];
-        if (queue.ready > now) {
-          if (queue.ready < soonest) soonest = queue.ready;
-          continue;
-        }
-        waits = true;
-        if (queue.after == kNone || s_.channel[queue.after].room >= full_) return place;
-        const Slot& slot = s_.slot[queue.head];
-        if (has_room(queue.after, size_of(slot.task, slot.number), now, soonest)) return place;
+        if (can_send(s_.queue[queue_at(port, place)], now, soonest, waits)) return place;
       }
     }
     return kNone;
   }
 
+  // Whether the head of a queue can be sent at `now`; else `soonest` is at most when it may be.
+  DEVICE bool can_send(const Queue& queue, int64_t now, int64_t& soonest, bool& waits) {
+    if (queue.ready > now) {
+      if (queue.ready < soonest) soonest = queue.ready;
+      return false;
+    }
+    waits = true;
+    if (queue.after == kNone || s_.channel[queue.after].room >= full_) return true;
+    return has_room(queue.after, size_of_head(queue), now, soonest);
+  }
+
   // Whose turn it is at `now`, by round robin; kNone: nobody can send before `soonest`. `waits`: a packet is ready.
   DEVICE int32_t choose(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    if (b_.by_age) return oldest(port, now, soonest, waits);
+    if (by_age()) return oldest(port, now, soonest, waits);
     const int32_t turn = port.turn;
+    if (port.is_large()) return choose_of_many(port, turn, now, soonest, waits);
+    for (uint64_t word = rotated(port.occupied, turn); word; word &= word - 1) {
+      const int32_t place = (lowest_bit(word) + turn) & 63;
+      if (place == 0 ? nic_can_send(port, now, soonest, waits)
+                     : can_send(s_.queue[queue_at(port, place - 1)], now, soonest, waits))
+        return place;
+    }
+    return kNone;
+  }
+
+  DEVICE int32_t choose_of_many(Port& port, int32_t turn, int64_t now, int64_t& soonest, bool& waits) {
     if (turn > 0) {
       const int32_t place = first_queue(port, turn - 1, port.queues, now, soonest, waits);
       if (place != kNone) return place + 1;
@@ -439,7 +481,7 @@ class World {
     for (int32_t place = 0; place != kNone && place < port.queues;) {
       place = first_queue(port, place, port.queues, now, soonest, waits);
       if (place == kNone) break;
-      const int64_t since = s_.slot[s_.queue[queue_at(port, place)].head].born;
+      const int64_t since = s_.slot[s_.queue[queue_at(port, place)].head].packet.born;
       ++place;
       if (since < born) {
         born = since;
@@ -457,15 +499,14 @@ class World {
       last += s_.next[p] < end;  // no branch: which way it takes is hard to predict
     }
     for (const int32_t* p = s_.awake; p < last; ++p) {
-      if (p + 1 < last) prefetch(s_.port[p[1]]);
+      if (p + 1 < last) prefetch(&s_.port[p[1]]);
       send_until(*p, end);
     }
   }
 
-  DEVICE static void prefetch(const Port& port) {
+  DEVICE static void prefetch([[maybe_unused]] const void* line) {
 #ifndef TOPOFLOW_ON_GPU
-    __builtin_prefetch(&port);
-    __builtin_prefetch(reinterpret_cast<const char*>(&port) + 64);
+    __builtin_prefetch(line);
 #endif
   }
 
@@ -488,9 +529,7 @@ class World {
   }
 
   // When a port that has just begun to send may send again.
-  DEVICE int64_t next_try(const Port& port) const {
-    return port.occupied > 0 || port.first != kNone || port.coming != kNone ? port.free : kNever;
-  }
+  DEVICE int64_t next_try(const Port& port) const { return port.occupied ? port.free : kNever; }
 
   DEVICE int32_t earliest() const {
     int32_t first = 0;
@@ -523,77 +562,90 @@ class World {
   DEVICE void send(Port& port, int32_t turn, int64_t now) {
     port.turn = turn == port.queues ? 0 : turn + 1;
     const int64_t idle = (now < port.stalled_since ? now : port.stalled_since) - port.free;
-    port.idle_1us += idle > kMicrosecond;
-    port.idle_1ms += idle > kMillisecond;
+    if (idle > kMicrosecond) {  // else the line of these is not read
+      ++port.idle_1us;
+      port.idle_1ms += idle > kMillisecond;
+    }
     if (port.stalled_since != kNever) {
       port.stalled += now - port.stalled_since;
       port.stalled_since = kNever;
     }
     if (turn == 0) {
       const int32_t channel = s_.sender[port.first].channel;
-      const Slot packet = leave_nic(port, now);
+      const Packet packet = leave_nic(port, now);
       pass(port, packet, packet.step, channel, now);
       return;
     }
     Queue& queue = s_.queue[queue_at(port, turn - 1)];
-    const int32_t old = queue.head, channel = queue.after;
-    const Slot packet = s_.slot[old];
+    const int32_t channel = queue.after;
+    const Packet packet = s_.slot[queue.head].packet;
     if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
-    pass(port, packet, b_.output_queues ? packet.step : s_.edge[packet.step].next, channel, now);
-    leave_queue(port, turn - 1, queue, old, packet.next, now);
+    const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
+    leave_queue(port, turn - 1, queue, now);
+    give_back(s_.channel[queue.channel], size, port.free);
   }
 
-  // A packet goes by this port into a channel, or arrives; `next` is what follows there.
-  DEVICE void pass(Port& port, const Slot& packet, int32_t next, int32_t channel, int64_t now) {
+  // A packet goes by this port into a channel, or arrives; `next` is what follows there. Returns its flits.
+  DEVICE int32_t pass(Port& port, const Packet& packet, int32_t next, int32_t channel, int64_t now) {
     int32_t size = full_;
     int64_t taken = port.full_time;
     if (packet.number & kShort) {
       size = size_of(packet.task, packet.number);
       taken = time(port, size);
       ++port.short_packets;
-      port.short_bytes += s_.message[packet.task].short_bytes;
+      port.short_bytes += short_bytes(packet.task);
+      port.short_time += taken;
     }
     port.free = now + taken;
-    port.active += taken;
     ++port.packets;
     if (channel == kNone) {
       deliver(packet, port.free + port.latency);
     } else {
       forward(port, packet, next, channel, size, now);
     }
+    return size;
   }
 
-  DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int32_t old, int32_t head, int64_t now) {
-    queue.head = head;
-    if (head == kNone) {
+  DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int64_t now) {
+    const int32_t old = queue.head;
+    queue.head = s_.slot[old].packet.next;
+    free_slot(old);
+    if (queue.head == kNone) {
       queue.ready = kNever;
       forget(port, place);
-    } else {
-      queue.ready = s_.slot[head].ready;
-      if (!b_.output_queues) {
-        if (queue.ready < now) queue.ready = now;
-        forget(port, place);
-        lead(queue, s_.slot[head].step);
-        remember(queue.port, queue.turn, queue.ready);
-      }
+      return;
     }
-    give_back(s_.channel[queue.channel], old, port.free);
+    const Slot& head = s_.slot[queue.head];
+    queue.ready = head.ready;
+    if (output_queues()) return;
+    if (queue.ready < now) queue.ready = now;
+    forget(port, place);
+    lead(queue, head.packet.step);
+    remember(queue.port, queue.turn, queue.ready);
   }
 
-  DEVICE void forget(Port& port, int32_t place) {
-    s_.occupied[port.first_word + place / 64] &= ~(uint64_t{1} << (place % 64));
-    --port.occupied;
+  DEVICE void forget(Port& port, int32_t place) const {
+    if (!port.is_large()) {
+      port.occupied &= ~(uint64_t{2} << place);
+      return;
+    }
+    s_.occupied[first_word(port) + place / 64] &= ~(uint64_t{1} << (place % 64));
+    port.occupied -= 2;
   }
 
-  // A queue of this port has a head from `ready` on.
-  DEVICE void remember(int32_t p, int32_t place, int64_t ready) {
+  // A queue of this port has a head from `ready` on, which had none.
+  DEVICE void remember(int32_t p, int32_t place, int64_t ready) const {
     Port& port = s_.port[p];
-    s_.occupied[port.first_word + place / 64] |= uint64_t{1} << (place % 64);
-    ++port.occupied;
-    if (ready < s_.next[p]) s_.next[p] = ready;
+    s_.next[p] = ready < s_.next[p] ? ready : s_.next[p];
+    if (!port.is_large()) {
+      port.occupied |= uint64_t{2} << place;
+      return;
+    }
+    s_.occupied[first_word(port) + place / 64] |= uint64_t{1} << (place % 64);
+    port.occupied += 2;
   }
 
-  DEVICE void deliver(const Slot& packet, int64_t arrival) {
+  DEVICE void deliver(const Packet& packet, int64_t arrival) {
     const int64_t latency = arrival - packet.born;
     ++b_.latencies[world_ * kLatencyBins + latency_bin(latency)];
     b_.latency_sum[world_] += latency;
@@ -603,24 +655,34 @@ class World {
     if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
   }
 
-  DEVICE void forward(const Port& port, const Slot& packet, int32_t next, int32_t channel, int32_t size, int64_t now) {
+  DEVICE void forward(const Port& port, const Packet& packet, int32_t next, int32_t channel, int32_t size,
+                      int64_t now) {
     if (by_address()) return forward_by_address(port, packet, channel, size, now);
-    const int32_t place = take_room(s_.channel[channel], size, now);
+    take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
-    const bool usual = b_.output_queues && size == full_;
+    const bool usual = output_queues() && size == full_;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
-    s_.slot[place] = {ready, packet.born, packet.task, b_.output_queues ? taken.next : edge, packet.number, kNone};
-    if (queue.ready == kNever) {
+    const Packet waits{packet.born, packet.task, output_queues() ? taken.next : edge, packet.number, kNone};
+    if (!enqueue(queue, waits, ready)) return;
+    if (!output_queues()) lead(queue, edge);
+    remember(queue.port, queue.turn, ready);
+  }
+
+  // Whether the packet is the head.
+  DEVICE bool enqueue(Queue& queue, const Packet& packet, int64_t ready) {
+    const int32_t slot = take_slot();
+    s_.slot[slot] = {ready, packet};
+    const bool is_head = queue.ready == kNever;
+    if (is_head) {
       queue.ready = ready;
-      queue.head = queue.tail = place;
-      if (!b_.output_queues) lead(queue, edge);
-      remember(queue.port, queue.turn, ready);
+      queue.head = slot;
     } else {
-      s_.slot[queue.tail].next = place;
-      queue.tail = place;
+      s_.slot[queue.tail].packet.next = slot;
     }
+    queue.tail = slot;
+    return is_head;
   }
 
   // From when a port begins to send a packet until the next port can.
@@ -632,65 +694,60 @@ class World {
   DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size) const {
     const int64_t taken = size == full_ ? port.full_time : time(port, size);
     if (!b_.cut_through) return taken;
-    if (next.byte_time >= port.byte_time) return port.flit_time;
+    const int64_t flit = time(port, 1);
+    if (next.byte_time >= port.byte_time) return flit;
     const int64_t without_gap = taken - (size == full_ ? next.full_time : time(next, size));
-    return port.flit_time > without_gap ? port.flit_time : without_gap;
+    return flit > without_gap ? flit : without_gap;
   }
 
   // Routers that forward by address (addresses.h)
 
-  DEVICE bool by_address() const { return addresses_.routing != kByPaths; }
-  DEVICE bool adapts() const { return addresses_.routing >= kAdaptive; }
+  DEVICE bool by_address() const { return !kUsual && addresses_.routing != kByPaths; }
+  DEVICE bool adapts() const { return !kUsual && addresses_.routing >= kAdaptive; }
 
   DEVICE void begin_by_address() {
-    const int64_t slots = b_.slot_total[world_], channels = b_.channel_offsets[world_ + 1] - channel_;
-    *s_.pool = slots ? 0 : kNone;
-    for (int64_t i = 0; i < slots; ++i) s_.slot[i].next = i + 1 < slots ? static_cast<int32_t>(i + 1) : kNone;
     if (!adapts()) return;
+    const int64_t channels = b_.channel_offsets[world_ + 1] - channel_;
     for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
     for (int64_t c = 0; c < channels; ++c) s_.flight[c] = {kNone, kNone};
   }
 
   // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
-  DEVICE void forward_by_address(const Port& port, const Slot& packet, int32_t channel, int32_t size, int64_t now) {
-    const int32_t place = take_room(s_.channel[channel], size, now);
-    Slot& slot = s_.slot[place];
-    slot = {kNever, packet.born, packet.task, packet.step, packet.number, kNone};
+  DEVICE void forward_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
+    take_room(s_.channel[channel], size, now);
+    Packet waits{packet.born, packet.task, packet.step, packet.number, kNone};
     if (!adapts()) {
-      const int32_t out = route(channel, slot, now);
-      return enqueue(place, channel, out, now + delay(port, s_.port[out], size));
+      const int32_t out = route(channel, waits, now);
+      return wait_at(channel, out, waits, now + delay(port, s_.port[out], size));
     }
-    slot.ready = now + delay(port, port, size);
+    const int32_t slot = take_slot();
+    const int64_t ready = now + delay(port, port, size);
+    s_.slot[slot] = {ready, waits};
     Flight& flight = s_.flight[channel];
-    (flight.first == kNone ? flight.first : s_.slot[flight.last].next) = place;
-    flight.last = place;
-    s_.events->push({slot.ready, kArrivals + channel});
+    (flight.first == kNone ? flight.first : s_.slot[flight.last].packet.next) = slot;
+    flight.last = slot;
+    s_.events->push({ready, kArrivals + channel});
   }
 
   // The first packet on the way through a channel comes to the router at its end.
   DEVICE void come(int32_t channel, int64_t now) {
     Flight& flight = s_.flight[channel];
-    const int32_t place = flight.first;
-    Slot& slot = s_.slot[place];
-    flight.first = slot.next;
-    slot.next = kNone;
-    const int32_t size = size_of(slot.task, slot.number), out = route(channel, slot, now);
+    const int32_t slot = flight.first;
+    Packet packet = s_.slot[slot].packet;
+    flight.first = packet.next;
+    packet.next = kNone;
+    free_slot(slot);
+    const int32_t size = size_of(packet.task, packet.number), out = route(channel, packet, now);
     const Port& port = s_.port[s_.channel[channel].port];
     s_.waiting[out] += size;
-    enqueue(place, channel, out, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
+    wait_at(channel, out, packet, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
   }
 
-  DEVICE void enqueue(int32_t place, int32_t channel, int32_t out, int64_t ready) {
+  DEVICE void wait_at(int32_t channel, int32_t out, const Packet& packet, int64_t ready) {
     const int32_t turn = b_.place[channel_ + channel];
     Queue& queue = s_.queue[s_.port[out].first_queue + turn];
-    s_.slot[place].ready = ready;
-    if (queue.ready == kNever) {
-      queue = {ready, 0, place, place, out, turn, channel_after(channel, out), channel};
-      remember(out, turn, ready);
-    } else {
-      s_.slot[queue.tail].next = place;
-      queue.tail = place;
-    }
+    if (queue.ready == kNever) queue = {kNever, 0, kNone, kNone, out, turn, channel_after(channel, out), channel};
+    if (enqueue(queue, packet, ready)) remember(out, turn, ready);
   }
 
   // Where a packet lies after `channel` and port `out`; kNone: it has arrived.
@@ -701,21 +758,21 @@ class World {
     return b_.first_channel[port_ + out] + (channel - b_.first_channel[port_ + in]) + rises;
   }
 
-  // The port by which the packet in `slot` leaves the router at the end of its channel.
-  DEVICE int32_t route(int32_t channel, Slot& slot, int64_t now) {
+  // The port by which a packet leaves the router at the end of its channel.
+  DEVICE int32_t route(int32_t channel, Packet& packet, int64_t now) {
     const int32_t in = s_.channel[channel].port, router = addresses_.end(in);
-    const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + slot.task]];
+    const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + packet.task]];
     if (addresses_.level(in) == kUp) {
-      slot.step = first_step(channel, router, endpoint, slot, now);
-    } else if (Addresses::middle(slot.step) >= 0 && addresses_.is_middle(router, slot.step)) {
-      const int32_t cable = below(words(slot, kAtMiddle).word[0], addresses_.cables);
-      slot.step = less_occupied(channel, router, endpoint, Addresses::step_by(kNone, cable), now);
+      packet.step = first_step(channel, router, endpoint, packet, now);
+    } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(router, packet.step)) {
+      const int32_t cable = below(words(packet, kAtMiddle).word[0], addresses_.cables);
+      packet.step = less_occupied(channel, router, endpoint, Addresses::step_by(kNone, cable), now);
     }
-    return addresses_.next(router, endpoint, slot.step);
+    return addresses_.next(router, endpoint, packet.step);
   }
 
-  DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Slot& slot, int64_t now) {
-    const Words drawn = words(slot, kAtSource);
+  DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
+    const Words drawn = words(packet, kAtSource);
     const int32_t target = addresses_.home(endpoint), cables = addresses_.cables;
     const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
     if (addresses_.routing == kMinimal || router == target) return direct;
@@ -763,15 +820,16 @@ class World {
     return {taken, taken < buffer ? buffer - taken : 0};
   }
 
-  DEVICE Words words(const Slot& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
+  DEVICE Words words(const Packet& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
 
   const PacketBatch& b_;
   int32_t world_;
   State s_;
   int32_t tasks_, ports_;
-  int64_t task_, port_;  // the first
-  int64_t window_;       // ps
-  int32_t full_;         // flits of a packet of the full size
+  int64_t task_, port_;                    // the first
+  int64_t window_;                         // ps
+  int32_t full_;                           // flits of a packet of the full size
+  int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
   Addresses addresses_;

@@ -51,8 +51,10 @@ struct ThreadsFor {
 struct Stream {};
 inline Stream to_stream(int64_t) { return {}; }
 
-inline void* allocate(int64_t bytes) { return ::operator new(bytes); }
-inline void release(void* memory) noexcept { ::operator delete(memory); }
+constexpr std::align_val_t kLine{64};  // B of a cache line
+
+inline void* allocate(int64_t bytes) { return ::operator new(bytes, kLine); }
+inline void release(void* memory) noexcept { ::operator delete(memory, kLine); }
 
 struct DeviceGuard {
   explicit DeviceGuard(int) {}

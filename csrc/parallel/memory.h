@@ -12,6 +12,8 @@ class Memory {
 
   template <class T>
   HD T* take(int64_t n) {
+    constexpr auto kAlign = static_cast<int64_t>(alignof(T) > 16 ? alignof(T) : 16);
+    taken_ = (taken_ + kAlign - 1) / kAlign * kAlign;
     T* const array = memory_ ? reinterpret_cast<T*>(memory_ + taken_) : nullptr;
     taken_ += (n * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
     return array;

@@ -25,6 +25,26 @@ DEVICE Words philox(Words counter, uint32_t one, uint32_t two) {
   return counter;
 }
 
+// The words of N counters, whose first words follow each other: a compiler draws them side by side.
+template <int N>
+DEVICE void philox(const Words& first, uint32_t one, uint32_t two, Words* words) {
+  uint32_t a[N], b[N], c[N], d[N];
+  for (int i = 0; i < N; ++i)
+    a[i] = first.word[0] + i, b[i] = first.word[1], c[i] = first.word[2], d[i] = first.word[3];
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < N; ++i) {
+      const uint64_t left = uint64_t{0xD2511F53} * a[i], right = uint64_t{0xCD9E8D57} * c[i];
+      a[i] = static_cast<uint32_t>(right >> 32) ^ b[i] ^ one;
+      b[i] = static_cast<uint32_t>(right);
+      c[i] = static_cast<uint32_t>(left >> 32) ^ d[i] ^ two;
+      d[i] = static_cast<uint32_t>(left);
+    }
+    one += 0x9E3779B9;
+    two += 0xBB67AE85;
+  }
+  for (int i = 0; i < N; ++i) words[i] = {{a[i], b[i], c[i], d[i]}};
+}
+
 // A number below n from a random word, each equally likely to n / 2^32.
 DEVICE int32_t below(uint32_t word, int32_t n) {
   return static_cast<int32_t>(static_cast<uint64_t>(word) * static_cast<uint32_t>(n) >> 32);

@@ -15,12 +15,14 @@ namespace topoflow {
 
 enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3 };
 
+enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
+
 constexpr int32_t kMostReservations = 16;  // Q
 
 struct SlottedBatch {
   int32_t worlds;
   const int64_t *task_offsets, *server_offsets, *node_offsets, *first_offsets;
-  const int32_t *slots, *protocol, *queue, *key;
+  const int32_t *slots, *protocol, *queue, *credits, *cable, *key;
   const int64_t *slot, *pace, *until, *window;
   const int32_t *radix, *intra, *inter, *room, *pause;
   const int64_t* arrive;
@@ -59,6 +61,8 @@ constexpr std::tuple kSlottedFields{
     array("slots", &SlottedBatch::slots, "W", "of an epoch"),
     array("protocol", &SlottedBatch::protocol, "W", "Protocol"),
     array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
+    array("credits", &SlottedBatch::credits, "W", "cells that a server may have in LOCAL"),
+    array("cable", &SlottedBatch::cable, "W", "Cable"),
     array("keys", &SlottedBatch::key, "2,W", "of random numbers: of each world that of the settings and its own"),
     array("slot", &SlottedBatch::slot, "W", "ps"),
     array("pace", &SlottedBatch::pace, "W", "ps that the cable of a server needs for a cell"),

@@ -3,7 +3,8 @@
 // taken.
 //
 // Rows of tables are nodes. *Columns* are nodes as well, in the order of the slots: column place * G + group, so that
-// the nodes which a node sends to in one slot lie next to each other.
+// the nodes which a node sends to in one slot lie next to each other. What comes to a node in an epoch lies in the
+// order in which it comes: slot * G + the sender's group.
 //
 // Source: topoflow/engine/slotted/reference.py states the model.
 #pragma once
@@ -18,8 +19,8 @@
 namespace topoflow::BACKEND::slotted {
 
 constexpr int32_t kNone = -1;
-constexpr int32_t kLast = -1;
-constexpr int32_t kWordBits = 64;
+constexpr int32_t kWordLog = 6;
+constexpr int32_t kWordBits = 1 << kWordLog;
 
 // A list that is threaded through its items.
 struct Ends {
@@ -33,6 +34,7 @@ struct Flow {
   int32_t place;       // among the node's active flows, while it has cells in LOCAL
   int32_t next_local;  // of those for the same column
   int32_t next_server;
+  int32_t server;
   int32_t source;  // node
   int32_t target;  // column
 };
@@ -48,21 +50,27 @@ struct Active {
 
 // Cells of a task at their target.
 struct Receipt {
-  int64_t bits;   // first word of their bits
-  int32_t cells;  // of the task
+  uint64_t window;  // which of the 64 from `expected` on have arrived
+  int32_t bits;     // first word of the bits of those that are farther
+  int32_t cells;    // of the task
   int32_t server;
   int32_t arrived;   // of its cells
   int32_t expected;  // the first that has not arrived
   int32_t latest;    // the most that waited for an earlier one
+  int32_t far;       // that arrived, and are not in the window
+  int32_t waiting;   // for the cable to the server
+  int32_t next;      // of the tasks whose cells wait for it
 };
 
 struct Server {
-  Ends queue;      // tasks that take turns
-  int64_t credit;  // ps of sending that it has not used
-  int64_t free;    // ps, when its cable has delivered all that it got
+  Ends queue;       // tasks that take turns
+  Ends cable;       // tasks whose cells wait for the cable from the node; they take turns
+  int64_t surplus;  // ps of sending that it has not used
+  int64_t free;     // ps, when its cable has delivered all that it got
+  int32_t local;    // cells in LOCAL
 };
 
-// A cell with the column of its target, kLast: this is its last hop.
+// A cell on its way to its intermediate node, with the column of its target.
 struct Sent {
   Cell cell;
   int32_t to;
@@ -70,9 +78,9 @@ struct Sent {
 
 // Cells that are sent on, to one column. Q places: from the grant until it is sent on, a cell has one.
 struct Queue {
-  uint8_t reserved;  // places
-  uint8_t count;     // cells that are there
-  uint16_t first;    // place of the first of them
+  uint32_t reserved : 8;  // places
+  uint32_t count : 8;     // cells that are there
+  uint32_t first : 16;    // place of the first of them
 };
 
 struct Node {
@@ -98,24 +106,25 @@ struct State {
   Flow* flow;
   Active* active;  // [N] rows
   Receipt* receipt;
-  uint32_t* bits;  // of the cells of each task: has arrived
+  uint32_t* bits;  // of the cells of each task: has arrived, outside of the window
   Server* server;
+  uint64_t *sending, *waiting;  // bits of servers that send, for which cells wait; each node has words of its own
   Node* node;
-  int32_t *place, *group;               // [N] of each node
-  int32_t* node_at;                     // [columns]
-  Ends* local;                          // [N, columns] flows with cells in LOCAL; they take turns
-  Sent* granted;                        // [N, columns] cells that are sent to their intermediate nodes in this epoch
-  Queue* queue;                         // [N, columns]
-  Cell* relayed;                        // [Q, N, columns]
-  int32_t* candidate;                   // [N, N] N-1 other nodes each
-  int32_t* request;                     // [N, N] of a node, by source: the column that a cell is for
-  int32_t* grant;                       // [N, columns] of a source, by the column that grants: the same
-  int32_t* unused;                      // [N, N] of a node, by source: the same, given back
+  int32_t *place, *group, *column;  // [N] of each node
+  int32_t *node_at, *place_at;      // [columns]
+  Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
+  Sent* coming;                     // [N, columns] cells that come to their intermediate node in this epoch
+  Cell* last;          // [N, columns] of their target; ~number: straight from the source, to a place that is reserved
+  Queue* queue;        // [N, columns]
+  Cell* relayed;       // [Q, N, columns]
+  int32_t* candidate;  // [N, N] N-1 other nodes each
+  int32_t* request;    // [N, N] of a node, by source: the column that a cell is for
+  int32_t* grant;      // [N, columns] of a source, by the column that grants: the same
+  int32_t* unused;     // [N, N] of a node, by source: the same, given back
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
-  uint64_t *has_granted, *has_relayed;  // [N, E, group words] groups for which a cell waits, by place
-  Sent* inbox;                          // [N, G] of a node, by the sender's group: what came in this slot
-  uint64_t* came;                       // [N, 2, group words] which of them go on, and which do not
+  uint64_t *has_granted, *has_relayed;  // [N, column words] columns for which a cell waits
+  uint64_t *is_coming, *is_last;        // [N, column words] which of the cells that come there are
   int32_t* pending;
   int64_t* ready;
   int32_t* ended;  // tasks
@@ -131,20 +140,24 @@ struct State {
     const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];
     const int64_t slots = batch.slots[world], groups = (nodes + slots - 1) / slots, columns = slots * groups;
     const int64_t rows = batch.radix[world] ? 0 : nodes, pairs = rows * nodes, places = rows * columns;
-    const int64_t words = (nodes + kWordBits - 1) / kWordBits, group_words = (groups + kWordBits - 1) / kWordBits;
-    const int64_t column_words = (columns + kWordBits - 1) / kWordBits;
+    const int64_t words = (nodes + kWordBits - 1) / kWordBits, column_words = (columns + kWordBits - 1) / kWordBits + 1;
     const int64_t* const bit = batch.bit_offsets;
     flow = memory.take<Flow>(tasks);
     active = memory.take<Active>(tasks);
     receipt = memory.take<Receipt>(tasks);
     bits = memory.take<uint32_t>(bit[batch.task_offsets[world + 1]] - bit[batch.task_offsets[world]]);
     server = memory.take<Server>(servers);
+    sending = memory.take<uint64_t>(servers / kWordBits + nodes + 1);
+    waiting = memory.take<uint64_t>(servers / kWordBits + nodes + 1);
     node = memory.take<Node>(nodes);
     place = memory.take<int32_t>(nodes);
     group = memory.take<int32_t>(nodes);
+    column = memory.take<int32_t>(nodes);
     node_at = memory.take<int32_t>(columns);
+    place_at = memory.take<int32_t>(columns);
     local = memory.take<Ends>(places);
-    granted = memory.take<Sent>(places);
+    coming = memory.take<Sent>(places);
+    last = memory.take<Cell>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);
     candidate = memory.take<int32_t>(pairs);
@@ -154,10 +167,10 @@ struct State {
     requested = memory.take<uint64_t>(rows * words);
     declined = memory.take<uint64_t>(rows * words);
     answered = memory.take<uint64_t>(rows * column_words);
-    has_granted = memory.take<uint64_t>(rows * slots * group_words);
-    has_relayed = memory.take<uint64_t>(rows * slots * group_words);
-    inbox = memory.take<Sent>(rows * groups);
-    came = memory.take<uint64_t>(2 * rows * group_words);
+    has_granted = memory.take<uint64_t>(rows * column_words);
+    has_relayed = memory.take<uint64_t>(rows * column_words);
+    is_coming = memory.take<uint64_t>(rows * column_words);
+    is_last = memory.take<uint64_t>(rows * column_words);
     pending = memory.take<int32_t>(tasks);
     ready = memory.take<int64_t>(tasks);
     ended = memory.take<int32_t>(tasks);

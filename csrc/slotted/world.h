@@ -26,13 +26,15 @@ class World {
     slots = batch.slots[world];
     groups = (nodes + slots - 1) / slots;
     words = (nodes + kWordBits - 1) / kWordBits;
-    group_words = (groups + kWordBits - 1) / kWordBits;
     columns = slots * groups;
-    column_words = (columns + kWordBits - 1) / kWordBits;
+    column_words = (columns + kWordBits - 1) / kWordBits + 1;  // the word after each word is read
     room = batch.queue[world];
     slot_time = batch.slot[world];
     epoch_time = slots * slot_time;
+    credits = batch.credits[world];
+    takes_turns = batch.cable[world] == kTurns;
     pace = batch.pace[world];
+    epoch_cells = epoch_time / pace;
     window = batch.window[world];
     key[0] = static_cast<uint32_t>(batch.key[2 * world]);
     key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
@@ -41,11 +43,12 @@ class World {
   // Everything is as before the first epoch.
   DEVICE void begin() {
     team.for_each(nodes, [&](int32_t i) { begin_node(i); });
-    team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, 0, 0}; });
+    team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, {kNone, kNone}, 0, 0, 0}; });
     team.for_each(rows * columns, [&](int32_t i) {
       state.local[i] = {kNone, kNone};
       state.queue[i] = {0, 0, 0};
     });
+    team.for_each(columns, [&](int32_t i) { state.place_at[i] = i / groups; });
     team.for_each(rows * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
@@ -61,18 +64,20 @@ class World {
   // Servers put cells into LOCAL: they have sent for an epoch.
   DEVICE void inject() {
     team.for_each(nodes, [&](int32_t node) {
-      const int64_t* const row = batch.node_servers + first_node + node;
-      for (int64_t i = row[0] - first_server; i < row[1] - first_server; ++i)
-        if (state.server[i].queue.head != kNone) inject(state.server[i]);
+      const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
+      uint64_t* const sending = bits_of(state.sending, node);
+      for_bits(sending, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
+        Server& server = state.server[first + i];
+        inject(server);
+        if (server.queue.head == kNone) sending[i >> kWordLog] ^= bit(i);
+      });
     });
   }
 
+  // All slots of an epoch, node by node: what comes to an intermediate node was granted before.
   DEVICE void send() {
-    team.for_each(nodes, [&](int32_t i) { note_fullest(i); });
-    for (int32_t slot = 0; slot < slots; ++slot) {
-      team.for_each(nodes, [&](int32_t node) { send_from(node, slot); });
-      team.for_each(nodes, [&](int32_t node) { receive_at(node, slot); });
-    }
+    team.for_each(nodes, [&](int32_t node) { forward(node); });
+    team.for_each(nodes, [&](int32_t node) { receive(node); });
   }
 
   // An epoch has passed: grants that found no cell are known to the nodes that gave them.
@@ -80,7 +85,7 @@ class World {
     team.for_each(rows, [&](int32_t node) {
       for_bits(state.declined + node * words, words,
                [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
-      for (int32_t word = 0; word < words; ++word) state.declined[node * words + word] = 0;
+      clear(state.declined, node, words);
     });
     team.for_each(1, [&](int32_t) { ++state.control->epoch; });
   }
@@ -107,17 +112,38 @@ class World {
     const int32_t task = list.head;
     Flow& flow = state.flow[task];
     Active* const row = active_of(source);
-    list.head = flow.next_local;
+    Node& node = state.node[source];
     if (--row[flow.place].local) {
-      append(list, task, &Flow::next_local, state.flow);
+      if (list.tail != task) {
+        list.head = flow.next_local;
+        append(list, task, &Flow::next_local, state.flow);
+      }
     } else {
-      const Active last = row[--state.node[source].active];
+      list.head = flow.next_local;
+      const Active last = row[--node.active];
       row[flow.place] = last;
       state.flow[last.task].place = flow.place;
       flow.place = kNone;
     }
-    ++state.node[source].held;
+    --state.server[flow.server].local;
+    ++node.held;
     return {task, flow.number++};
+  }
+
+  // For protocols: a cell that left LOCAL of `source` is sent to `column` in this epoch, and is for `target`.
+  DEVICE void send_to(int32_t source, int32_t column, const Cell& cell, int32_t target) {
+    int32_t slot = state.place_at[column] - state.place[source];
+    if (slot < 0) slot += slots;
+    const int32_t node = state.node_at[column], at = slot * groups + state.group[source];
+    if (batch.through) batch.sent[log_of(cell)] = int64_t{epoch} * slots + slot;
+    set_waiting(state.has_granted, source, column);
+    if (target == column) {
+      state.last[node * columns + at] = {cell.task, ~cell.number};
+      set_bit(state.is_last + node * column_words, at);
+    } else {
+      state.coming[node * columns + at] = {cell, target};
+      set_bit(state.is_coming + node * column_words, at);
+    }
   }
 
   // A cell waits at `node` to be sent on to `column`, in a place that is reserved.
@@ -133,17 +159,17 @@ class World {
   DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
     Receipt& receipt = state.receipt[cell.task];
     Server& server = state.server[receipt.server];
-    server.free = (server.free > time ? server.free : time) + pace;
-    state.node[node].received += server.free <= window;
+    if (takes_turns) serve(server, node, time);
     ++receipt.arrived;
-    if (cell.number == receipt.expected && receipt.arrived == cell.number + 1) {
-      ++receipt.expected;  // in order, as most are
-    } else {
-      arrive_early(receipt, cell.number);
+    put_in_order(receipt, cell.number);
+    if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
+      if (server.free < time) server.free = time;
+      bring(cell.task, receipt, server, node);
+    } else if (!receipt.waiting++) {
+      append(server.cable, cell.task, &Receipt::next, state.receipt);
+      const int32_t place = receipt.server - first_server_of(node);
+      bits_of(state.waiting, node)[place >> kWordLog] |= bit(place);
     }
-    if (receipt.arrived < receipt.cells) return;
-    batch.finish[first_task + cell.task] = server.free;
-    state.ended[team.atomic_add(&state.control->ended, 1)] = cell.task;
   }
 
   DEVICE void note_fullest(int32_t i) {
@@ -151,23 +177,31 @@ class World {
     if (node.held > node.fullest) node.fullest = node.held;
   }
 
-  // That something waits at `source` for the slot of `column`.
-  DEVICE void set_waiting(uint64_t* has, int32_t source, int32_t column) const {
-    const int32_t place = column / groups, group = column - place * groups;
-    has[(source * slots + place) * group_words + group / kWordBits] |= bit(group);
+  // That something waits at `node` for the slot of `column`.
+  DEVICE void set_waiting(uint64_t* has, int32_t node, int32_t column) const {
+    has[node * column_words + (column >> kWordLog)] |= bit(column);
   }
 
-  DEVICE int32_t column_of(int32_t node) const { return state.place[node] * groups + state.group[node]; }
+  DEVICE int32_t column_of(int32_t node) const { return state.column[node]; }
 
   DEVICE Active* active_of(int32_t node) const {
     return state.active + (batch.node_tasks[first_node + node] - batch.node_tasks[first_node]);
   }
 
-  DEVICE static uint64_t bit(int32_t i) { return uint64_t{1} << i % kWordBits; }
+  DEVICE int32_t first_server_of(int32_t node) const {
+    return static_cast<int32_t>(batch.node_servers[first_node + node] - first_server);
+  }
+
+  // Those of the servers of a node.
+  DEVICE uint64_t* bits_of(uint64_t* rows, int32_t node) const {
+    return rows + first_server_of(node) / kWordBits + node;
+  }
+
+  DEVICE static uint64_t bit(int32_t i) { return uint64_t{1} << (i & (kWordBits - 1)); }
 
   // Sets a bit that is not set, where others set bits of the same word.
   DEVICE void set_bit(uint64_t* row, int32_t i) const {
-    team.atomic_add(reinterpret_cast<int64_t*>(row + i / kWordBits), static_cast<int64_t>(bit(i)));
+    team.atomic_add(reinterpret_cast<int64_t*>(row + (i >> kWordLog)), static_cast<int64_t>(bit(i)));
   }
 
   template <class F>
@@ -193,25 +227,32 @@ class World {
   int64_t first_task, first_node, first_server;
   int32_t tasks, nodes, servers;
   int32_t rows;  // of the tables of a schedule: nodes, or none
-  int32_t slots, groups, columns, words, group_words, column_words;
+  int32_t slots, groups, columns, words, column_words;
   int32_t room;  // Q
+  int32_t credits;
+  bool takes_turns;  // on the cables to servers
   int64_t slot_time, epoch_time, pace, window;
+  int64_t epoch_cells;  // that the cable of a server has time for in an epoch
   int32_t epoch = 0;
   uint32_t key[2];
 
  private:
   DEVICE void begin_node(int32_t i) {
-    state.node[i] = {0, 0, 0, 0, 0};
+    state.node[i] = {};
     state.place[i] = i % slots;
     state.group[i] = i / slots;
+    state.column[i] = state.place[i] * groups + state.group[i];
     state.node_at[column_of(i)] = i;
+    for (uint64_t* const rows : {state.sending, state.waiting})
+      for (uint64_t* word = bits_of(rows, i); word < bits_of(rows, i + 1); ++word) *word = 0;
     if (!rows) return;
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
-    clear(state.came, i, 2 * group_words);
-    clear(state.has_granted, i, slots * group_words);
-    clear(state.has_relayed, i, slots * group_words);
+    clear(state.has_granted, i, column_words);
+    clear(state.has_relayed, i, column_words);
+    clear(state.is_coming, i, column_words);
+    clear(state.is_last, i, column_words);
   }
 
   DEVICE static void clear(uint64_t* bits, int32_t node, int32_t words) {
@@ -221,15 +262,16 @@ class World {
   DEVICE void begin_task(int32_t i) {
     const int64_t task = first_task + i;
     const int32_t cells = batch.cells[task];
-    state.flow[i] = {cells, 0, kNone, kNone, kNone, kNone, kNone};
-    const int64_t begin = batch.bit_offsets[task] - batch.bit_offsets[first_task];
-    const int64_t end = batch.bit_offsets[task + 1] - batch.bit_offsets[first_task];
-    state.receipt[i] = {begin, cells, batch.target[task], 0, 0, 0};
+    state.flow[i] = {cells, 0, kNone, kNone, kNone, kNone, kNone, kNone};
+    const auto begin = static_cast<int32_t>(batch.bit_offsets[task] - batch.bit_offsets[first_task]);
+    const auto end = static_cast<int32_t>(batch.bit_offsets[task + 1] - batch.bit_offsets[first_task]);
+    state.receipt[i] = {0, begin, cells, batch.target[task], 0, 0, 0, 0, 0, kNone};
     if (cells) {
+      state.flow[i].server = batch.source[task];
       state.flow[i].source = batch.server_node[first_server + batch.source[task]];
       state.flow[i].target = column_of(batch.server_node[first_server + batch.target[task]]);
     }
-    for (int64_t word = begin; word < end; ++word) state.bits[word] = 0;
+    for (int32_t word = begin; word < end; ++word) state.bits[word] = 0;
     state.pending[i] = batch.pending[task];
     state.ready[i] = batch.release[task];
     batch.start[task] = batch.pending[task] ? kNever : batch.release[task];
@@ -288,8 +330,10 @@ class World {
       return;
     }
     Server& server = state.server[batch.source[first_task + task]];
-    if (server.queue.head == kNone) server.credit = now - event.time - epoch_time;  // it has sent since then
+    if (server.queue.head == kNone) server.surplus = now - event.time - epoch_time;  // it has sent since then
     append(server.queue, task, &Flow::next_server, state.flow);
+    const int32_t node = state.flow[task].source, place = batch.source[first_task + task] - first_server_of(node);
+    bits_of(state.sending, node)[place >> kWordLog] |= bit(place);
     ++state.control->open;
   }
 
@@ -311,13 +355,23 @@ class World {
   // Servers
 
   DEVICE void inject(Server& server) {
-    server.credit += epoch_time;
-    int64_t cells = server.credit / pace;
-    server.credit -= cells * pace;
+    int64_t cells = 0;
+    if (server.surplus < 0) {  // it has sent for a part of the epoch
+      server.surplus += epoch_time;
+      cells = server.surplus / pace;
+      server.surplus -= cells * pace;
+    } else {
+      server.surplus += epoch_time - epoch_cells * pace;
+      cells = epoch_cells + (server.surplus >= pace);
+      server.surplus -= server.surplus >= pace ? pace : 0;
+    }
     while (cells > 0 && server.queue.head != kNone) {
       const int32_t task = server.queue.head;
       Flow& flow = state.flow[task];
-      const auto number = static_cast<int32_t>(cells < flow.unsent ? cells : flow.unsent);
+      int64_t most = cells < flow.unsent ? cells : flow.unsent;
+      if (column_of(flow.source) != flow.target && most > credits - server.local) most = credits - server.local;
+      if (!most) return;  // the cable waits: the flow whose turn it is has no credit
+      const auto number = static_cast<int32_t>(most);
       server.queue.head = flow.next_server;
       flow.unsent -= number;
       cells -= number;
@@ -339,102 +393,163 @@ class World {
       append(state.local[flow.source * columns + flow.target], task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
+    state.server[flow.server].local += number;
   }
 
   // Slots
 
-  DEVICE void send_from(int32_t node, int32_t slot) {
-    int32_t place = state.place[node] + slot;
-    if (place >= slots) place -= slots;
-    for (int32_t word = 0; word < group_words; ++word) {
-      const int32_t at = (node * slots + place) * group_words + word;
-      const uint64_t granted = state.has_granted[at], relayed = state.has_relayed[at] & ~granted;
-      if (!(granted | relayed)) continue;
-      send_granted(node, place, word, granted, slot);
-      const uint64_t empty = send_relayed(node, place, word, relayed, slot);
-      state.has_granted[at] = 0;
-      state.has_relayed[at] &= ~empty;
-      const int32_t count = bits(granted | relayed);
-      state.node[node].held -= count;
-      state.node[node].hops += count;
-    }
-  }
-
-  // Cells of this node go to their intermediate nodes.
-  DEVICE void send_granted(int32_t node, int32_t place, int32_t word, uint64_t which, int32_t slot) {
-    const Sent* const row = state.granted + node * columns + place * groups;
-    Sent* const inbox = state.inbox + place * groups + state.group[node];
-    uint64_t* const came = state.came + 2 * place * group_words;
-    const int32_t stride = slots * groups, bit_stride = 2 * slots * group_words, first = place * groups;
-    const int32_t own = state.group[node], more = group_words;
-    for (uint64_t rest = which; rest; rest &= rest - 1) {
-      const int32_t group = word * kWordBits + lowest_bit(rest);
-      const Sent sent = row[group];
-      inbox[group * stride] = sent;
-      set_bit(came + group * bit_stride + (sent.to == first + group ? more : 0), own);
-      if (batch.through) record(sent, node, slot);
-    }
-  }
-
-  // Cells of others are sent on. Returns for which of these groups no more wait.
-  DEVICE uint64_t send_relayed(int32_t node, int32_t place, int32_t word, uint64_t which, int32_t slot) {
-    const int32_t first = node * columns + place * groups, plane = nodes * columns, q = room;
-    Sent* const inbox = state.inbox + place * groups + state.group[node];
-    uint64_t* const came = state.came + (2 * place + 1) * group_words;
-    const int32_t stride = slots * groups, bit_stride = 2 * slots * group_words, own = state.group[node];
-    uint64_t empty = 0;
-    for (uint64_t rest = which; rest; rest &= rest - 1) {
-      const int32_t group = word * kWordBits + lowest_bit(rest), column = first + group;
-      Queue queue = state.queue[column];
-      const Sent sent{state.relayed[queue.first * plane + column], kLast};
-      inbox[group * stride] = sent;
-      set_bit(came + group * bit_stride, own);
-      ++queue.first;
-      --queue.reserved;
-      const bool last = !--queue.count;
-      if (last || queue.first == q) queue.first = 0;  // an empty queue begins anew, where memory is near
-      if (last) empty |= rest & -rest;
-      state.queue[column] = queue;
-      if (batch.through) record(sent, node, slot);
-    }
-    return empty;
-  }
-
-  DEVICE void record(const Sent& sent, int32_t node, int32_t slot) {
-    const int64_t at = batch.cell_offsets[first_task + sent.cell.task] + sent.cell.number;
-    const int64_t now = int64_t{epoch} * slots + slot;
-    const bool again = sent.to == kLast && node != state.flow[sent.cell.task].source;
-    (again ? batch.sent_on : batch.sent)[at] = now;
-    if (again) batch.through[at] = node;
-  }
-
-  DEVICE void receive_at(int32_t node, int32_t slot) {
-    uint64_t* const came = state.came + 2 * node * group_words;
-    const Sent* const inbox = state.inbox + node * groups;
-    int32_t relayed = 0;
-    for_bits(came, group_words, [&](int32_t group) {
-      relay(node, inbox[group].to, inbox[group].cell);
-      ++relayed;
-    });
-    const int32_t own = column_of(node);
-    const int64_t now = (int64_t{epoch} * slots + slot + 1) * slot_time;
-    for_bits(came + group_words, group_words, [&](int32_t group) {
-      if (inbox[group].to == own) --state.queue[node * columns + own].reserved;
-      deliver(inbox[group].cell, node, now);
-    });
-    for (int32_t word = 0; word < 2 * group_words; ++word) came[word] = 0;
-    state.node[node].held += relayed;
+  // The slots of an epoch at a node: what it sends in each, and what comes to be sent on in a later one.
+  DEVICE void forward(int32_t node) {
+    Node& own = state.node[node];
     note_fullest(node);
+    int32_t place = state.place[node];
+    for (int32_t slot = 0; slot < slots; ++slot) {
+      const int32_t sent = send_from(node, place * groups, slot);
+      own.held += accept(node, slot * groups) - sent;
+      own.hops += sent;
+      note_fullest(node);
+      if (++place == slots) place = 0;
+    }
+    clear(state.is_coming, node, column_words);
+    clear(state.has_granted, node, column_words);
   }
 
-  DEVICE void arrive_early(Receipt& receipt, int32_t number) {
-    uint32_t* const bits = state.bits + receipt.bits;
-    bits[number / 32] |= 1u << number % 32;
-    if (number == receipt.expected)
-      while (receipt.expected < receipt.cells && bits[receipt.expected / 32] >> receipt.expected % 32 & 1)
-        ++receipt.expected;
+  // In a slot a node sends to the columns from `begin` on. Returns the number of cells.
+  DEVICE int32_t send_from(int32_t node, int32_t begin, int32_t slot) {
+    const int32_t at = slot * groups + state.group[node];
+    int32_t sent = 0;
+    for (int32_t first = 0; first < groups; first += kWordBits) {
+      const uint64_t granted = bits_from(state.has_granted, node, begin + first, groups - first);
+      const uint64_t relayed = bits_from(state.has_relayed, node, begin + first, groups - first) & ~granted;
+      for (uint64_t rest = relayed; rest; rest &= rest - 1) {
+        const int32_t column = begin + first + lowest_bit(rest), target = state.node_at[column];
+        const Cell cell = next_relayed(node, column);
+        state.last[target * columns + at] = cell;
+        set_bit(state.is_last + target * column_words, at);
+        if (batch.through) record(cell, node, slot);
+      }
+      sent += bits(granted) + bits(relayed);
+    }
+    return sent;
+  }
+
+  // What comes in a slot, to be sent on. Returns the number of cells.
+  DEVICE int32_t accept(int32_t node, int32_t begin) {
+    int32_t came = 0;
+    for (int32_t first = 0; first < groups; first += kWordBits) {
+      const uint64_t all = bits_from(state.is_coming, node, begin + first, groups - first);
+      for (uint64_t rest = all; rest; rest &= rest - 1) {
+        const Sent& sent = state.coming[node * columns + begin + first + lowest_bit(rest)];
+        relay(node, sent.to, sent.cell);
+      }
+      came += bits(all);
+    }
+    return came;
+  }
+
+  // `count` bits of a row, or the first 64 of them, from the bit `begin` on.
+  DEVICE uint64_t bits_from(const uint64_t* rows, int32_t node, int32_t begin, int32_t count) const {
+    const uint64_t* const row = rows + node * column_words + (begin >> kWordLog);
+    const int32_t shift = begin & (kWordBits - 1);
+    const uint64_t found = row[0] >> shift | row[1] << 1 << (kWordBits - 1 - shift);
+    return count < kWordBits ? found & (bit(count) - 1) : found;
+  }
+
+  // The first cell that waits at `node` to be sent on to `column` leaves its queue.
+  DEVICE Cell next_relayed(int32_t node, int32_t column) {
+    Queue& queue = state.queue[node * columns + column];
+    const Cell cell = state.relayed[(queue.first * nodes + node) * columns + column];
+    --queue.reserved;
+    const bool last = !--queue.count;
+    const int32_t next = queue.first + 1, keep = static_cast<int32_t>(last | (next == room)) - 1;
+    queue.first = next & keep;  // 0 where it is empty: memory is near
+    state.has_relayed[node * column_words + (column >> kWordLog)] ^= uint64_t{last} << (column & (kWordBits - 1));
+    return cell;
+  }
+
+  DEVICE int64_t log_of(const Cell& cell) const { return batch.cell_offsets[first_task + cell.task] + cell.number; }
+
+  // A cell leaves the queue of a node.
+  DEVICE void record(const Cell& cell, int32_t node, int32_t slot) {
+    const bool again = node != state.flow[cell.task].source;
+    (again ? batch.sent_on : batch.sent)[log_of(cell)] = int64_t{epoch} * slots + slot;
+    if (again) batch.through[log_of(cell)] = node;
+  }
+
+  // What comes to the node of its target in an epoch.
+  DEVICE void receive(int32_t node) {
+    for_bits(state.is_last + node * column_words, column_words, [&](int32_t at) {
+      Cell cell = state.last[node * columns + at];
+      if (cell.number < 0) {
+        --state.queue[node * columns + column_of(node)].reserved;
+        cell.number = ~cell.number;
+      }
+      deliver(cell, node, (int64_t{epoch} * slots + state.place_at[at] + 1) * slot_time);
+    });
+    clear(state.is_last, node, column_words);
+    const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
+    uint64_t* const waiting = bits_of(state.waiting, node);
+    for_bits(waiting, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
+      Server& server = state.server[first + i];
+      serve(server, node, int64_t{epoch + 1} * epoch_time);
+      if (server.cable.head == kNone) waiting[i >> kWordLog] ^= bit(i);
+    });
+  }
+
+  // The cable of a server brings cells until a time, unless none waits.
+  DEVICE void serve(Server& server, int32_t node, int64_t until) {
+    while (server.cable.head != kNone && server.free <= until) {
+      const int32_t task = server.cable.head;
+      Receipt& receipt = state.receipt[task];
+      server.cable.head = receipt.next;
+      --receipt.waiting;
+      bring(task, receipt, server, node);
+      if (receipt.waiting) append(server.cable, task, &Receipt::next, state.receipt);
+    }
+  }
+
+  DEVICE void bring(int32_t task, const Receipt& receipt, Server& server, int32_t node) {
+    server.free += pace;
+    state.node[node].received += server.free <= window;
+    if (receipt.arrived - receipt.waiting < receipt.cells) return;
+    batch.finish[first_task + task] = server.free;
+    state.ended[team.atomic_add(&state.control->ended, 1)] = task;
+  }
+
+  DEVICE void put_in_order(Receipt& receipt, int32_t number) {
+    const int32_t ahead = number - receipt.expected;
+    if (ahead < kWordBits) {
+      receipt.window |= bit(ahead);
+    } else {
+      state.bits[receipt.bits + number / 32] |= 1u << number % 32;
+      ++receipt.far;
+    }
+    int32_t came = pass(receipt);
+    while (came && receipt.far) {
+      look_farther(receipt, came);
+      came = pass(receipt);
+    }
     const int32_t waiting = receipt.arrived - receipt.expected;
-    if (waiting > receipt.latest) receipt.latest = waiting;
+    receipt.latest = waiting > receipt.latest ? waiting : receipt.latest;
+  }
+
+  // No cell before the first that has not arrived is waited for. Returns how many these are.
+  DEVICE static int32_t pass(Receipt& receipt) {
+    const int32_t came = ~receipt.window ? lowest_bit(~receipt.window) : kWordBits;
+    receipt.window = came < kWordBits ? receipt.window >> came : 0;
+    receipt.expected += came;
+    return came;
+  }
+
+  // The window has moved by `came`: which of its last cells have arrived?
+  DEVICE void look_farther(Receipt& receipt, int32_t came) {
+    for (int32_t ahead = kWordBits - came; ahead < kWordBits; ++ahead) {
+      const int32_t number = receipt.expected + ahead;
+      if (number >= receipt.cells) return;
+      const bool there = state.bits[receipt.bits + number / 32] >> number % 32 & 1;
+      receipt.window |= uint64_t{there} << ahead;
+      receipt.far -= there;
+    }
   }
 };
 

@@ -72,6 +72,20 @@ def test_the_profiler_plugins_trace_has_the_events_it_was_given() -> None:
     assert sent(trace, 0, "send") == sent(trace, 1, "recv") == [(0, 128, "bfloat16"), (1, 128, "bfloat16")]
 
 
+def test_real_nccl_ran_the_ring_orders_that_it_was_given() -> None:
+    """Three times an all-reduce of 4 MiB, one of 1,500,001 numbers, and one that is too small to be spread."""
+    trace = load(sorted((EXAMPLES / "traces" / "h100").iterdir()))
+    assert (trace.world_size, trace.iterations, sorted(trace.ranks)) == (5, 3, [0, 1, 2, 3, 4])
+    stride_1, stride_2 = (0, 1, 2, 3, 4), (0, 2, 4, 1, 3)
+    for rank in trace.ranks:
+        carried = Counter[tuple[int | None, tuple[int, ...] | None]]()
+        for event in trace.communications(rank):
+            carried[event.iteration, event.group] += event.bytes
+        for iteration in range(3):
+            assert carried[iteration, stride_2] == 2**21 + 3_000_068
+            assert carried[iteration, stride_1] == 2**21 + 4 * 1_500_001 - 3_000_068 + 4 * 4096
+
+
 def test_a_profile_over_gloo_has_the_dtypes_that_its_threads_wrote() -> None:
     trace = load(TRACES["kineto"])
     assert sent(trace, 0, "broadcast")  # DDP's new order of buckets, after the first step

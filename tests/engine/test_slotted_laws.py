@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
 from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
 SLOT = 1000  # ps
@@ -36,7 +37,7 @@ def burst(schedule: Schedule, source: np.ndarray, target: np.ndarray, cells: int
 
 
 def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:
-    (found,) = simulate_cells([world], Settings(protocol, queue, 1), Run(threads=1))
+    (found,) = simulate_cells([world], Settings(protocol, queue, None, seed=1), Run(threads=1))
     return found
 
 
@@ -78,7 +79,7 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
         draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
         worlds = [random_cells(draw, most_cells=20) for draw in draws]
         queue = int(draws[0].integers(2, 17))
-        for found in run_cells(worlds, Settings(protocol, queue, begin)):
+        for found in run_cells(worlds, Settings(protocol, queue, seed=begin)):
             check_conservation(found)
 
 
@@ -159,7 +160,7 @@ def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Call
     world = burst(schedule, np.array([0]), np.array([5]), 1, SLOT)
     epoch = schedule.slots
     for protocol, first in (("request_grant", 3), ("ideal", 1), ("direct", 1)):
-        (found,) = run_cells([world], Settings(protocol, 4, 1))
+        (found,) = run_cells([world], Settings(protocol, 4, seed=1))
         slot, then = int(found.log.sent[0]), int(found.log.sent_on[0])
         assert slot // epoch == first
         assert then == -1 or then // epoch in (first, first + 1)
@@ -171,7 +172,7 @@ def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[
     source = np.arange(1, 12)
     for queue in (2, 4, 9):
         world = burst(Schedule(12, 4), source, np.zeros(11), 300)
-        (found,) = run_cells([world], Settings("request_grant", queue, 3))
+        (found,) = run_cells([world], Settings("request_grant", queue, None, seed=3))
         logged = [found.log.through, found.log.sent, found.log.sent_on]
         for node in range(1, 12):
             through, sent, sent_on = (each[logged[0] == node] for each in logged)
@@ -179,6 +180,40 @@ def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[
             left = np.searchsorted(np.sort(sent_on), came - 1, side="right")  # before the next slot begins
             assert (np.arange(1, len(came) + 1) - left).max() <= queue
             assert len(through) > 50
+
+
+@pytest.mark.parametrize(("protocol", "most"), [("request_grant", 3), ("ideal", 1)])
+@pytest.mark.parametrize("credits", [1, 2, 5])
+def test_a_server_has_as_many_cells_under_way_to_its_rack_as_it_has_credits(
+    run_cells: Callable[..., list[Found]], protocol: str, most: int, credits: int
+) -> None:
+    """A cell is requested in the epoch in which it comes to LOCAL and leaves it two later, or earlier by a grant that
+    the cell before it left over; then its credit is back.
+    """
+    world = burst(Schedule(12, 3), np.array([0]), np.array([7]), 120)
+    (found,) = run_cells([world], Settings(protocol, 4, credits, seed=2))
+    assert 120 / credits <= found.epochs <= 120 / credits * most + 5
+    leaves = np.bincount(found.log.sent // world.schedule.slots)
+    assert leaves.max() <= credits
+
+
+def test_a_short_flow_does_not_wait_for_what_came_before_to_the_same_server(
+    run_cells: Callable[..., list[Found]],
+) -> None:
+    """Eleven send to one server, ten of them long before: the cable is full, and its flows take turns."""
+    source = np.arange(1, 12)
+    world = burst(Schedule(12, 4), source, np.zeros(11), 300)
+    epoch = world.epoch
+    release, cells = world.release.copy(), world.cells.copy()
+    release[-1], cells[-1] = 300 * epoch, 4
+    world = replace(world, pace=epoch // 2, release=release, cells=cells)  # two cells an epoch; nine or more come
+    took = {}
+    for cable in CABLES:
+        (found,) = run_cells([world], Settings("request_grant", 4, None, cable, seed=2))
+        took[cable] = (found.finish[-1] - release[-1]) / epoch
+        assert found.finish.max() == pytest.approx(3004 * world.pace, rel=0.01), "the cable is never idle"
+    assert took["turns"] < 4 * 10 / 2 + 12, "four rounds of at most ten others and some epochs to get there"
+    assert took["arrival"] > 10 * took["turns"]
 
 
 def test_no_answer_depends_on_threads_or_on_other_worlds(

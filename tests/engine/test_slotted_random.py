@@ -15,14 +15,20 @@ from topoflow.engine.random import philox
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
-from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
 from topoflow.fabric.circuits.schedule import Schedule
 
 CASES = st.integers(0, 2**32 - 1)
 
 
 def random_settings(draw: np.random.Generator) -> Settings:
-    return Settings(str(draw.choice(list(PROTOCOLS))), int(draw.integers(2, 17)), int(draw.integers(0, 2**32)))
+    return Settings(
+        str(draw.choice(list(PROTOCOLS))),
+        int(draw.integers(2, 17)),
+        credits=[None, 1, 2, 7, 40][draw.integers(0, 5)],
+        cable=str(draw.choice(list(CABLES))),
+        seed=int(draw.integers(0, 2**32)),
+    )
 
 
 def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]) -> None:
@@ -68,7 +74,7 @@ def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
     source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
     cells = np.maximum(world.cells, 30)
     ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
-    compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, 1), run_cells)
+    compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, seed=1), run_cells)
 
 
 def test_words_are_those_of_the_generator_that_was_published() -> None:

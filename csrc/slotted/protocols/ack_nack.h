@@ -69,8 +69,8 @@ struct AckNack {
 
   // Tasks of a server take turns to put a packet into a buffer, as fast as its cable is.
   DEVICE void fill(int32_t node, Server& server) const {
-    server.credit += world.epoch_time;
-    for (int32_t misses = 0; server.credit >= 0 && server.queue.head != kNone && misses < count;) {
+    server.surplus += world.epoch_time;
+    for (int32_t misses = 0; server.surplus >= 0 && server.queue.head != kNone && misses < count;) {
       const int32_t task = server.queue.head;
       Flow& flow = world.state.flow[task];
       const Cell cell{task, flow.number};
@@ -85,10 +85,10 @@ struct AckNack {
         world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
       }
       server.queue.head = flow.next_server;
-      if (at != kNobody || flow.target == node) ++flow.number, --flow.unsent, server.credit -= world.pace;
+      if (at != kNobody || flow.target == node) ++flow.number, --flow.unsent, server.surplus -= world.pace;
       if (flow.unsent) world.append(server.queue, task, &Flow::next_server, world.state.flow);
     }
-    if (server.credit > 0) server.credit = 0;
+    if (server.surplus > 0) server.surplus = 0;
   }
 
   DEVICE void fill_at(int32_t node) const {

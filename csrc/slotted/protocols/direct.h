@@ -13,9 +13,9 @@ DEVICE void direct(World<T>& world) {
   State& state = world.state;
   world.team.for_each(world.nodes, [&](int32_t source) {
     for (int32_t target = 0; target < world.columns && state.node[source].active; ++target) {
-      Queue& queue = state.queue[source * world.columns + target];
-      if (queue.reserved || state.local[source * world.columns + target].head == kNone) continue;
-      queue.reserved = 1;
+      const int32_t at = source * world.columns + target;
+      if (state.queue[at].reserved || state.local[at].head == kNone) continue;
+      state.queue[at].reserved = 1;
       world.relay(source, target, world.take(source, target));
     }
   });

@@ -19,21 +19,26 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   Active* const flows = world.active_of(source);
   int32_t* const candidates = state.candidate + source * world.nodes;
   int32_t count = state.node[source].active;
-  Words words{};
+  constexpr int32_t kBlocks = T::kAlone ? 8 : 1;  // of words that are drawn together
+  Words words[kBlocks];
   for (int32_t number = 0; number < world.nodes - 1 && count; ++number) {
-    if (number % 2 == 0)
-      words = philox({{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}},
-                     world.key[0], world.key[1]);
-    const int32_t place = below(words.word[number % 2 * 2], count), rest = world.nodes - 1 - number;
-    const int32_t drawn = below(words.word[number % 2 * 2 + 1], rest);
+    const int32_t within = number % (2 * kBlocks);
+    if (!within) {
+      const Words first{{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}};
+      philox<kBlocks>(first, world.key[0], world.key[1], words);
+    }
+    const uint32_t* const word = words[within / 2].word + within % 2 * 2;
+    const int32_t place = below(word[0], count), rest = world.nodes - 1 - number;
+    const int32_t drawn = below(word[1], rest);
     const int32_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;
     Active& flow = flows[place];
     state.request[node * world.nodes + source] = flow.target;
     world.set_bit(state.requested + node * world.words, source);
-    if (flow.epoch != world.epoch) flow.epoch = world.epoch, flow.asked = 0;
-    if (++flow.asked < flow.local) continue;
+    flow.asked = (flow.epoch == world.epoch ? flow.asked : 0) + 1;
+    flow.epoch = world.epoch;
+    if (flow.asked < flow.local) continue;
     const Active last = flows[--count];  // the flow is no longer in the set, which is those before
     flows[count] = flow;
     flow = last;
@@ -51,14 +56,14 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
   const auto grant = [&](int32_t source) {
     const int32_t target = state.request[node * world.nodes + source];
     Queue& queue = state.queue[node * world.columns + target];
-    if (queue.reserved >= world.room) return;
+    if (queue.reserved >= static_cast<uint32_t>(world.room)) return;
     ++queue.reserved;
     state.grant[source * world.columns + own] = target;
     world.set_bit(state.answered + source * world.column_words, own);
   };
   const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
                              world.key[0], world.key[1]);
-  const int32_t first = below(words.word[0], world.nodes), word = first / kWordBits;
+  const int32_t first = below(words.word[0], world.nodes), word = first >> kWordLog;
   const uint64_t before = World<T>::bit(first) - 1, here = requested[word];
   const auto in_word = [&](uint64_t rest, int32_t at) {
     for (; rest; rest &= rest - 1) grant(at * kWordBits + lowest_bit(rest));
@@ -76,15 +81,14 @@ DEVICE void receive_grants_at(World<T>& world, int32_t source) {
   State& state = world.state;
   uint64_t* const answered = state.answered + source * world.column_words;
   World<T>::for_bits(answered, world.column_words, [&](int32_t column) {
-    const int32_t at = source * world.columns + column, target = state.grant[at];
+    const int32_t target = state.grant[source * world.columns + column];
     if (state.local[source * world.columns + target].head == kNone) {
       const int32_t node = state.node_at[column];
       state.unused[node * world.nodes + source] = target;
       world.set_bit(state.declined + node * world.words, source);
       return;
     }
-    state.granted[at] = {world.take(source, target), target};
-    world.set_waiting(state.has_granted, source, column);
+    world.send_to(source, column, world.take(source, target), target);
   });
   for (int32_t at = 0; at < world.column_words; ++at) answered[at] = 0;
 }

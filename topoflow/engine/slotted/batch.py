@@ -18,7 +18,7 @@ from topoflow.arrays import Ints, Offsets, offsets
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import PROTOCOLS, Settings
+from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, Settings
 from topoflow.fabric.circuits.on_demand import Square
 
 Array = NDArray[Any]
@@ -101,6 +101,8 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
         "protocol": np.array([_protocol(world, settings) for world in worlds], np.int32),
         "queue": np.full(len(worlds), settings.queue, np.int32),
+        "credits": np.full(len(worlds), settings.credits or MOST, np.int32),
+        "cable": np.array([_cable(world, settings) for world in worlds], np.int32),
         "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
         "slot": np.array([world.slot for world in worlds], np.int64),
         "pace": np.array([world.pace for world in worlds], np.int64),
@@ -136,6 +138,11 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
 def _protocol(world: Cells, settings: Settings) -> int:
     """A schedule can be used by several protocols; switches that are asked have one."""
     return _C.ACK_NACK if isinstance(world.schedule, Square) else PROTOCOLS[settings.protocol]
+
+
+def _cable(world: Cells, settings: Settings) -> int:
+    """Nothing waits between a node and its server where servers are the nodes of switches that are asked."""
+    return _C.ARRIVAL if isinstance(world.schedule, Square) else CABLES[settings.cable]
 
 
 def _first(world: Cells) -> Offsets:

@@ -6,7 +6,10 @@ An epoch at the nodes, in this order:
     2. The protocol: which cells leave LOCAL, and for where.
     3. E slots. In each, every uplink sends one cell to the node that it is joined to, if one waits for that node; what
        is sent in a slot can be sent on in the next.
-    4. Grants that found no cell are known to the node that gave them.
+    4. Grants that found no cell are known to the node that gave them, cells that left LOCAL to their servers (credits).
+
+What comes to the node of its target waits there for the cable of its server; flows take turns on it, or (``arrival``)
+cells go in the order in which they came. A cell goes at once if the cable is free and nothing waits.
 
 Protocols:
 
@@ -74,13 +77,16 @@ class Flow:
     arrived: set[int] = field(default_factory=set)
     expected: int = 0  # the first cell that has not arrived
     reorder: int = 0  # the most that ever waited for an earlier one
-    delivered: int = 0
+    delivered: int = 0  # to the node
+    brought: int = 0  # to the server
 
 
 @dataclass
 class Server:
     queue: deque[int] = field(default_factory=deque)  # tasks that take turns, one each epoch
-    credit: int = 0  # ps of sending that it has not used
+    surplus: int = 0  # ps of sending that it has not used
+    local: int = 0  # cells in LOCAL
+    cable: deque[int] = field(default_factory=deque)  # tasks whose cells wait for the cable from the node
     free: int = 0  # ps, when its cable has delivered all that it got
 
 
@@ -88,7 +94,8 @@ class Reference:
     """One world; ``run`` simulates it to the end."""
 
     def __init__(self, cells: Cells, settings: Settings) -> None:
-        self.world, self.protocol, self.limit = cells, settings.protocol, settings.queue
+        self.world, self.settings, self.limit = cells, settings, settings.queue
+        self.in_turns = settings.cable == "turns"
         self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
         self.flow = [Flow(int(each)) for each in cells.cells]
@@ -134,11 +141,13 @@ class Reference:
         """One epoch."""
         self.begin_due(self.epoch * self.world.epoch)
         self.inject()
-        {"request_grant": self.request_grant, "ideal": self.ideal, "direct": self.direct}[self.protocol]()
+        {"request_grant": self.request_grant, "ideal": self.ideal, "direct": self.direct}[self.settings.protocol]()
         self.note_fullest()
         for slot in range(self.world.schedule.slots):
             self.send(slot)
             self.note_fullest()
+        for server in self.server:
+            self.serve(server, (self.epoch + 1) * self.world.epoch)
         for node, destination in self.unused:
             self.reserved[node][destination] -= 1
         self.unused = []
@@ -158,7 +167,7 @@ class Reference:
                 continue
             server = self.server[self.world.source[task]]
             if not server.queue:
-                server.credit = now - time - self.world.epoch  # it has sent since then
+                server.surplus = now - time - self.world.epoch  # it has sent since then
             server.queue.append(task)
 
     def end(self, task: int, time: int) -> None:
@@ -173,16 +182,25 @@ class Reference:
     # Servers
 
     def inject(self) -> None:
-        """Every server has sent for an epoch: flows take turns, and one that is empty gives the rest to the next."""
+        """Every server has sent for an epoch: flows take turns, and one that is empty gives the rest to the next.
+
+        A server has no more than ``credits`` cells in LOCAL; its cable waits while the flow whose turn it is has none.
+        """
         for server in self.server:
             if not server.queue:
                 continue
-            server.credit += self.world.epoch
-            cells = server.credit // self.world.pace
-            server.credit -= cells * self.world.pace
+            server.surplus += self.world.epoch
+            cells = server.surplus // self.world.pace
+            server.surplus -= cells * self.world.pace
             while cells and server.queue:
-                task = server.queue.popleft()
+                task = server.queue[0]
                 number = min(cells, self.flow[task].unsent)
+                source, target = self.ends(task)
+                if source != target and self.settings.credits is not None:
+                    number = min(number, self.settings.credits - server.local)
+                if not number:
+                    break  # the cable waits: the flow whose turn it is has no credit
+                server.queue.popleft()
                 self.flow[task].unsent -= number
                 cells -= number
                 self.put(task, number)
@@ -202,12 +220,14 @@ class Reference:
             self.active[source].append(task)
             self.local[source][target].append(task)
         flow.local += number
+        self.server[self.world.source[task]].local += number
 
     def take(self, source: int, destination: int, through: int) -> Cell:
         """A cell leaves LOCAL."""
         task = self.local[source][destination].popleft()
         flow = self.flow[task]
         flow.local -= 1
+        self.server[self.world.source[task]].local -= 1
         flow.left += 1
         if flow.local:
             self.local[source][destination].append(task)
@@ -324,16 +344,34 @@ class Reference:
     def deliver(self, cell: Cell, time: int) -> None:
         """From the node to the server."""
         flow, server = self.flow[cell.task], self.server[self.world.target[cell.task]]
-        server.free = max(server.free, time) + self.world.pace
-        self.received += server.free <= self.world.window
+        if self.in_turns:
+            self.serve(server, time)
+        flow.delivered += 1
         flow.arrived.add(cell.number)
         while flow.expected in flow.arrived:
             flow.arrived.remove(flow.expected)
             flow.expected += 1
         flow.reorder = max(flow.reorder, len(flow.arrived))
-        flow.delivered += 1
-        if flow.delivered == self.world.cells[cell.task]:
-            self.end(cell.task, server.free)
+        if not self.in_turns or (not server.cable and server.free <= time):
+            server.free = max(server.free, time)
+            self.bring(cell.task, server)
+        elif cell.task not in server.cable:
+            server.cable.append(cell.task)
+
+    def serve(self, server: Server, until: int) -> None:
+        """Its cable brings cells that wait at the node, unless they would not begin by ``until``."""
+        while server.cable and server.free <= until:
+            task = server.cable.popleft()
+            self.bring(task, server)
+            if self.flow[task].brought < self.flow[task].delivered:
+                server.cable.append(task)
+
+    def bring(self, task: int, server: Server) -> None:
+        server.free += self.world.pace
+        self.received += server.free <= self.world.window
+        self.flow[task].brought += 1
+        if self.flow[task].brought == self.world.cells[task]:
+            self.end(task, server.free)
 
     def note_fullest(self) -> None:
         for node, queues in enumerate(self.relayed):
@@ -341,7 +379,7 @@ class Reference:
             self.fullest[node] = max(self.fullest[node], waiting)
 
     def is_empty(self) -> bool:
-        at_servers = any(server.queue for server in self.server)
+        at_servers = any(server.queue or server.cable for server in self.server)
         reserved = any(map(any, self.reserved))
         return not (at_servers or any(self.active) or reserved or any(self.requests) or any(self.grants))
 

@@ -67,6 +67,7 @@ class AckNackReference(Reference):
         square = cells.schedule
         assert isinstance(square, Square)
         self.square = square
+        self.in_turns = False  # servers are nodes: nothing waits between them
         kinds = [0] * square.intra + [1] * square.inter
         self.transceivers = [[Transceiver(kind) for kind in kinds] for _ in range(square.nodes)]
         self.refused = [[0, 0] for _ in range(square.nodes)]
@@ -86,9 +87,9 @@ class AckNackReference(Reference):
         self.epoch += 1
 
     def fill(self, node: int, server: Server) -> None:
-        server.credit += self.world.epoch
+        server.surplus += self.world.epoch
         misses = 0
-        while server.credit >= 0 and server.queue and misses < len(self.transceivers[node]):
+        while server.surplus >= 0 and server.queue and misses < len(self.transceivers[node]):
             task = server.queue.popleft()
             flow, target = self.flow[task], self.ends(task)[1]
             cell = Cell(task, flow.left, target, node)
@@ -100,10 +101,14 @@ class AckNackReference(Reference):
             else:
                 misses += 1
             if target == node or at is not None:
-                flow.left, flow.unsent, server.credit = flow.left + 1, flow.unsent - 1, server.credit - self.world.pace
+                flow.left, flow.unsent, server.surplus = (
+                    flow.left + 1,
+                    flow.unsent - 1,
+                    server.surplus - self.world.pace,
+                )
             if flow.unsent:
                 server.queue.append(task)
-        server.credit = min(server.credit, 0)
+        server.surplus = min(server.surplus, 0)
 
     def first_kind(self, cell: Cell, node: int) -> int:
         kinds = self.square.first_kinds(node, cell.to)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from topoflow import _C
 
 PROTOCOLS = {"request_grant": _C.REQUEST_GRANT, "ideal": _C.IDEAL, "direct": _C.DIRECT}
+CABLES = {"turns": _C.TURNS, "arrival": _C.ARRIVAL}
+MOST = 2**31 - 1
 MIN_QUEUE = 2  # Source: Sirius, 4.3: a cell may come before that of the epoch before has left
 WORD = 2**32
 
@@ -17,12 +19,20 @@ class Settings:
 
     protocol: str = "request_grant"
     queue: int = 4  # Q, cells at a node for each destination
+    credits: int | None = 32  # cells that a server may have in LOCAL; None: any number
+    cable: str = (
+        "turns"  # flows whose cells wait at a node for the cable to their server take turns, or go as they came
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise ValueError(f"slotted.protocol: must be one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
-        for field, least, most in (("queue", MIN_QUEUE, _C.MOST_RESERVATIONS), ("seed", 0, WORD - 1)):
+        for field, known in (("protocol", PROTOCOLS), ("cable", CABLES)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"slotted.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
+        ranges = {"queue": (MIN_QUEUE, _C.MOST_RESERVATIONS), "credits": (1, MOST), "seed": (0, WORD - 1)}
+        for field, (least, most) in ranges.items():
             value = getattr(self, field)
+            if value is None and field == "credits":
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 raise ValueError(f"slotted.{field}: must be a whole number within {least}..{most}, got {value!r}")
