@@ -38,7 +38,7 @@ class Fitting(Settings):
     def chosen(self, world: World) -> Fidelity:
         """The fidelity that ``world`` is simulated in."""
         if has_slots(world.fabric):
-            return Slotted(**{field.name: getattr(self, field.name) for field in fields(Settings)})
+            return Slotted(**{each.name: getattr(self, each.name) for each in fields(Settings)})
         return Fluid(self.merge)
 
     def refuses(self, world: World) -> str | None:
