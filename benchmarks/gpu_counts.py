@@ -7,11 +7,12 @@ exchanges of a warp (shuffles, ballots, reductions), and requests of warps to me
 that return something the slowest warp of an epoch makes, summed over epochs: an upper limit of the accesses that wait
 for each other, from which latency follows. ``sectors`` are the 32 B that requests of global memory move.
 
-An event is a time at which a flow ends; the bound has one.
+An event is a time at which a flow ends; of a ladder it is a proposal (a DLRM on 16 servers), the bound has one.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,41 +20,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cuda_emulation" / "python"))
 
-COUNT = """
-import ctypes, os, sys
-import numpy as np
-sys.path.insert(0, sys.argv[1])
-from cases import all_to_all
-from topoflow.engine.base import Run
-from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
-from topoflow.engine.fluid import Fluid
-import torch
-library = ctypes.CDLL(os.environ["TOPOFLOW_EMULATED"])
-library.emulation_counts.restype = ctypes.c_char_p
-run = Run(Device.named("cuda"))
-for radix in map(int, sys.argv[2].split(",")):
-    world = all_to_all("C", radix, ecmp=False, uneven=True).world
-    for fidelity in (Fluid(), Bound()):
-        library.emulation_counts()
-        timeline = fidelity.simulate([world], run)[0]
-        events = len(np.unique(timeline.finish)) if fidelity.name == "fluid" else 1
-        name = f"{fidelity.name}.all_to_all_{radix**3 // 4}_hosts"
-        print(f"{name}.events {events}")
-        for line in library.emulation_counts().decode().splitlines():
-            what, number = line.split()
-            print(f"{name}.{what} {int(number) / events:.1f}" if what != "launches" else f"{name}.launches {number}")
-"""
-
 
 def counts(radices: str) -> None:
     """Print what the kernels do for each event."""
     import emulation
 
     settings = {"CUDA_EMULATION_COUNT": "1", "CUDA_EMULATION_PROCESSORS": "1", "CUDA_EMULATION_BLOCKS": "1"}
-    library = emulation.build()
-    command = [sys.executable, "-c", COUNT, str(ROOT / "benchmarks"), radices]
-    subprocess.run(command, env={**emulation.environment(library), **settings}, check=True)
+    environment = emulation.environment(emulation.build())
+    environment["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'benchmarks'}"
+    script = ROOT / "benchmarks" / "gpu_kernels.py"
+    command = [sys.executable, str(script), radices]
+    subprocess.run(command, env={**environment, **settings}, check=True)
 
 
 def main() -> None:

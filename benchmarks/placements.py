@@ -36,13 +36,13 @@ def on_each(measure: Callable[..., None], defaults: dict[str, int]) -> None:
         sys.exit(str(error))
 
 
-def job(fabric: str, degree: int) -> Job:
-    keys = ["workload=dlrm", "strategy=hybrid", f"servers={SERVERS}", f"fabric={fabric}", f"degree={degree}"]
+def job(fabric: str, degree: int, servers: int = SERVERS) -> Job:
+    keys = ["workload=dlrm", "strategy=hybrid", f"servers={servers}", f"fabric={fabric}", f"degree={degree}"]
     (point,) = grid(keys, check)
     workload = build(point, "workload").build()
-    strategy = build(point, "strategy").place(workload, SERVERS)
+    strategy = build(point, "strategy").place(workload, servers)
     demand = lower(workload, strategy).demand()
-    return Job(workload, strategy, build(point, "fabric").build(SERVERS, demand))
+    return Job(workload, strategy, build(point, "fabric").build(servers, demand))
 
 
 def choices() -> list[tuple[int, ...]]:

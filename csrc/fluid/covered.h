@@ -28,6 +28,7 @@ struct Covered {
         n += !rates.info[l].touched;
       });
       rows[p] = {first, n};
+      rates.states.set_links(p, row, n);
     });
   }
 

@@ -5,18 +5,15 @@
 
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
-#include <thrust/functional.h>
 #include <thrust/gather.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <thrust/iterator/zip_iterator.h>
 #include <thrust/sort.h>
 #include <thrust/transform.h>
-#include <thrust/transform_reduce.h>
 
 #include "gradient.h"
-#include "parallel/launch.h"
-#include "parallel/policy.h"
+#include "parallel/worlds.h"
 
 namespace topoflow::BACKEND {
 
@@ -46,6 +43,7 @@ struct TaskOf {
 class Events {
  public:
   Events(const GradientBatch& batch, int32_t events, Stream stream) : time_(events), event_(events) {
+    const ThreadsFor threads(events);
     const auto on = policy(stream);
     const thrust::counting_iterator<int32_t> first(0), end(events);
     const auto task = thrust::make_transform_iterator(first, TaskOf{});
@@ -96,17 +94,11 @@ struct RunGradient {
 void gradient(const GradientBatch& given) {
   const DeviceGuard guard(given.device);
   const Stream stream = to_stream(given.stream);
-  const ThreadsFor threads(2 * given.all_tasks);
   const Events events(given, static_cast<int32_t>(2 * given.all_tasks), stream);
   GradientBatch batch = given;
   batch.time = events.time();
   batch.event = events.event();
-  const thrust::counting_iterator<int32_t> zero(0);
-  const int64_t bytes = thrust::transform_reduce(policy(stream), zero, zero + batch.worlds, GradientBytes{batch},
-                                                 int64_t{0}, thrust::maximum<int64_t>());
-  const Launch how = launch<RunGradient>(batch.worlds, bytes, batch.budget, batch.threads);
-  const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, RunGradient{batch, memory.data(), bytes}, stream);
+  run_worlds<RunGradient, GradientBytes>(batch);
 }
 
 }  // namespace topoflow::BACKEND

@@ -108,7 +108,7 @@ class LinkStore {
                         int32_t* list) const {
     const PackedMove move = packed_move();
     const int64_t each = units(rate);
-    int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     return team.pick(
         n, [=](int32_t i) { return paths[i]; }, list, [=](int32_t p) { return bottleneck[p] < 0; },
         [=, this](int32_t p) {
@@ -125,16 +125,19 @@ class LinkStore {
   DEVICE void move_all(const Team auto& team, int32_t n, const int32_t* list, int32_t sign) const {
     const PackedMove move = packed_move();
     const double per_unit = per_unit_;
-    const int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     const LinkInfo* const info = rates_.info;
-    team.for_each(n, [=, this](int32_t i) {
+    const auto given = [=](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
-      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
-      const double level = info[l].level;
+      const bool other = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
+      return Given{p, other ? -1 : info[l].level};
+    };
+    team.for_each(n, given, [=, this](int32_t, const Given& path) {
+      if (path.level < 0) return;
       if constexpr (kPacked)
-        move(team, p, static_cast<int64_t>(level * per_unit + 0.5), sign);
+        move(team, path.path, static_cast<int64_t>(path.level * per_unit + 0.5), sign);
       else
-        move_wide(team, p, level, sign);
+        move_wide(team, path.path, path.level, sign);
     });
   }
 
@@ -200,29 +203,33 @@ class LinkStore {
 
   DEVICE int32_t links() const { return rates_.links(); }
 
+  struct Given {
+    int32_t path;
+    double level;  // B/s; -1: nothing
+  };
+
   // Read once: as far as the compiler knows, a link's words may be these pointers.
   struct PackedMove {
     Pairs links;
+    PathStates states;
     const Row* rows;
-    const int32_t *hops, *counted;
+    const int32_t* hops;
 
     // The path's flows give back what they have of each link, `units` for each of them, or (sign -1) get it.
     DEVICE void operator()(const Team auto& team, int32_t p, int64_t units, int32_t sign) const {
-      const int32_t flows = sign * counted[p];
+      const int32_t flows = sign * states.counted[p];
       const Pair use = flows == sign ? Pair{units * sign, sign} : Pair{units * flows, flows};
-      const Row row = rows[p];
-      const int32_t* hop = hops + row.first;
-      const int32_t *const end = hop + row.hops, *const last = end - 1;
-      for (; hop < last; hop += 2) {  // a path mostly goes up as often as down
-        const int32_t up = hop[0], down = hop[1];
-        links.add(team, up, use);
-        links.add(team, down, use);
-      }
-      if (hop < end) links.add(team, *hop, use);
+      states.for_each_two(
+          rows, hops, p,
+          [&](int32_t up, int32_t down) {  // a path mostly goes up as often as down
+            links.add(team, up, use);
+            links.add(team, down, use);
+          },
+          [&](int32_t last) { links.add(team, last, use); });
     }
   };
   DEVICE PackedMove packed_move() const {
-    return {packed_links(), rates_.paths.rows, rates_.paths.links, rates_.counted};
+    return {packed_links(), rates_.states, rates_.paths.rows, rates_.paths.links};
   }
 
   DEVICE void move_wide(const Team auto& team, int32_t p, double rate, int32_t sign) const {

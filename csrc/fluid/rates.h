@@ -6,7 +6,7 @@
 #include "arena.h"
 #include "link.h"
 #include "parallel/pairs.h"
-#include "paths.h"
+#include "path_states.h"
 
 namespace topoflow::BACKEND {
 
@@ -24,23 +24,24 @@ struct Hot {
 struct Rates {
   Paths paths{};
   Unit unit{};
-  double least = 0, most = 0;         // B/s, the capacities of links that have any
-  Global<const double> capacities{};  // [L] B/s, without the paths' limits
-  int32_t path_count;                 // P
-  Global<LinkState> link;             // [L] with the virtual links of the paths' limits
-  Global<LinkInfo> info;              // [L]
-  Global<Bottleneck> limited;         // [L]
-  Global<double> before;              // [P] B/s, open paths: their rate before
-  Tournament queue;                   // links by B/s: no more than the level at which they will be full
-  List touched;                       // links
-  Global<double> rate;                // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
-  Global<int32_t> bottleneck;         // [P] the link that limits the path, kNoLink: to be found, kNoFlows
-  Global<int32_t> counted;            // [P] flows that the links know of
-  Global<int32_t> left;               // [P] event at which the last flow left
-  Global<int32_t> members;            // [H] the paths of every link that have flows, and some that had
-  List order;                         // paths as refilling froze them; adjusting lists here those that may change
-  Global<int32_t> fills;              // [L] links as refilling filled them, their levels ascending
-  List others;                        // paths that others than the link that is adjusted limit
+  double least = 0, most = 0;                   // B/s, the capacities of links that have any
+  Global<const double> capacities{};            // [L] B/s, without the paths' limits
+  int32_t path_count;                           // P
+  Global<LinkState> link;                       // [L] with the virtual links of the paths' limits
+  Global<LinkInfo> info;                        // [L]
+  Global<Bottleneck> limited;                   // [L]
+  Global<double> before;                        // [P] B/s, open paths: their rate before
+  Tournament queue;                             // links by B/s: no more than the level at which they will be full
+  List touched;                                 // links
+  PathStates states;                            // [P]
+  decltype(PathStates::rate) rate;              // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
+  decltype(PathStates::bottleneck) bottleneck;  // [P] the link that limits the path, kNoLink: to be found, kNoFlows
+  decltype(PathStates::counted) counted;        // [P] flows that the links know of
+  Global<int32_t> left;                         // [P] event at which the last flow left
+  Global<int32_t> members;                      // [H] the paths of every link that have flows, and some that had
+  List order;             // paths as refilling froze them; adjusting lists here those that may change
+  Global<int32_t> fills;  // [L] links as refilling filled them, their levels ascending
+  List others;            // paths that others than the link that is adjusted limit
   Hot hot;
 
   static constexpr int32_t kSnapshots = 16;
@@ -58,9 +59,10 @@ struct Rates {
         before(arena.take<double>(n.paths)),
         queue(arena.tournament(n.links)),
         touched(arena.list(n.links)),
-        rate(arena.take<double>(n.paths)),
-        bottleneck(arena.take<int32_t>(n.paths)),
-        counted(arena.take<int32_t>(n.paths)),
+        states(arena, n.paths),
+        rate(states.rate),
+        bottleneck(states.bottleneck),
+        counted(states.counted),
         left(arena.take<int32_t>(n.paths)),
         members(arena.take<int32_t>(n.hops)),
         order(arena.list(n.paths)),

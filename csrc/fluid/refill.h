@@ -113,6 +113,10 @@ class Refill {
   }
 
  private:
+  struct Change {
+    int32_t path;
+    double had, gets;  // B/s
+  };
   static constexpr int kNear = 6;  // a link sleeps with more left than 2^-6 of its capacity
 
   template <bool kPacked>
@@ -132,14 +136,19 @@ class Refill {
       level = fill<kPacked>(team, flowing) ? wake_overloaded<kPacked>(team) : wake_open<kPacked>(team);
       if (level < 0) return false;
     }
-    changes = team.sum(frozen_ - fresh_, [&](int32_t i) {
-      const int32_t p = r.order[fresh_ + i];
-      const double had = r.rate[p], gets = found(p);
-      if (had == gets) return 0;
-      r.rate[p] = gets;
-      settle(p, had / gets);
-      return 1;
-    });
+    const int32_t* const frozen = r.order.items + fresh_;
+    changes = team.sum(
+        frozen_ - fresh_,
+        [&](int32_t i) {
+          const int32_t p = frozen[i];
+          return Change{p, r.rate[p], found(p)};
+        },
+        [&](int32_t, const Change& change) {
+          if (change.had == change.gets) return 0;
+          r.rate[change.path] = change.gets;
+          settle(change.path, change.had / change.gets);
+          return 1;
+        });
     team.for_each(r.links(), [&](int32_t l) { r.info[l].awake = store_.left_of<kPacked>(l) <= r.info[l].watch; });
     return true;
   }
@@ -151,7 +160,7 @@ class Refill {
   template <bool kPacked>
   DEVICE void restart(const Team auto& team, double level) {
     const LinkInfo* const info = rates_.info;
-    int32_t* const bottleneck = rates_.bottleneck;
+    const auto bottleneck = rates_.bottleneck;
     const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
     const double least = level * (1 - kSame);
     const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills[i]].level >= least; });
@@ -163,12 +172,11 @@ class Refill {
     } else {
       store_.move_all<kPacked>(team, frozen_ - from, order + from, 1);
     }
-    team.for_each(frozen_ - from, [&](int32_t i) {
-      const int32_t p = order[from + i];
-      const int32_t l = bottleneck[p];
-      if (l == Rates::kNoLink || l == Rates::kNoFlows) return;  // it has other flows than before
-      bottleneck[p] = Rates::kNoLink;
-    });
+    team.for_each(
+        frozen_ - from, [&](int32_t i) { return order[from + i]; },
+        [&](int32_t, int32_t p) {
+          if (bottleneck[p] != Rates::kNoFlows) bottleneck[p] = Rates::kNoLink;
+        });
     fresh_ = from < fresh_ ? from : fresh_;
     filled_ = kept;
     frozen_ = from;
@@ -201,12 +209,13 @@ class Refill {
       const auto place = static_cast<int32_t>(bits(low) & mask);
       const int32_t l = awake[place];
       bool open;
-      const double level = store_.level_of<kPacked>(l, open);
+      const Row row{info[l].first, info[l].listed};  // memory answers while keys are compared
+      const double before = info[l].level, level = store_.level_of<kPacked>(l, open);
       const double later = open ? key(place, level, mask) : kInfinity;
       low = keys.others(place, low);
       if (later <= low && open) {
         keys.replace(place, kInfinity);
-        freeze<kPacked>(team, l, level);
+        freeze<kPacked>(team, l, row, Rates::same(level, before) ? before : level);
       } else {
         keys.replace(place, later);
       }
@@ -227,13 +236,12 @@ class Refill {
     return word;
   }
 
-  // The open paths on this link get its level.
+  // The open paths on this link, those of the row of `members`, get its level.
   template <bool kPacked>
-  DEVICE void freeze(const Team auto& team, int32_t l, double level) {
+  DEVICE void freeze(const Team auto& team, int32_t l, const Row& row, double level) {
     LinkInfo& k = rates_.info[l];
-    if (Rates::same(level, k.level)) level = k.level;
     const int32_t n =
-        store_.freeze<kPacked>(team, k.listed, rates_.members + k.first, l, level, rates_.order.items + frozen_);
+        store_.freeze<kPacked>(team, row.hops, rates_.members + row.first, l, level, rates_.order.items + frozen_);
     team.once([&] {
       k.level = level;
       k.from = frozen_;

@@ -17,6 +17,7 @@ namespace topoflow::BACKEND {
 class Followers {
  public:
   Followers(const Graphs& graphs, Stream stream) : offsets_(graphs.tasks + 1), tasks_(graphs.dependencies) {
+    const ThreadsFor threads(graphs.tasks + graphs.dependencies);
     const auto on = policy(stream);
     const thrust::counting_iterator<int64_t> zero(0);
     const Array<int32_t> copy(graphs.dependencies);
@@ -48,7 +49,7 @@ struct HotBytes {
 
 struct RunWorld {
   static constexpr int kThreads = 32;  // of a team on a GPU: most of its steps have 10 to 100 items
-  static constexpr int kTeams = 20;    // that a multiprocessor has registers for: most of the time they wait for memory
+  static constexpr int kTeams = 16;    // that a multiprocessor has registers for: most of the time they wait for memory
   static constexpr int64_t kShared = sizeof(WorldData);
 
   Batch batch;
@@ -67,7 +68,6 @@ struct RunWorld {
 int64_t simulate(const Batch& given) {
   const DeviceGuard guard(given.device);
   const Stream stream = to_stream(given.stream);
-  const ThreadsFor threads(given.graphs.tasks + given.graphs.dependencies);
   const Followers followers(given.graphs, stream);
   Batch batch = given;
   batch.graphs.follower_offsets = followers.offsets();

@@ -60,7 +60,8 @@ struct DeviceGuard {
   explicit DeviceGuard(int) {}
 };
 
-// Threads for Thrust's loops over n items, while this lives: waking them for a few costs more than it gains.
+// Threads for Thrust's loops over n items, while this lives: waking them for a few costs more than it gains. (Worlds
+// that are run while it lives would also have no more.)
 class ThreadsFor {
 #ifdef _OPENMP
  public:

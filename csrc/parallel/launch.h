@@ -24,7 +24,7 @@ constexpr bool kIsWarp = requires { Job::kShared; };
 template <class Job>
 constexpr int64_t shared_bytes() {
   if constexpr (kIsWarp<Job>)
-    return Job::kShared;
+    return WarpTeam::kOwn + Job::kShared;
   else
     return sizeof(TeamMemory);
 }
@@ -32,7 +32,7 @@ constexpr int64_t shared_bytes() {
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
-  const WarpTeam team(shared_memory(), fast ? shared_memory() + Job::kShared : nullptr);
+  const WarpTeam team(shared_memory(), fast ? shared_memory() + WarpTeam::kOwn + Job::kShared : nullptr);
   for (int32_t mine = team.take(next); mine < jobs; mine = team.take(next))
     job(team, static_cast<int32_t>(blockIdx.x), mine);
 }

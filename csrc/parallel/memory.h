@@ -15,11 +15,11 @@ class Memory {
     constexpr auto kAlign = static_cast<int64_t>(alignof(T) > 16 ? alignof(T) : 16);
     taken_ = (taken_ + kAlign - 1) / kAlign * kAlign;
     T* const array = memory_ ? reinterpret_cast<T*>(memory_ + taken_) : nullptr;
-    taken_ += (n * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    taken_ += (n * static_cast<int64_t>(sizeof(T)) + kAlign - 1) / kAlign * kAlign;
     return array;
   }
 
-  HD int64_t taken() const { return taken_; }
+  HD int64_t taken() const { return (taken_ + 63) / 64 * 64; }  // whole cache lines: the next team's begins with one
 
  private:
   std::byte* memory_;

@@ -26,6 +26,12 @@ class ThreadTeam {
     for (int32_t i = 0; i < n; ++i) f(i);
   }
 
+  // Calls f(i, read(i)) for each i < n. What f writes must be nothing that read reads for another i.
+  template <class Read, class F>
+  DEVICE void for_each(int32_t n, const Read& read, const F& f) const {
+    for (int32_t i = 0; i < n; ++i) f(i, read(i));
+  }
+
   template <class F>
   DEVICE double min(int32_t n, F f) const {
     return lowest(n, f);
@@ -59,6 +65,14 @@ class ThreadTeam {
   DEVICE auto sum(int32_t n, F f) const {
     decltype(f(0)) total{};
     for (int32_t i = 0; i < n; ++i) total = total + f(i);
+    return total;
+  }
+
+  // The sum of f(i, read(i)), numbers of 32 bits, as for_each().
+  template <class Read, class F>
+  DEVICE int32_t sum(int32_t n, const Read& read, const F& f) const {
+    int32_t total = 0;
+    for (int32_t i = 0; i < n; ++i) total += f(i, read(i));
     return total;
   }
 

@@ -12,9 +12,15 @@ class WarpTeam {
  public:
   static constexpr bool kAlone = false;
   static constexpr int32_t kLanes = 32;
+  static constexpr int32_t kAhead = 4;  // items that a lane reads before it uses the first: memory answers them at once
+  static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
 
-  // `kept`: shared memory for what keep() makes. `fast`: more of it, or null.
-  __device__ WarpTeam(std::byte* kept, std::byte* fast) : kept_(kept), fast_(fast) {}
+  // B of shared memory that a team has for itself.
+  static constexpr int64_t kOwn = kPicked * sizeof(int32_t);
+
+  // `own`: kOwn bytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
+  __device__ WarpTeam(std::byte* own, std::byte* fast)
+      : picked_(reinterpret_cast<int32_t*>(own)), kept_(own + kOwn), fast_(fast) {}
 
   // The number of the next job of a launch.
   __device__ int32_t take(int32_t* next) const { return __shfl_sync(kAll, lane() == 0 ? atomicAdd(next, 1) : 0, 0); }
@@ -39,6 +45,21 @@ class WarpTeam {
   __device__ void for_each(int32_t n, const F& f) const {
 #pragma unroll 1
     for (int32_t i = lane(); i < n; i += kLanes) f(i);
+    __syncwarp();
+  }
+
+  // Calls f(i, read(i)) for each i < n. What f writes must be nothing that read reads for another i.
+  template <class Read, class F>
+  __device__ void for_each(int32_t n, const Read& read, const F& f) const {
+#pragma unroll 1
+    for (int32_t first = lane(); first < n; first += kLanes * kAhead) {
+      decltype(read(0)) values[kAhead];
+#pragma unroll
+      for (int32_t k = 0; k < kAhead; ++k) values[k] = read(first + k * kLanes < n ? first + k * kLanes : first);
+#pragma unroll
+      for (int32_t k = 0; k < kAhead; ++k)
+        if (first + k * kLanes < n) f(first + k * kLanes, values[k]);
+    }
     __syncwarp();
   }
 
@@ -71,7 +92,12 @@ class WarpTeam {
     return all;
   }
   __device__ double min_of(int32_t n, const double* values) const {
-    return min(n, [=](int32_t i) { return values[i]; });
+    double lowest = kInfinity;
+#pragma unroll 4
+    for (int32_t i = lane(); i < n; i += kLanes) lowest = fmin(lowest, values[i]);
+    const double all = number(lowest_of(rank(lowest)));
+    __syncwarp();
+    return all;
   }
 
   // Calls put(i, the lowest of row(i)) for i < n. Four lanes read a row, so that a warp reads whole sectors of memory.
@@ -84,6 +110,7 @@ class WarpTeam {
       double lowest = kInfinity;
       if (i < n) {
         const auto values = row(i);
+#pragma unroll 8
         for (int32_t j = lane() % width; j < values.size; j += width) lowest = fmin(lowest, values.first[j]);
       }
       for (int32_t step = width / 2; step > 0; step /= 2) lowest = fmin(lowest, __shfl_xor_sync(kAll, lowest, step));
@@ -111,6 +138,16 @@ class WarpTeam {
     return total;
   }
 
+  // The sum of f(i, read(i)), numbers of 32 bits, as for_each().
+  template <class Read, class F>
+  __device__ int32_t sum(int32_t n, const Read& read, const F& f) const {
+    int32_t total = 0;
+    for_each(n, read, [&](int32_t i, const auto& value) { total += f(i, value); });
+    total = __reduce_add_sync(kAll, total);
+    __syncwarp();
+    return total;
+  }
+
   // The first i < n for which found(i), n when there is none.
   template <class F>
   __device__ int32_t first(int32_t n, const F& found) const {
@@ -133,28 +170,35 @@ class WarpTeam {
   // What is at `from` is at `to` as well.
   template <class T>
   __device__ void copy(int32_t n, const T* from, T* to) const {
-    for_each(n, [=](int32_t i) { to[i] = from[i]; });
+    for_each(n, [=](int32_t i) { return from[i]; }, [=](int32_t i, const T& value) { to[i] = value; });
   }
 
   // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
   template <class Item, class Wanted, class F>
   __device__ int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
-    __syncwarp();  // f may write what another lane still reads
+    int32_t* const picked = picked_;
+    __builtin_assume(__isShared(picked));
     int32_t size = 0;
-    int32_t next = lane() < n ? item(lane()) : 0;
+    __syncwarp();  // f may write what another lane still reads
 #pragma unroll 1
-    for (int32_t i = lane(); i - lane() < n; i += kLanes) {
-      const int32_t mine = next;
-      if (i + kLanes < n) next = item(i + kLanes);  // memory answers while this one is looked at
-      const bool take = i < n && wanted(mine);
-      const unsigned taken = __ballot_sync(kAll, take);
-      if (take) {
-        list[size + below(taken)] = mine;
+    for (int32_t i = lane(); i - lane() < n; i += kPicked) {
+      const int32_t j = i + kLanes;  // both are read before either is looked at: memory answers them at once
+      const int32_t one = item(least_of(i, n - 1)), two = item(least_of(j, n - 1));
+      const bool take_one = wanted(one) & (i < n), take_two = wanted(two) & (j < n);
+      const unsigned ones = __ballot_sync(kAll, take_one), twos = __ballot_sync(kAll, take_two);
+      const int32_t before = __popc(ones), count = before + __popc(twos);
+      if (take_one) picked[below(ones)] = one;
+      if (take_two) picked[before + below(twos)] = two;
+      __syncwarp();
+#pragma unroll 1
+      for (int32_t k = lane(); k < count; k += kLanes) {  // mostly once
+        const int32_t mine = picked[k];
+        list[size + k] = mine;
         f(mine);
       }
-      size += __popc(taken);
+      size += count;
+      __syncwarp();
     }
-    __syncwarp();
     return size;
   }
 
@@ -247,7 +291,7 @@ class WarpTeam {
     }
 
    private:
-    static constexpr int32_t kAloneLog = 4;  // of the most keys that a lane reads by itself
+    static constexpr int32_t kAloneLog = 1;  // of the most keys that a lane reads by itself
 
     __device__ double others_of_many(int32_t place, double low) {
       const int32_t from = place >> log_ << log_, end = from + (1 << log_) < n_ ? from + (1 << log_) : n_;
@@ -270,6 +314,7 @@ class WarpTeam {
   static constexpr unsigned kAll = 0xffffffffu;
 
   __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x); }
+  __device__ static int32_t least_of(int32_t a, int32_t b) { return a < b ? a : b; }
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
 
@@ -292,6 +337,7 @@ class WarpTeam {
     return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
   }
 
+  int32_t* picked_;  // [kPicked] shared
   std::byte *kept_, *fast_;
 };
 

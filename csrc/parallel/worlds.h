@@ -13,6 +13,7 @@ namespace topoflow::BACKEND {
 // The most that bytes(world) is for any of the worlds.
 template <class Bytes>
 int64_t most_bytes(int32_t worlds, const Bytes& bytes, Stream stream) {
+  const ThreadsFor threads(worlds);
   const thrust::counting_iterator<int32_t> zero(0);
   return thrust::transform_reduce(policy(stream), zero, zero + worlds, bytes, int64_t{0}, thrust::maximum<int64_t>());
 }
@@ -22,7 +23,6 @@ template <class Job, class Bytes, class Batch>
 int64_t run_worlds(const Batch& batch) {
   const DeviceGuard guard(batch.device);
   const Stream stream = to_stream(batch.stream);
-  const ThreadsFor threads(batch.worlds);
   const int64_t bytes = most_bytes(batch.worlds, Bytes{batch}, stream);
   const Launch how = launch<Job>(batch.worlds, bytes, batch.budget, batch.threads);
   const Array<std::byte> memory(how.teams * bytes);

@@ -55,7 +55,7 @@ class Contention {
 
   // One that is above the limit is only known to be that high.
   CALLED double makespan(const Team auto& team, double limit) const {
-    team.for_each(1, [&](int32_t) { loads_.fill_buckets(bucket_, size_, opened_, reduced_); });
+    loads_.fill_buckets(team, bucket_, size_, opened_, reduced_);
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);

@@ -5,6 +5,8 @@
 // Source: topoflow/traffic/lower.py and buckets.py.
 #pragma once
 
+#include <type_traits>
+
 #include "parallel/team.h"
 #include "strategies.h"
 
@@ -48,7 +50,9 @@ class Placement {
 
   // bucket [Y] becomes B of the bucket that the layer's backward pass completes, negative for a group's first, 0: none.
   // Overwrites three numbers of each group: size, opened, and last [K], the layer that completes its last bucket.
-  DEVICE void fill_buckets(double* bucket, double* size, double* opened, double* last) const {
+  DEVICE void fill_buckets(const Team auto& team, double* bucket, double* size, double* opened, double* last) const {
+    if constexpr (!std::remove_cvref_t<decltype(team)>::kAlone)  // threads of a GPU look at all groups at once
+      return team.for_each(s_.layers, [=, this](int32_t layer) { fill_group(layer, bucket); });
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
       const int32_t group = choice(layer);
       size[group] = opened[group] = 0;
@@ -59,7 +63,7 @@ class Placement {
       bucket[layer] = 0;
       if (!reduces(layer)) continue;
       size[group] += s_.gradient[layer];
-      if (size[group] < (opened[group] > 0 ? s_.bucket_bytes : s_.first_bucket_bytes) && last[group] != layer) continue;
+      if (size[group] < most(opened[group] > 0) && last[group] != layer) continue;
       bucket[layer] = opened[group] > 0 ? size[group] : -size[group];
       opened[group] = 1;
       size[group] = 0;
@@ -67,6 +71,32 @@ class Placement {
   }
 
  protected:
+  // B from which on a group's bucket is complete.
+  DEVICE double most(bool opened) const { return opened ? s_.bucket_bytes : s_.first_bucket_bytes; }
+
+  // The same as fill_buckets() for the layer's group, if the layer is its first in the backward pass.
+  DEVICE void fill_group(int32_t layer, double* bucket) const {
+    const int32_t group = choice(layer);
+    for (int32_t other = layer + 1; other < s_.layers; ++other)
+      if (choice(other) == group) return;
+    double size = 0;
+    bool opened = false;
+    int32_t last = -1;  // the layer that the open bucket ends with so far
+    for (int32_t own = layer; own >= 0; --own) {
+      if (choice(own) != group) continue;
+      bucket[own] = 0;
+      if (!reduces(own)) continue;
+      size += s_.gradient[own];
+      last = own;
+      if (size < most(opened)) continue;
+      bucket[own] = opened ? size : -size;
+      opened = true;
+      size = 0;
+      last = -1;
+    }
+    if (last >= 0) bucket[last] = opened ? size : -size;
+  }
+
   // The links of a path get B / unit more, or less: `sign` times.
   DEVICE void load_path(const Team auto& team, int64_t* load, int32_t path, double bytes, int64_t sign) const {
     const int64_t end = s_.path_offsets[path + 1], whole = sign * static_cast<int64_t>(bytes);

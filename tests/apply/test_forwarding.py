@@ -182,7 +182,8 @@ ip link set dev far0 up
 ip link set dev eth0 up
 ip addr add 10.0.0.1/32 dev eth0
 settings() { sysctl net.ipv4.conf.all net.ipv4.conf.eth0 net.ipv4.ip_forward; }
-state() { ip rule; ip route show table all; ip neigh show nud permanent; settings; }
+routes() { ip -4 route show table all | sed 's/ linkdown//'; }  # the kernel notices carriers, and IPv6, when it likes
+state() { ip rule; routes; ip -4 neigh show nud permanent; settings; }
 state > before
 sh s0.sh show > /dev/null; state | diff before -
 sh s0.sh apply; state > once

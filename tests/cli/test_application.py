@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+PLUGIN = Path(__file__).resolve().parents[2] / "integrations" / "hydra" / "topoflow_batch"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 GRID = ("fabric=ring,torus", "bandwidth_gbps=25,100")
 DRIVER = """
@@ -224,14 +226,16 @@ def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: 
     assert len(rows(folder / where / "1")) == 1
 
 
-def test_the_launcher_refuses_what_has_no_batch(tmp_path: Path) -> None:
+def test_hydra_finds_the_launcher_of_an_installation_which_refuses_what_has_no_batch(tmp_path: Path) -> None:
+    """As pip lays it out: Hydra runs every module whose name has no ``_`` in front, in each of its applications."""
+    shutil.copytree(PLUGIN, tmp_path / "hydra_plugins" / PLUGIN.name)
     script = tmp_path / "app.py"
     script.write_text(
-        "import hydra\nfrom topoflow.cli.application import _register_launcher\n_register_launcher()\n"
-        "@hydra.main(version_base='1.3', config_path=None)\ndef app(cfg):\n    pass\napp()\n"
+        "import hydra\n@hydra.main(version_base='1.3', config_path=None)\ndef app(cfg):\n    pass\napp()\n"
     )
     words = [sys.executable, str(script), "-m", "+a=1,2", "hydra/launcher=topoflow_batch"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=240)
     assert done.returncode == 1
     assert "hydra/launcher: must be of a function with a batch, as those of topoflow, got __main__.app" in done.stderr
 

@@ -144,7 +144,7 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["workload=1"], "workload: must be one of bert, candle, captured, dlrm, "),
+        (["workload=1"], "workload: must be one of all_to_all, bert, candle, "),
         (["bandwith_gbps=100"], "bandwith_gbps: no such key; did you mean bandwidth_gbps?"),
         (["+colour=red"], "colour: no such key; must be one of"),
         (["fabric=nope"], "fabric: must be one of"),

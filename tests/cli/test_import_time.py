@@ -21,7 +21,9 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert not imported("import topoflow; topoflow.__version__") & HEAVY
 
 
-@pytest.mark.parametrize("verb", ["", "compare", "search", "experiment", "simulate", "capture", "inspect"])
+@pytest.mark.parametrize(
+    "verb", ["", "compare", "search", "experiment", "simulate", "capture", "inspect", "apply", "emulate"]
+)
 def test_help_imports_nothing_heavy(verb: str) -> None:
     arguments = [word for word in (verb, "--help") if word]
     script = f"from topoflow.cli import main\ntry:\n    main({arguments})\nexcept SystemExit:\n    pass"

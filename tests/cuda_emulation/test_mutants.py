@@ -46,6 +46,41 @@ except Exception as error:
     print(error)
 """
 
+LADDER = """
+import numpy as np
+from topoflow.engine.device import Device
+from topoflow.engine.screen.contention import Contention
+from topoflow.search.memory import budget
+from topoflow.search.moves import moves
+from topoflow.search.placements import choices
+from topoflow.search.tempering import Tempering, shares
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
+from topoflow.traffic.lower import lower
+
+keys = ["servers=4", "fabric=topoopt", "workload.tables=2", "workload.dense_layers=2", "workload.feature_layers=1"]
+(point,) = grid([*keys, "workload.rows=100000"], check)
+workload = build(point, "workload").build()
+strategy = build(point, "strategy").place(workload, 4)
+fabric = build(point, "fabric").build(4, lower(workload, strategy).demand())
+placed = choices(4, strategy.placement.values())
+start = np.tile(placed.placement(workload, strategy), (2, 3, 1))
+try:
+    walks = []
+    for device in (Device(), Device.named("cuda")):
+        model = Contention(workload, fabric, placed.holders, device=device)
+        known = budget(workload, placed), moves(workload, placed), shares((0.01, 0.2), 3)
+        tempering = Tempering(model, *known, 7, 0, 2)
+        *_, stretch = tempering.walk(tempering.begin(start, 4), 12)
+        walks.append(stretch.walk)
+    for name, value in vars(walks[0]).items():
+        np.testing.assert_array_equal(value, getattr(walks[1], name), name)
+except Exception as error:
+    print(error)
+"""
+
+PROGRAMS = {"bound": WORLDS, "fluid": WORLDS, "screen": LADDER}
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -95,6 +130,20 @@ MUTANTS = {
         "",
         "read of uninitialised",
     ),
+    "a ladder whose placement changes while others read it": Mutant(
+        "screen",
+        "screen/coflow_loads.h",
+        r" *team\.wait\(\);  // all have read the placement\n",
+        "",
+        "race in memory",
+    ),
+    "a ladder whose step is taken twice": Mutant(
+        "screen",
+        "screen/ladder.h",
+        r"team\.for_each\(1, (\[&\]\(int32_t\) \{\n *accepted_\[chain\] = takes;)",
+        r"team.for_each(2, \1",
+        "race in memory",
+    ),
     "a cast that overflows": Mutant(
         "bound",
         "bound/run.h",
@@ -114,7 +163,7 @@ def built() -> Path:
 
 
 def run(library: Path, kernel: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WORLDS, kernel]
+    command = [sys.executable, "-c", PROGRAMS[kernel], kernel]
     return subprocess.run(command, env=emulation.environment(library), capture_output=True, text=True, timeout=280)
 
 
@@ -138,7 +187,7 @@ def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["bound", "fluid"])
+@pytest.mark.parametrize("kernel", PROGRAMS)
 def test_device_code_as_it_is_has_no_finding(kernel: str, built: Path) -> None:
     done = run(built, kernel)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -22,7 +22,8 @@ def test_a_world_is_simulated_exactly_as_in_the_fidelity_that_is_chosen() -> Non
     designs = [Sirius(1.25e9, 4, 0.0), FatTree(1.25e9, 4, 0.0), FOSquare(1.25e9, 4, 0.0)]
     worlds = [place(JOB, design.build(8, JOB.demand()), name="world") for design in designs]
     model = Fitting(protocol="ideal", seed=3)
-    chosen = [Slotted("ideal", 4, 3), Fluid(), Slotted("ideal", 4, 3)]
+    slotted = Slotted(protocol="ideal", seed=3)
+    chosen = [slotted, Fluid(), slotted]
     assert [model.chosen(world) for world in worlds] == chosen
     for found, world, fidelity in zip(simulate(worlds, model), worlds, chosen, strict=True):
         (alone,) = simulate([world], fidelity)

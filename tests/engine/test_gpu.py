@@ -255,7 +255,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
         pytest.skip(f"{fidelity} runs on the CPU")
     many = [replace(world, name=f"{world.name} {k}") for k in range(20) for world in worlds]
     monkeypatch.setattr(Device, "memory", 2**12)  # of a launch's state
-    cut = {"fluid": "pieces"}.get(fidelity, "cut_by_memory")
+    cut = {"fluid": "pieces", "bound": "_pieces"}.get(fidelity, "cut_by_memory")
     monkeypatch.setattr(f"topoflow.engine.{fidelity}.{cut}", whole)
     calls.clear()
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", str(2**15))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,3 +85,43 @@ def test_a_world_that_is_too_large_for_the_device_is_named(
     with_room_for(1, monkeypatch)
     with pytest.raises(ValueError, match=r"^world 1: must fit in the memory of cpu, got CUDA out of memory\. Tried"):
         fidelity.simulate(worlds, Run(FAKE))
+
+
+THREADS = """
+import os, sys
+import numpy as np
+from topoflow import _C
+from topoflow.engine.base import Graph, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.packet import Packet
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+kernels = {"fluid": ("simulate", Fluid()), "bound": ("bound", Bound()), "packet": ("packets", Packet())}
+name, fidelity = kernels[sys.argv[1]]
+kernel = getattr(_C, name)
+
+def counted(*given):
+    before = threads()
+    kernel(*given)
+    print(threads() - before)
+
+setattr(_C, name, counted)
+one = np.zeros(1, np.int32)
+graph = Graph(
+    delay=np.zeros(1), bytes=np.full(1, 10.0), release=np.zeros(1), path=one, after_offsets=np.zeros(2, np.int64),
+    after=one[:0], path_offsets=np.array([0, 1]), path_links=one, owner=one, owners=1, links=1,
+)
+fidelity.simulate([World(str(number), graph, np.ones(1), np.zeros(1)) for number in range(64)])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux: it lists a process's threads there")
+@pytest.mark.parametrize("fidelity", ["fluid", "bound", "packet"])
+def test_few_small_worlds_run_on_all_cores(fidelity: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", THREADS, fidelity]
+    environment = {**os.environ, "OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    assert (done.stdout, done.stderr) == ("2\n", "")

@@ -46,6 +46,27 @@ def test_a_message_takes_its_closed_form(make_world: MakeWorld, hops: int, packe
     assert run(world, model).makespan == pytest.approx(latency + sent, **EXACT)
 
 
+@pytest.mark.parametrize("switching", ["cut_through", "store_and_forward"])
+@pytest.mark.parametrize("speeds", [[C], [C, C / 3, C / 7]])
+def test_a_long_message_takes_a_request_and_an_answer_more(
+    make_world: MakeWorld, speeds: list[float], switching: str
+) -> None:
+    """A flit there, a flit back on equal links, and the message, one after the other; a short message asks nobody."""
+    hops = len(speeds)
+    there, back = list(range(hops)), list(range(2 * hops - 1, hops - 1, -1))
+    links = [*speeds, *speeds], [5e-7, 1e-7, 2e-7][:hops] * 2
+    model = Packet(switching=switching, switch_latency=1e-7, nic_latency=1.5e-7)
+    steps = [there, back, there]
+    tasks = [{"path": path, "bytes": size, "after": [i - 1] if i else []}
+             for i, (path, size) in enumerate(zip(steps, [32, 32, 9000], strict=True))]  # fmt: skip
+    asked = make_world(messages([there], 9000), *links)
+    found = run(asked, replace(model, eager=8999))
+    ports: Any = found.ports
+    assert found.makespan == pytest.approx(run(make_world(tasks, *links), model).makespan, **EXACT)
+    assert ports.message_latency.largest == pytest.approx(found.makespan, **EXACT)
+    assert run(asked, replace(model, eager=9000)).makespan == run(asked, model).makespan < found.makespan
+
+
 @pytest.mark.parametrize(("speeds", "slowest"), [([C, C / 4], C / 4), ([C / 4, C], C / 4), ([C, C / 4, C], C / 4)])
 def test_a_switch_between_two_speeds_sends_without_a_gap(
     make_world: MakeWorld, speeds: list[float], slowest: float
@@ -209,6 +230,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
         ("arbiter", "oldest", "must be one of round_robin, age, got 'oldest'"),
+        ("eager", -1, "must be a whole number within 0..9007199254740992 or null, got -1"),
         ("draws", "flow", "must be one of packet, message, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
         ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),

@@ -106,6 +106,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),
         nic_latency=float(draw.choice([0, 1e-7])),
+        eager=None if draw.random() < 0.7 else int(draw.choice([0, 500, 4096])),
         credit_latency=float(draw.choice([0, 3e-8])),
     )
 
@@ -149,7 +150,13 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     assert of_ports.fullest.tolist() == fullest.tolist()
     agree(of_ports.latency, expected.latencies)
     amounts = numbers(world, layout, model)
-    ends = zip(expected.start, expected.finish, amounts.delay.tolist(), amounts.bytes.tolist(), strict=True)
+    ends = zip(
+        expected.start,
+        expected.finish,
+        (amounts.delay - amounts.handshake).tolist(),
+        amounts.bytes.tolist(),
+        strict=True,
+    )
     agree(of_ports.message_latency, [int(b or 0) - int(a or 0) - wait for a, b, wait, size in ends if size])
     return True
 

@@ -93,12 +93,21 @@ def test_what_it_cannot_say_is_refused_in_a_line() -> None:
     assert str(model.refuses(failed)).startswith("fail: must leave the links of sirius whole")
 
 
+def test_more_cells_than_have_numbers_are_refused_in_a_line() -> None:
+    large = [Transfer(DESIGN.cell * (2.0**31 - 1), source, source + 8) for source in range(8)] * 2
+    job = Traffic.from_tasks("large", 16, large)
+    with pytest.raises(ValueError, match=r"^sirius.bytes: must be at most 17179869184 cells in all, got 34359738352$"):
+        Slotted().simulate([world(job)])
+
+
 @pytest.mark.parametrize(
     ("settings", "law"),
     [
         ({"queue": 1}, "slotted.queue: must be a whole number within 2..16, got 1"),
         ({"queue": 17}, "slotted.queue: must be a whole number within 2..16, got 17"),
         ({"protocol": "aloha"}, "slotted.protocol: must be one of request_grant, ideal, direct, got 'aloha'"),
+        ({"credits": 0}, "slotted.credits: must be a whole number within 1..2147483647, got 0"),
+        ({"cable": "fair"}, "slotted.cable: must be one of turns, arrival, got 'fair'"),
         ({"seed": -1}, "slotted.seed: must be a whole number within 0..4294967295, got -1"),
     ],
 )

@@ -154,6 +154,37 @@ def test_waiting_without_detours_is_that_of_a_queue_with_one_service_an_epoch(lo
     assert waited.mean() / epoch == pytest.approx(0.5 + load / 2 / (1 - load), rel=0.03)
 
 
+@pytest.mark.parametrize("load", [0.2, 0.4, 0.6])
+def test_with_detours_each_hop_waits_as_theory_has_it(load: float) -> None:
+    """The two-stage switch of Birkhoff and von Neumann under uniform Poisson arrivals, with back-pressure that is not
+    felt. First hop: half an epoch until requests, then the slot of a random node. Second: the slot, and the queue.
+
+    A link has ``a`` cells of its own an epoch, which go first, and b of others: X, what waits for it when an epoch
+    begins, becomes X - S + A. S is 1 with probability m = 1 - a where X > 0; A is binomial, as N-2 nodes send to it.
+    The mean of X^2 stays what it is, so E[X] = (var A + b - b^2) / 2(m - b), and by Little's law a cell waits
+    E[X] / b - 1 epochs beyond its first slot. Source: Chang, Lee, Jou, "Load balanced Birkhoff-von Neumann switches,
+    part I", Computer Communications 25, 2002; Kleinrock, Queueing Systems I, 5.6.
+    """
+    nodes, count, draw = 64, 150_000, np.random.default_rng(7)
+    schedule = Schedule(nodes, 8)
+    a = load / 2
+    b = a * (nodes - 2) / (nodes - 1)
+    epoch = schedule.slots * SLOT
+    release = np.sort(draw.integers(0, round(count / nodes / a / (nodes - 1) * epoch), count))
+    source = draw.integers(0, nodes, count)
+    target = (source + draw.integers(1, nodes, count)) % nodes
+    world = burst(schedule, source, target, 1, release)
+    (found,) = simulate_cells([world], Settings("ideal", 16, None, seed=1), Run(threads=1), log=True)
+    log, middle = found.log, slice(count // 10, count * 9 // 10)
+    assert log is not None
+    first = ((log.sent + 1) * SLOT - release)[middle].mean() / epoch
+    second = (log.sent_on - log.sent)[middle][log.sent_on[middle] >= 0].mean() / schedule.slots
+    slot = (schedule.slots + 1) / 2 / schedule.slots  # epochs until the end of a random one
+    waiting = (b * (1 - b / (nodes - 2)) + b - b * b) / 2 / (1 - a - b)
+    assert first == pytest.approx(0.5 + slot, rel=0.03)
+    assert second == pytest.approx(slot + waiting / b - 1, rel=0.03)
+
+
 def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Callable[..., list[Found]]) -> None:
     """Epochs: 1 requests, 2 is answered, 3 is sent; sent on in 3 or 4. Ideal: sent at once."""
     schedule = Schedule(8, 2)

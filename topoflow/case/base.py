@@ -30,6 +30,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
+from topoflow.traffic.jobs import on_servers
 from topoflow.traffic.lower import Lowerer
 from topoflow.units import human
 from topoflow.workload.base import RecordedJob, Workload
@@ -37,21 +38,29 @@ from topoflow.workload.base import RecordedJob, Workload
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A workload on the servers that a strategy gives it, and what these then send."""
+    """A workload on the servers that a strategy gives it, and what these then send.
+
+    ``landed`` are the servers of a cluster of ``cluster_servers`` that it runs on, the first for its server 0; None: it
+    has a network of its own.
+    """
 
     workload: Workload
     strategy: Strategy
     lowerer: Lowerer | None = None  # of the workload, where its strategies share one
+    landed: tuple[int, ...] | None = None
+    cluster_servers: int = 0
 
     @property
     def servers(self) -> int:
-        return self.strategy.servers
+        """That the network has."""
+        return self.strategy.servers if self.landed is None else self.cluster_servers
 
     @cached_property
     def traffic(self) -> Traffic:
         """One iteration as tasks. Raises ``ValueError`` where the strategy cannot be used for the workload."""
         lowerer = Lowerer(self.workload) if self.lowerer is None else self.lowerer
-        return lowerer.lower(self.strategy)
+        traffic = lowerer.lower(self.strategy)
+        return traffic if self.landed is None else on_servers(traffic, self.landed, self.cluster_servers)
 
     @cached_property
     def demand(self) -> Demand:
@@ -159,6 +168,12 @@ class Result:
         return self.case.fabric if self.world.fabric is None else self.world.fabric
 
     @property
+    def own_servers(self) -> NDArray[np.int64]:
+        """Those of the network that the job runs on."""
+        landed = self.case.job.landed
+        return np.arange(self.fabric.servers) if landed is None else np.array(landed, np.int64)
+
+    @property
     def iteration_time(self) -> float:
         """s, until the last task of the iteration has finished."""
         return self.timeline.makespan
@@ -210,7 +225,7 @@ class Result:
     def comparable(self) -> str:
         """Equal for results of the same job, asked for in the same way: their iteration times can be compared."""
         asked = self.settings.config.get("fidelity", self.settings.fidelity)
-        return repr((self.settings.config.get("workload"), self.fabric.servers, asked))
+        return repr((self.settings.config.get("workload"), len(self.own_servers), asked))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:
@@ -219,8 +234,8 @@ class Result:
 
     @cached_property
     def flow_matrix(self) -> NDArray[np.float64]:
-        """Bytes [servers, servers] from one server to another in one step."""
-        return flow_matrix(self.world.graph, self.fabric)
+        """Bytes from one of ``own_servers`` to another in one step."""
+        return flow_matrix(self.world.graph, self.own_servers)
 
     @cached_property
     def all_reduces(self) -> frozenset[tuple[int, ...]]:
@@ -244,7 +259,7 @@ class Result:
             workload=settings.workload,
             strategy=settings.strategy,
             fabric=settings.fabric,
-            servers=self.fabric.servers,
+            servers=len(self.own_servers),
             bandwidth=self.fabric.interface_bandwidth,
             degree=self.fabric.degree,
             latency=settings.latency,
@@ -285,5 +300,5 @@ class Result:
 
     def __repr__(self) -> str:
         settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
-        job = f"{settings.workload}, {settings.strategy}, {self.fabric.servers} servers"
+        job = f"{settings.workload}, {settings.strategy}, {len(self.own_servers)} servers"
         return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"

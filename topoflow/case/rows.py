@@ -116,9 +116,10 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
     return np.concatenate([mean_lengths(routes, *part, "mp") for part in parts])
 
 
-def flow_matrix(graph: Graph, fabric: Fabric) -> NDArray[np.float64]:
-    """Bytes [servers, servers] that flow from one server to another in one step, end to end."""
+def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Bytes [n, n] that flow from one of n ``servers``, which are ascending, to another in one step, end to end."""
     flows = (graph.path >= 0) & (graph.bytes > 0)
-    matrix = np.zeros((fabric.servers, fabric.servers))
-    np.add.at(matrix, (graph.source[flows], graph.target[flows]), graph.bytes[flows])
+    matrix = np.zeros((len(servers), len(servers)))
+    ends = tuple(np.searchsorted(servers, end[flows]) for end in (graph.source, graph.target))
+    np.add.at(matrix, ends, graph.bytes[flows])
     return matrix

@@ -193,7 +193,6 @@ def _job_of(verb: Verb, config: DictConfig, kept: Any) -> tuple[Point, str, Path
     overrides = [str(each) for each in kept.overrides.task]
     choices = {str(group): str(option) for group, option in kept.runtime.choices.items()}
     swept = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in overrides)}
-    config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(config, False)
     folder = Path(kept.runtime.output_dir)
     with one_line(overrides, kept.job.config_name):

@@ -197,6 +197,70 @@ Examples (examples/ is in the repository; profiles of several ranks are given to
     parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
 
 
+def _apply(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "a plan as tables of optical switches and scripts of hosts",
+        "Write cross-connect tables of the plan's optical switches, the moves that set them up, and for every host of "
+        "HOSTS a shell script that forwards as the plan routes.",
+        """\
+docs/apply.md has the ports and the file of hosts. Examples:
+
+  topoflow apply runs/dlrm8/plan.json --out runs/applied
+  topoflow apply runs/next/plan.json --before runs/applied/circuits.json --hosts hosts.json --out runs/next_applied
+""",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="plan.json of a search")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--ports", type=int, default=384, help="in, and as many out, of a switch (default: %(default)s)"
+    )
+    parser.add_argument("--before", type=Path, metavar="CIRCUITS", help="circuits.json that the switches have now")
+    parser.add_argument("--look-ahead", metavar="SIDE", help="a or b: set up the panels of that side for the next job")
+    parser.add_argument("--adapter", default="polatis_tl1", help="the form of the moves (default: %(default)s)")
+    parser.add_argument("--hosts", type=Path, metavar="HOSTS", help="addresses and interfaces of the servers, JSON")
+    parser.add_argument("--forwarding", default="kernel", help="how hosts pass on: kernel (default) or flower")
+
+
+def _emulate(subparsers: Subparsers, verb: str) -> None:
+    parser = _verb(
+        subparsers,
+        verb,
+        "run a real job on a plan, as a network of this machine",
+        "Build the circuits of PLAN on this machine, from network namespaces with links of a given rate, run a job of "
+        "torchrun on them, and compare bytes and times with the prediction. Needs Linux, root, iproute2 and torch; "
+        "changes nothing outside its own namespaces, and leaves nothing.",
+        """\
+docs/emulate.md says what is built. Examples:
+
+  topoflow emulate runs/dlrm8/plan.json
+  topoflow emulate runs/dlrm8/plan.json --transfer 3:4 --fail 0,1
+  topoflow emulate runs/dlrm8/plan.json --switch --own-order
+  topoflow emulate runs/dlrm8/plan.json --job 'train.py --steps 4' --trace runs/trace
+""",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="plan.json of a search")
+    parser.add_argument(
+        "--job", metavar="SCRIPT", help="a script of PyTorch, quoted with its arguments; else --megabytes are reduced"
+    )
+    parser.add_argument("--trace", type=Path, metavar="TRACE", help="of that script, to predict what it takes")
+    parser.add_argument("--mbps", type=float, default=20.0, help="Mbit/s of an interface (default: %(default)s)")
+    parser.add_argument("--megabytes", type=float, default=20.0, help="gradients of the job (default: %(default)s)")
+    parser.add_argument(
+        "--transfer",
+        action="append",
+        default=[],
+        metavar="SHIFT:MB",
+        help="before the all-reduce every server i sends MB megabytes to server i + SHIFT; may be repeated",
+    )
+    parser.add_argument("--iterations", type=int, default=3, help="that are measured (default: %(default)s)")
+    parser.add_argument("--own-order", action="store_true", help="DDP without the plan's rings")
+    parser.add_argument("--switch", action="store_true", help="one switch of the same interfaces, not the circuits")
+    parser.add_argument("--fail", metavar="I,J", help="without the circuits from server I to server J")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, links.csv, what ranks noted and said")
+
+
 def _add_flags_of_hydra(parser: argparse.ArgumentParser) -> None:
     """Flags with the names and meanings that they have in every application of Hydra."""
     group = parser.add_argument_group("Hydra (docs/hydra.md)")
@@ -233,5 +297,7 @@ VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
     "simulate": _simulate,
     "capture": _capture,
     "inspect": _inspect,
+    "apply": _apply,
+    "emulate": _emulate,
 }
 VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with its flags

@@ -20,27 +20,28 @@ from topoflow.apply.hosts import Host, Wire
 from topoflow.apply.script import script
 from topoflow.emulate.inside import CONTROL, PORT, address, mac
 from topoflow.emulate.marks import FOLDER
+from topoflow.emulate.rank import PLAN
 from topoflow.emulate.sandbox import start
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
 
-MTU = 16_384  # B; headers are then 0.4 % of a packet, and answers that others pass on are few
+MTU = 32_768  # B; headers are then 0.2 % of a packet, and answers, which others pass on over simplex circuits, as few
 MOST_SERVERS = 64  # processes of PyTorch on one machine
-MOST_BITS = 200e6  # per second, of all links: what two cores shape with room to spare
 
 
 @dataclass(frozen=True)
 class Job:
-    """Transfers between servers, then an all-reduce of all of them, ``iterations`` times."""
+    """Transfers between servers, then an all-reduce of all of them, in ``buckets``, ``iterations`` times."""
 
     gradient_bytes: int
     transfers: tuple[tuple[int, int, int], ...] = ()  # source, target, B
     iterations: int = 3
+    buckets: int = 8
 
     def __post_init__(self) -> None:
-        for name, least in (("gradient_bytes", 4), ("iterations", 1)):
+        for name, least in (("gradient_bytes", 4 * self.buckets), ("iterations", 1), ("buckets", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: must be at least {least}, got {getattr(self, name)}")
         if self.gradient_bytes % 4:
@@ -84,19 +85,19 @@ def emulate(fabric: Fabric, job: Job, orders: Orders | None, folder: Path, shape
     return _measured(world_of(fabric, job), fabric, job, _marks(folder, fabric.servers))
 
 
-def emulate_script(
-    fabric: Fabric, script: Sequence[str], environment: Mapping[str, str], folder: Path, skip: int = 1
-) -> Emulated:
-    """Run a script of PyTorch, whose iterations end with the step of an optimizer; ``skip`` of them are not measured.
+def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, folder: Path) -> Emulated:
+    """Run a script of PyTorch with its arguments, whose iterations end with the step of an optimizer.
 
-    The timeline has one task, the iteration. Raises ``ValueError`` as ``emulate`` does, and for less than two steps.
+    Its models of DistributedDataParallel take the rings of ``plan``, if there is one. The first iteration, which
+    connects everybody, is not measured. The timeline has one task, the iteration. Raises ``ValueError`` as ``emulate``
+    does, and for less than three steps.
     """
+    environment = {} if plan is None else {PLAN: str(plan)}
     _run(fabric, ["-m", "topoflow.emulate.rank", *script], folder, environment, True)
-    marks = _marks(folder, fabric.servers)
-    ends = [[mark for mark in of_rank if mark["what"] == "step"][max(skip - 1, 0) :] for of_rank in marks]
+    ends = [[mark for mark in of_rank if mark["what"] == "step"] for of_rank in _marks(folder, fabric.servers)]
     steps = min(map(len, ends))
-    if steps < 2:
-        raise ValueError(f"{script[0]}: must make at least {skip + 1} optimizer steps, got {steps + max(skip - 1, 0)}")
+    if steps < 3:
+        raise ValueError(f"{script[0]}: must make at least 3 optimizer steps, got {steps}")
     times = [max(of_rank[step]["time"] for of_rank in ends) for step in range(steps)]
     durations = tuple(float(each) for each in np.diff(times))
     carried = _carried(fabric, [(of_rank[0], of_rank[steps - 1]) for of_rank in ends], steps - 1)
@@ -176,7 +177,8 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     start = np.array([0.0] * len(arrived) + [exchanged[middle]])
     finish = np.array([*arrived, reduced[middle]])
     owner = world.graph.owner
-    span = [(_mark(rank, "begin", 1), _mark(rank, "end", job.iterations)) for rank in marks]
+    # Whoever leaves a barrier first sends through those who have not left it: their notes come from before it.
+    span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
     timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
     return Emulated(

@@ -1,7 +1,8 @@
 """One rank of a job under torchrun: enters the namespace of its server, then runs the job's script.
 
 torchrun itself runs in the namespace of the control network, which the rendezvous takes and the job's data do not.
-Optimizer steps are noted, so that the iterations of any script can be measured.
+Optimizer steps are noted, so that the iterations of any script can be measured; models of DistributedDataParallel
+follow the plan of the environment, if it names one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.emulate.marks import Marks
+
+PLAN = "TOPOFLOW_PLAN"  # environment: plan.json
 
 
 def enter(namespace: Path) -> None:
@@ -37,11 +40,28 @@ def note_steps() -> None:
     register_optimizer_step_post_hook(stepped)
 
 
+def follow(plan: str) -> None:
+    """Every model that DistributedDataParallel wraps from now on takes the rings of ``plan``."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    from topoflow.apply.torch import PermutedRings
+
+    wrap = DistributedDataParallel.__init__
+
+    def wrapped(self: Any, *arguments: Any, **keywords: Any) -> None:
+        wrap(self, *arguments, **keywords)
+        PermutedRings.from_plan(plan, group=self.process_group).register(self)
+
+    DistributedDataParallel.__init__ = wrapped
+
+
 def main(arguments: list[str]) -> None:
     """``SCRIPT [ARGUMENT ...]``"""
     enter(Path(f"/run/netns/s{os.environ['RANK']}"))
     script = Path(arguments[0])
     note_steps()
+    if PLAN in os.environ:
+        follow(os.environ[PLAN])
     sys.argv = arguments
     sys.path.insert(0, str(script.parent))
     runpy.run_path(str(script), run_name="__main__")

@@ -18,6 +18,7 @@ WRITTEN_BY = {  # files of a folder without a result.json, and the verb that lea
     "checkpoint.jsonl": "experiment",
     "flows.csv": "simulate",
     "inspect.json": "inspect",
+    "circuits.csv": "apply",
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, Job, Settings
+from topoflow.cluster.placement_file import read_placement
 from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Observer, Silent
@@ -25,6 +26,7 @@ from topoflow.units import us
 from topoflow.workload.base import RecordedJob, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+JOB = ("workload", "strategy", "servers", "placement", "request")  # keys that a job depends on
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -71,16 +73,14 @@ class Builder:
 
     def job(self, point: Point, fewer: int = 0) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has."""
-        made: Job = self._once(
-            point, ("workload", "strategy", "servers"), lambda point: _job(point, fewer), f"{fewer} fewer"
-        )
+        made: Job = self._once(point, JOB, lambda point: _job(point, fewer), f"{fewer} fewer")
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            ("workload", "strategy", "servers", "fabric", "strides"),
+            (*JOB, "fabric", "strides"),
             lambda point: design_of(point).build(job.servers, job.demand),
         )
         return fabric
@@ -112,7 +112,7 @@ class Builder:
         lowering, name = lowering_of(point), about.world
         worlds: list[World] = self._once(
             point,
-            ("workload", "strategy", "servers", "fabric", "strides", "fail", *LOWERING),
+            (*JOB, "fabric", "strides", "fail", *LOWERING),
             lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
         )
         prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
@@ -168,8 +168,16 @@ def servers_of(point: Point, workload: Workload) -> int | None:
 
 def job_of(point: Point) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
-    workload = workload_of(point)
-    return Job(workload, build(point, "strategy").place(workload, servers_of(point, workload)))
+    workload, rule = workload_of(point), build(point, "strategy")
+    file, request = (point.config.get(key) for key in ("placement", "request"))
+    if file is None:
+        return Job(workload, rule.place(workload, servers_of(point, workload)))
+    landed = read_placement(file, None if request is None else str(request))
+    servers = len(landed.servers)
+    if point.config["servers"] not in (None, servers):
+        law = f"must be left out, or the {servers} that the request got"
+        raise ValueError(f"servers: {law}, got {point.config['servers']}")
+    return Job(workload, rule.place(workload, servers), None, landed.servers, landed.cluster_servers)
 
 
 def design_of(point: Point) -> FabricDesign:

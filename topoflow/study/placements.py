@@ -72,7 +72,13 @@ class Placed:
     def placements(self) -> list[Mapping[str, object]]:
         """Which servers each request got, of those that got some."""
         return [
-            {**self.label, "request": each.request.name, "servers": each.servers, "machines": each.machines}
+            {
+                **self.label,
+                "request": each.request.name,
+                "cluster_servers": self.cluster.servers,
+                "servers": each.servers,
+                "machines": each.machines,
+            }
             for each in self.schedule.outcomes
             if not each.denied
         ]

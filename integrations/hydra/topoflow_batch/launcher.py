@@ -4,25 +4,22 @@ topoflow compare --multirun hydra/launcher=topoflow_batch fabric=torus 'bandwidt
 
 It launches functions that have a ``batch``: from the configurations of jobs, with Hydra's own node, to what each job
 returns, or the exception that it would raise. The verbs of topoflow that can simulate many points at once have one.
-"""
 
-from __future__ import annotations
+Hydra runs this module whenever an application of Hydra starts, before the module is known by its name: so it imports
+little, and its annotations are no strings, which ``dataclass`` would look up. ``_loader`` and ``_files`` it leaves.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus, configure_log, filter_overrides
 from hydra.plugins.launcher import Launcher
-from omegaconf import open_dict
-
-if TYPE_CHECKING:
-    from hydra.types import HydraContext, TaskFunction
-    from omegaconf import DictConfig
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, open_dict
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ class BatchLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Sweepers compose every job to see whether it is sound: from here on, its files are read once for all jobs."""
-        from hydra_plugins.topoflow_batch.loader import Loader  # which imports topoflow, only where it is asked for
+        from hydra_plugins.topoflow_batch._loader import Loader  # which imports topoflow, only where it is asked for
 
         if not hasattr(task_function, "batch"):
             name = f"{task_function.__module__}.{getattr(task_function, '__name__', task_function)}"
@@ -76,7 +73,7 @@ class BatchLauncher(Launcher):
         self, job_overrides: Sequence[Sequence[str]], first: int, returns: Sequence[JobReturn]
     ) -> Iterator[DictConfig]:
         """The configuration of each job, once its folder has it."""
-        from hydra_plugins.topoflow_batch.files import Files
+        from hydra_plugins.topoflow_batch._files import Files
 
         files = Files()
         for number, (overrides, job) in enumerate(zip(job_overrides, returns, strict=True), first):

@@ -20,6 +20,7 @@ from topoflow.study.configure.grid import Point, build, check_fields, expand, gr
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
+WORKLOADS = [path.stem for path in (CONFIGS / "workload").glob("*.yaml")]
 DEFAULT = COMPARE["hydra"]["sweeper"]["params"]["fabric"].split(",")
 
 
@@ -96,7 +97,7 @@ def test_equal_points_have_different_names() -> None:
             ["fabric=rings"],
             f"fabric: must be one of {', '.join(FABRICS)}, got 'rings'",
         ),
-        (["workload=nope"], "workload: must be one of bert, candle, "),
+        (["workload=nope"], f"workload: must be one of {min(WORKLOADS)}, "),
         (["prices.usd={laser: 1}"], "prices.usd: no such key in it like those given; ++prices.usd=... adds keys"),
         (["fabric"], "'fabric': must be KEY=VALUE in Hydra's syntax (missing EQUAL"),
         (["=3"], "'=3': must be KEY=VALUE"),

@@ -7,7 +7,7 @@ fluid      all others
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from topoflow.engine.base import Fidelity, Run, Timeline, World
@@ -38,7 +38,7 @@ class Fitting(Settings):
     def chosen(self, world: World) -> Fidelity:
         """The fidelity that ``world`` is simulated in."""
         if has_slots(world.fabric):
-            return Slotted(self.protocol, self.queue, self.seed)
+            return Slotted(**{each.name: getattr(self, each.name) for each in fields(Settings)})
         return Fluid(self.merge)
 
     def refuses(self, world: World) -> str | None:

@@ -169,12 +169,15 @@ def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
     shift = {"after": tasks, "after_offsets": dependencies, "path_offsets": hops}
     arrays: dict[str, Array] = {"graph_task_offsets": tasks, "path_base": paths}
     for name, dtype in GRAPH_ARRAYS.items():
-        parts = [np.asarray(getattr(graph, name), dtype=dtype) for graph in graphs]
-        if name in shift:
-            parts = [part + dtype(by) for part, by in zip(parts, shift[name], strict=False)]
+        if name == "path_links":  # _renumbered makes it
+            continue
+        parts = [np.asarray(getattr(graph, name)) for graph in graphs]
         if name.endswith("_offsets"):  # a graph's end is the next one's beginning
             parts = [parts[0][:1], *(part[1:] for part in parts)]
-        arrays[name] = np.concatenate(parts)
+        arrays[name] = np.concatenate(parts, dtype=dtype)
+        if name in shift:
+            first = len(parts) - len(graphs)
+            arrays[name][first:] += np.repeat(shift[name][:-1].astype(dtype), [len(part) for part in parts[first:]])
     return arrays | _optional(graphs)
 
 
@@ -185,12 +188,14 @@ def _crossed(graph: Graph) -> Array:
 
 def _renumbered(graphs: Sequence[Graph], crossed: Sequence[Array]) -> Array:
     """[H] the links of all graphs' paths, as positions in ``crossed`` of each graph."""
-    parts = []
-    for graph, links in zip(graphs, crossed, strict=True):
+    ends = offsets([len(graph.path_links) for graph in graphs])
+    found = np.empty(ends[-1], np.int32)
+    for graph, links, first, end in zip(graphs, crossed, ends, ends[1:], strict=False):
         position = np.zeros(graph.links, np.int32)
         position[links] = np.arange(len(links))
-        parts.append(position[graph.path_links])
-    return np.concatenate(parts)
+        # What is out of bounds has been refused; "clip" writes to `out` without a copy, others do not.
+        np.take(position, graph.path_links, out=found[first:end], mode="clip")
+    return found
 
 
 def _of_links(values: Sequence[Array], links: Sequence[Array]) -> Array:

@@ -65,6 +65,8 @@ class Packet(Settings):
             return f"routing: {law}, got only their union in {world.name}"
         if world.graph.next_hops is not None and not self.output_queues:
             return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
+        if world.graph.next_hops is not None and self.eager is not None:  # how long the way is nobody has said
+            return f"packet.eager: must be null with routing={world.routing}, got {self.eager}"
         return None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
@@ -269,7 +271,7 @@ def _histogram(counts: Offsets, total: int, largest: int) -> Histogram:
 def _message_latency(batch: Batch, index: int, amounts: Numbers) -> Histogram:
     start, finish = batch.of("start", index), batch.of("finish", index)
     sent = (amounts.bytes > 0) & (finish < _C.NEVER)
-    latency = (finish - start - amounts.delay)[sent]
+    latency = (finish - start - amounts.delay + amounts.handshake)[sent]
     shift = np.maximum(np.frexp(latency.astype(np.float64))[1] - 5, 0)  # whole numbers up to 2^53
     counts = np.bincount(16 * shift + (latency >> shift), minlength=_C.LATENCY_BINS)
     return _histogram(counts, int(latency.sum()), int(latency.max(initial=0)))

@@ -45,7 +45,8 @@ class Settings:
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
     one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
     next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest). ``messages``:
-    those of one NIC take turns packet by packet, or each is sent to its end before the next.
+    those of one NIC take turns packet by packet, or each is sent to its end before the next. ``eager``: a message of
+    more bytes first asks its receiver (rendezvous); None: none does.
     ``threshold``: adaptive-local routing goes around where the direct port has more than so many times the ``occupied``
     space of the other, or less than this part of its ``free`` space.
     """
@@ -62,6 +63,7 @@ class Settings:
     draws: str = "packet"
     arbiter: str = "round_robin"
     messages: str = "round_robin"
+    eager: int | None = None
     threshold: float = 2.0
     compares: str = "occupied"
 
@@ -74,6 +76,8 @@ class Settings:
             _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
         if self.virtual_channels != AUTO:
             _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
+        if self.eager is not None:
+            _check_whole("eager", self.eager, 0, LONGEST, " or null")
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
@@ -115,6 +119,7 @@ class Numbers:
 
     bytes: Offsets  # [T] B that cross the network; 0: the task is a wait only
     delay: Offsets  # [T] ps from when it is ready until it has finished or, if it has bytes, enters the NIC
+    handshake: Offsets  # [T] ps of that in which a message asks its receiver
     release: Offsets  # [T] ps
     pace: Offsets  # [T] ps at least between the beginnings of two packets of a message, which a limit spreads
     byte_time: Floats  # [N] ps for each byte
@@ -144,12 +149,15 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     pace = np.where(bytes_ > 0, np.ceil(settings.size * SECOND / limit), 0.0)
     _check_most(world, "path_limit", pace, LONGEST, "ps for a packet")
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
+    handshake = picoseconds(world, "latency", _handshake(world, settings) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
-        + first.astype(np.int64),
+        + first.astype(np.int64)
+        + handshake,
+        handshake,
         picoseconds(world, "release", graph.release),
         pace.astype(np.int64),
         byte_time,
@@ -186,6 +194,24 @@ def _latency_alone(world: World, settings: Settings) -> Floats:
     waited += np.where(hops > 0, np.maximum(hops - 1, 0) * settings.switch_latency + 2 * settings.nic_latency, 0.0)
     alone: Floats = np.where(graph.path >= 0, waited[graph.path], 0.0)
     return alone
+
+
+def _handshake(world: World, settings: Settings) -> Floats:
+    """[T] s in which a request of a flit crosses an idle network and its answer comes back, where a message asks.
+
+    A flit has crossed a link when the next one begins, cut-through or not. Neither takes room or turns from packets.
+    Source: Sur, Jin, Chai and Panda, "RDMA read based rendezvous protocol for MPI over InfiniBand", PPoPP 2006, 2.
+    """
+    graph = world.graph
+    asks = graph.bytes > (np.inf if settings.eager is None else settings.eager)
+    if not asks.any() or len(graph.path_offsets) == 1:
+        return np.zeros(graph.tasks)
+    paths = len(graph.path_offsets) - 1
+    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
+    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
+    flit = np.ceil(settings.flit * SECOND / world.capacity[graph.path_links]) / SECOND
+    crossed = np.bincount(path, flit * weight, paths)[graph.path]
+    return np.where(asks, 2 * (crossed + _latency_alone(world, settings)), 0.0)
 
 
 def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:

@@ -20,6 +20,7 @@ NEVER = 2**62  # ps
 SECOND = 1e12  # ps
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
 MOST_CELLS = 2**31 - 1  # of a task
+MOST_IN_ALL = 2**34  # of a world: the words of their bits have numbers of 32 bits
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def cells_of(world: World) -> Cells:
     sends = graph.bytes > 0
     cells = np.where(sends, np.ceil(graph.bytes / control.cell), 0.0)
     _check_most(world, "bytes", cells, MOST_CELLS, "cells")
+    _check_most(world, "bytes", cells.sum(keepdims=True), MOST_IN_ALL, "cells in all")
     pace = control.cell / (fabric.degree * fabric.interface_bandwidth)
     return Cells(
         name=world.name,

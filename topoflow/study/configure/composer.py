@@ -50,7 +50,7 @@ class Composer:
 
     def whole(self, overrides: Sequence[str]) -> DictConfig:
         """What ``hydra.compose`` gives with Hydra's own node, whose list of overrides lacks the plain values."""
-        parsed = [self._parsed(each) for each in overrides]
+        parsed = [self.parsed_override(each) for each in overrides]
         of_hydra = [self._is_of_hydra(each) for each in parsed]
         plain = [each for each, is_of_hydra in zip(parsed, of_hydra, strict=True) if not is_of_hydra]
         files = tuple(text for text, is_of_hydra in zip(overrides, of_hydra, strict=True) if is_of_hydra)
@@ -66,7 +66,8 @@ class Composer:
             raise
         return config
 
-    def _parsed(self, text: str) -> Override:
+    def parsed_override(self, text: str) -> Override:
+        """One override, parsed once."""
         if text not in self.parsed:
             (self.parsed[text],) = OverridesParser.create().parse_overrides([text])
         return self.parsed[text]

@@ -43,6 +43,7 @@ from topoflow.study.configure.sweeps import check_sweeps, nested
 
 CONFIG = "compare"
 MAX_BUILT = 1024  # objects; points share most, a design of which only the bandwidth is swept they do not
+HYDRA = "hydra"  # the node of a configuration that is not of the point
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
 
@@ -166,7 +167,7 @@ def point_of(
 ) -> Point:
     """``point`` with its choices and its configuration, once ``check`` has seen the latter.
 
-    ``config`` is changed. ``overrides`` are those that it was composed with.
+    ``config`` is changed; the node of Hydra may be in it. ``overrides`` are those that it was composed with.
     """
     for group, made in point.objects.items():
         if group not in (FIDELITY, *choices):
@@ -174,11 +175,15 @@ def point_of(
         if group == "gpu":  # which is a part of workloads, too
             config.gpu = described(made)
     fidelities = settings_of(config, choices, overrides)
-    check({str(key): config[key] for key in config if key not in fidelities})
-    resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(resolved, dict)
-    values = typing.cast("dict[str, typing.Any]", resolved)
+    check({str(key): config[key] for key in config if key not in (*fidelities, HYDRA)})
+    values = {str(key): _resolved(config[key]) for key in config if key != HYDRA}
     return _with_objects(_of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities))
+
+
+def _resolved(value: typing.Any) -> typing.Any:
+    """A value of a configuration as plain Python."""
+    is_container = OmegaConf.is_config(value)
+    return OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_container else value
 
 
 def _with_objects(point: Point) -> Point:

@@ -28,6 +28,8 @@ KEYS = (
     "routing",
     "rings",
     "strides",
+    "placement",
+    "request",
     "fidelity",
     "seed",
     "fail",
@@ -47,6 +49,17 @@ def check(config: Mapping[str, Any]) -> None:
     check_job(config)
     check_among("rings", config["rings"], (*RINGS, AUTO))
     _check_fail(config["fail"])
+    _check_placement(config)
+
+
+def _check_placement(config: Mapping[str, Any]) -> None:
+    file, request, fail = config["placement"], config["request"], config["fail"]
+    if file is not None and not isinstance(file, str):
+        raise ValueError(f"placement: must be a file, got {file!r}")
+    if request is not None and (file is None or not isinstance(request, str | int)):
+        raise ValueError(f"request: must be the name of a request of placement=FILE, got {request!r}")
+    if file is not None and any(fail[key] for key in (*LISTED, "each")):
+        raise ValueError(f"placement: must be without fail, got {file}")
 
 
 def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ class HeatMaps(Experiment):
     def measure(self, setup: Setup) -> Sequence[Row]:
         """A row for each ordered pair of servers with traffic: all bytes, and the model-parallel ones."""
         case = setup.case
-        every, mp = flow_matrix(case.world.graph, case.fabric), case.job.demand.matrix()
+        every, mp = flow_matrix(case.world.graph, np.arange(case.fabric.servers)), case.job.demand.matrix()
         return [
             {"source": int(i), "target": int(j), "bytes": float(every[i, j]), "mp_bytes": float(mp[i, j])}
             for i, j in np.argwhere(every > 0)

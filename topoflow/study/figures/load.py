@@ -21,7 +21,7 @@ from topoflow.units import register_resolvers
 GROUP = "experiment"
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
-NOT_OF_FIGURES = ("fail", "strides")  # keys of a comparison
+NOT_OF_FIGURES = ("fail", "strides", "placement", "request")  # keys of a comparison
 OF_FIGURES = (
     *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
     *("series", "search", "experiment"),

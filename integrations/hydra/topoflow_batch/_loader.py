@@ -9,7 +9,6 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.plugins.config_source import ConfigSource
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -30,11 +29,13 @@ class Loader(ConfigLoader):
         own = tuple(str(each) for each in master_config.hydra.overrides.hydra)
         if own not in self.composers:
             self.composers[own] = Composer(master_config.hydra.job.config_name, own)
-        config = self.composers[own].whole(sweep_overrides)
+        composer = self.composers[own]
+        config = composer.whole(sweep_overrides)
         task = [each for each in sweep_overrides if not is_of_hydra(each)]
+        keys = [composer.parsed_override(each).key_or_group for each in task]
         OmegaConf.set_readonly(config.hydra, False)
         config.hydra.overrides.task = task
-        config.hydra.job.override_dirname = _override_dirname(task, config.hydra.job.config.override_dirname)
+        config.hydra.job.override_dirname = _override_dirname(task, keys, config.hydra.job.config.override_dirname)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
 
@@ -70,8 +71,7 @@ class Loader(ConfigLoader):
         return self.inner.compute_defaults_list(config_name, overrides, run_mode)
 
 
-def _override_dirname(task: list[str], settings: Any) -> str:
+def _override_dirname(task: list[str], keys: list[str], settings: Any) -> str:
     """``hydra.job.override_dirname``: the overrides of a job, sorted, as a part of the name of a folder."""
-    keys = [each.key_or_group for each in OverridesParser.create().parse_overrides(task)]
     named = sorted(text for text, key in zip(task, keys, strict=True) if key not in settings.exclude_keys)
     return re.sub("=", lambda _: str(settings.kv_sep), str(settings.item_sep).join(named))

@@ -1,0 +1,105 @@
+"""Emulated jobs next to what was predicted: the table of ``benchmarks/results/emulation.md``.
+
+    python benchmarks/emulation.py [SERVERS,.. [DEGREES,..]] > rows.txt
+
+Needs root, and torch. For each number of servers and interfaces: rings alone; with transfers to the opposite server,
+which others pass on; one switch of the same interfaces and DDP's own order; the rings less the circuit from 0 to 1
+(of one interface there is no way round). ``unshaped``: the same without rates, as fast as this machine is.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from topoflow.demand import Demand
+from topoflow.emulate.base import Job, emulate, world_of
+from topoflow.emulate.scenario import Scenario
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.simulation import simulate
+from topoflow.fabric.topoopt import TopoOpt
+from topoflow.search.base import Plan
+from topoflow.search.routes import plan_circuits, plan_rings, plan_routes
+from topoflow.units import gbps
+
+RATE = 20e6 / 8  # B/s of an interface
+PER_RING = 5_000_000  # B; 3.5 s of 8 servers
+TRANSFER = 1_000_000  # B
+ITERATIONS = 2
+
+
+def plan(servers: int, degree: int) -> Plan:
+    """TopoOpt's rings of data parallelism."""
+    everyone = tuple(range(servers))
+    demand = Demand(servers, {everyone: 1.0})
+    fabric = TopoOpt(gbps(100), degree, 0.0, 4).build(servers, demand)
+    strategy = {
+        "name": "data_parallel",
+        "servers": servers,
+        "placement": {"all": list(everyone)},
+        "bucket_bytes": 1,
+        "first_bucket_bytes": 1,
+        "ranks_per_server": 1,
+        "grid": None,
+    }
+    return Plan(
+        workload="all_reduce",
+        servers=servers,
+        strategy=strategy,
+        fabric=fabric.name,
+        degree=degree,
+        bandwidth=fabric.interface_bandwidth,
+        circuits=plan_circuits(fabric),
+        rings=plan_rings(fabric, Job(4, buckets=1).traffic(servers), "ring"),
+        trees=(),
+        routes=plan_routes(fabric),
+        all_reduce="ring",
+        routing="ecmp",
+        seed=0,
+        bound=0.0,
+        fidelity="fluid",
+        iteration_time=0.0,
+    )
+
+
+def measure(name: str, scenario: Scenario, job: Job, shaped: bool = True) -> None:
+    """Print a row: predicted and measured iteration (s), difference (%), least and most bytes of a link (%)."""
+    fabric = scenario.fabric()
+    (predicted,) = simulate([world_of(fabric, job)], Fluid())
+    with tempfile.TemporaryDirectory() as folder:
+        found = emulate(fabric, job, scenario.orders, Path(folder), shaped)
+    used = predicted.link_bytes > 0
+    ratio = 100 * (found.timeline.link_bytes[used] / predicted.link_bytes[used] - 1)
+    time = found.timeline.makespan
+    reduce = np.median(found.reduce_times) / (predicted.task_finish[-1] - predicted.task_start[-1]) - 1
+    cells = [
+        f"{scenario.plan.servers} | {scenario.plan.degree} | {name} | {predicted.makespan:.3f} | {time:.3f}",
+        f"{100 * (time / predicted.makespan - 1):+.1f} % | {100 * reduce:+.1f} %",
+        f"{ratio.min():+.1f} to {ratio.max():+.1f} %",
+        " ".join(f"{each:.2f}" for each in found.iteration_times),
+    ]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main(servers: list[int], degrees: list[int]) -> None:
+    for count in servers:
+        for degree in degrees:
+            scenario = Scenario(plan(count, degree), RATE)
+            job = Job(PER_RING * degree, (), ITERATIONS)
+            opposite = tuple((i, (i + count // 2) % count, TRANSFER) for i in range(count))
+            measure("rings", scenario, job)
+            measure("rings and transfers", scenario, replace(job, transfers=opposite))
+            measure("switch", replace(scenario, switch=True, own_order=True), job)
+            if degree > 1:
+                measure("circuit 0 to 1 failed", replace(scenario, failed=(0, 1)), job)
+            if degree == max(degrees):
+                measure("unshaped", scenario, job, shaped=False)
+
+
+if __name__ == "__main__":
+    given = [[int(word) for word in words.split(",")] for words in sys.argv[1:3]]
+    main(*given, *[[8, 12], [1, 2, 4]][len(given) :])

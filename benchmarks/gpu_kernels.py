@@ -1,0 +1,102 @@
+"""Runs each kernel once on an emulated GPU and prints what it did; gpu_counts.py starts it.
+
+python benchmarks/gpu_kernels.py 4,6        # radices of fat-trees
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from cases import all_to_all
+from placements import job
+
+from topoflow.engine.base import Run, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid, sweep
+from topoflow.engine.screen.contention import Contention
+from topoflow.search.memory import budget
+from topoflow.search.moves import moves
+from topoflow.search.placements import choices
+from topoflow.search.problem import Settings
+from topoflow.search.tempering import Tempering, shares
+
+CHAINS, STEPS, SERVERS = 8, 2, 16
+
+
+def main() -> None:
+    library = ctypes.CDLL(os.environ["TOPOFLOW_EMULATED"])
+    library.emulation_counts.restype = ctypes.c_char_p
+
+    def count(name: str, kernel: Callable[[], int]) -> None:
+        """Print what ``kernel`` does for each of the events whose number it returns."""
+        library.emulation_counts()  # forgets what was counted
+        events = kernel()
+        print(f"{name}.events {events}")
+        for line in library.emulation_counts().decode().splitlines():
+            what, number = line.split()
+            print(f"{name}.launches {number}" if what == "launches" else f"{name}.{what} {int(number) / events:.1f}")
+
+    device = Device.named("cuda")
+    for radix in map(int, sys.argv[1].split(",")):
+        world = all_to_all("C", radix, ecmp=False, uneven=True).world
+        case = f"all_to_all_{radix**3 // 4}_hosts"
+        count(f"fluid.{case}", lambda world=world: fluid(world, device))
+        count(f"bound.{case}", lambda world=world: bound(world, device))
+    gradient_of = gradient(all_to_all("C", 4, ecmp=False, uneven=True).world)
+    count("gradient.all_to_all_16_hosts", gradient_of)
+    count(f"ladder.dlrm_{SERVERS}_servers", ladder(device))
+
+
+def fluid(world: World, device: Device) -> int:
+    """The times at which flows end."""
+    (timeline,) = Fluid().simulate([world], Run(device))
+    return len(np.unique(timeline.finish))
+
+
+def bound(world: World, device: Device) -> int:
+    Bound().simulate([world], Run(device))
+    return 1
+
+
+def gradient(world: World) -> Callable[[], int]:
+    """The backward pass of a sweep, after its forward pass; events are times at which flows end."""
+    rows = [torch.from_numpy(row[None].copy()).to("cuda") for row in (world.capacity, world.latency)]
+    for row in rows:
+        row.requires_grad_()
+    found = sweep(world.graph, *rows)
+    loss = found.finish.sum()
+
+    def backward() -> int:
+        loss.backward()
+        return len(np.unique(found.finish.detach().cpu().numpy()))
+
+    return backward
+
+
+def ladder(device: Device) -> Callable[[], int]:
+    """Steps of one ladder of chains over placements of a DLRM; an event is a proposal."""
+    asked = job("topoopt", 4, SERVERS)
+    placed = choices(SERVERS, asked.strategy.placement.values())
+    model = Contention(asked.workload, asked.fabric, placed.holders, device=device)
+    known = budget(asked.workload, placed), moves(asked.workload, placed), shares(Settings.acceptance, CHAINS)
+    walk = Tempering(model, *known, 7, 0)
+    hybrid = placed.placement(asked.workload, asked.strategy)
+    start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), Settings().kept)
+    ladders = walk.ladders()
+    ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
+
+    def steps() -> int:
+        ladders.advance(0, STEPS)
+        return CHAINS * STEPS
+
+    return steps
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""``topoflow emulate``: a plan as a network of this machine, with a real job inside, next to what is predicted."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from topoflow.api.functions import compare
+from topoflow.api.worlds import Simulated, named
+from topoflow.apply.orders import read_plan
+from topoflow.emulate.base import Emulated, Job, emulate, emulate_script, world_of
+from topoflow.emulate.sandbox import why_not
+from topoflow.emulate.scenario import Scenario
+from topoflow.engine.base import Timeline
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.simulation import simulate
+from topoflow.fabric.base import Fabric
+from topoflow.report.output import Output
+from topoflow.units import human
+
+MEGA = 1e6
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Predict, emulate, write, print."""
+    if (refusal := why_not()) is not None:
+        raise ValueError(refusal)
+    scenario, plan = scenario_of(arguments), Path(arguments.plan).resolve()
+    fabric = scenario.fabric()
+    predicted: Timeline | None
+    if arguments.job is None:
+        job = job_of(arguments, fabric.servers)
+        (predicted,) = simulate([world_of(fabric, job)], Fluid())
+        with _folder(arguments.out) as folder:
+            emulated = _saved(emulate(fabric, job, scenario.orders, folder), arguments.out)
+    else:
+        script = _script(arguments.job)
+        predicted = None if arguments.trace is None else _of_trace(arguments.trace, fabric)
+        with _folder(arguments.out) as folder:
+            rings = None if scenario.own_order else plan
+            emulated = _saved(emulate_script(fabric, script, rings, folder), arguments.out)
+    Output().print(_table(fabric, emulated, predicted))
+
+
+def _script(words: str) -> list[str]:
+    """The script, whole, and its arguments."""
+    path, *others = shlex.split(words) or [""]
+    if not Path(path).is_file():
+        raise ValueError(f"job: must be a script, got {path!r}, which is no file")
+    return [str(Path(path).resolve()), *others]
+
+
+def _of_trace(trace: Path, fabric: Fabric) -> Timeline:
+    """What a simulation says of the job that was recorded, on ``fabric``."""
+    (result,) = compare("workload=captured", workload={"trace": str(trace)}, servers=fabric.servers, fabric=fabric)
+    return result.timeline
+
+
+def _saved(emulated: Emulated, out: Path | None) -> Emulated:
+    if out is not None:
+        Simulated(named(emulated.timeline.world), emulated.timeline).save(out)
+    return emulated
+
+
+def scenario_of(arguments: argparse.Namespace) -> Scenario:
+    """Raises ``ValueError`` in one line."""
+    if not arguments.mbps > 0 or not np.isfinite(arguments.mbps):
+        raise ValueError(f"mbps: must be positive, got {arguments.mbps}")
+    failed = None
+    if arguments.fail is not None:
+        words = arguments.fail.split(",")
+        if len(words) != 2 or not all(word.isdecimal() for word in words):
+            raise ValueError(f"fail: must be two servers, as in 0,1, got {arguments.fail!r}")
+        failed = int(words[0]), int(words[1])
+    plan = read_plan(arguments.plan)
+    return Scenario(plan, arguments.mbps * MEGA / 8, failed, arguments.switch, arguments.own_order)
+
+
+def job_of(arguments: argparse.Namespace, servers: int) -> Job:
+    """The job that is run where no script is given. Raises ``ValueError`` in one line."""
+    transfers = []
+    for text in arguments.transfer:
+        shift, _, megabytes = text.partition(":")
+        if not (shift.isdecimal() and 0 < int(shift) < servers and _is_positive(megabytes)):
+            raise ValueError(f"transfer: must be a shift of 1 to {servers - 1} and megabytes, as 2:1.5, got {text!r}")
+        size = round(float(megabytes) * MEGA)
+        transfers += [(server, (server + int(shift)) % servers, size) for server in range(servers)]
+    if not _is_positive(str(arguments.megabytes)):
+        raise ValueError(f"megabytes: must be positive, got {arguments.megabytes}")
+    return Job(round(arguments.megabytes * MEGA / 4) * 4, tuple(transfers), arguments.iterations)
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < 1e6
+    except ValueError:
+        return False
+
+
+@contextmanager
+def _folder(out: Path | None) -> Iterator[Path]:
+    """``out``, with the notes of ranks and their log, or a folder that is removed."""
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="topoflow-emulate-") as folder:
+            yield Path(folder)
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"out: must be a new or empty folder, got {out}")
+    out.mkdir(parents=True, exist_ok=True)
+    yield out.resolve()
+
+
+def _table(fabric: Fabric, emulated: Emulated, predicted: Timeline | None) -> Table:
+    """What was measured next to what was predicted."""
+    found = Table("", "predicted", "measured", "difference", title=f"{fabric.name}, {fabric.servers} servers")
+    timeline = emulated.timeline
+    spread = "" if len(emulated.iteration_times) < 2 else f" ({_range(emulated.iteration_times, 's')})"
+    if predicted is None:
+        found.add_row("iteration", "-", human(timeline.makespan, "s") + spread, "-")
+        found.add_row("bytes of a link", "-", _range(timeline.link_bytes.tolist(), "B"), "-")
+        return found
+    rows = [("iteration", predicted.makespan, timeline.makespan)]
+    if len(timeline.task_finish) > 1:
+        rows.append(("its all-reduce", _last(predicted), _last(timeline)))
+    for what, before, after in rows:
+        found.add_row(what, human(before, "s"), human(after, "s"), f"{after / before - 1:+.1%}")
+    used = predicted.link_bytes > 0
+    ratio = timeline.link_bytes[used] / predicted.link_bytes[used] - 1
+    found.add_row(
+        "bytes of a link",
+        _range(predicted.link_bytes.tolist(), "B"),
+        _range(timeline.link_bytes.tolist(), "B"),
+        f"{ratio.min():+.1%} to {ratio.max():+.1%}",
+    )
+    return found
+
+
+def _last(timeline: Timeline) -> float:
+    return float(timeline.task_finish[-1] - timeline.task_start[-1])
+
+
+def _range(values: list[float] | tuple[float, ...], unit: str) -> str:
+    return f"{human(min(values), unit)} to {human(max(values), unit)}"

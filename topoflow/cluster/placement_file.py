@@ -1,0 +1,62 @@
+"""Placements that ``topoflow place`` has written: on which servers of a cluster a request landed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topoflow.fields import decode, parse_json, shorten
+from topoflow.files import read_bytes
+from topoflow.units import check_count
+
+
+@dataclass(frozen=True)
+class Landed:
+    """``servers`` of a cluster of ``cluster_servers``, in ascending order, each once: those that a request got."""
+
+    servers: tuple[int, ...]
+    cluster_servers: int
+
+    def __post_init__(self) -> None:
+        check_count("placement.cluster_servers", self.cluster_servers)
+        if not self.servers or list(self.servers) != sorted(set(self.servers)):
+            raise ValueError(f"placement.servers: must be ascending, each once, got {shorten(self.servers)}")
+        if not 0 <= self.servers[0] <= self.servers[-1] < self.cluster_servers:
+            law = f"must be within 0..{self.cluster_servers - 1}"
+            raise ValueError(f"placement.servers: {law}, got {shorten(self.servers)}")
+
+
+def read_placement(file: str, request: str | None) -> Landed:
+    """Where ``request`` landed, None: the only one of ``file``. Raises ``ValueError`` that names file and line."""
+    found: dict[int, Landed] = {}
+    names = []
+    for number, line in enumerate(decode(file, read_bytes(Path(file))).splitlines(), start=1):
+        place = f"{file}:{number}"
+        row = parse_json(place, line)
+        if not isinstance(row, Mapping) or not {"request", "servers", "cluster_servers"} <= set(row):
+            raise ValueError(f"{place}: must have request, servers and cluster_servers, got {shorten(row)}")
+        names.append(str(row["request"]))
+        if request in (None, names[-1]):
+            found[number] = _landed(place, row)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        known = f"it has {len(names)}, e.g. {names[0]}" if names else "it has none"
+        raise ValueError(f"request: must be one that {file} has a placement of, {known}, got {request}")
+    if request is None:
+        raise ValueError(f"request: must be given, as {file} has {len(found)} placements, e.g. request={names[0]}")
+    law = "must have a request once: topoflow place with one cluster, one policy and one seed writes such a file"
+    raise ValueError(f"placement: {law}; got {request} in lines {', '.join(map(str, found))} of {file}")
+
+
+def _landed(place: str, row: Mapping[str, Any]) -> Landed:
+    servers, cluster = row["servers"], row["cluster_servers"]
+    whole = isinstance(servers, list) and all(type(each) is int for each in servers)
+    if not whole:
+        raise ValueError(f"{place}: servers must be a list of whole numbers, got {shorten(servers)}")
+    try:
+        return Landed(tuple(servers), cluster)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
