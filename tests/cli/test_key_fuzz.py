@@ -158,8 +158,6 @@ def keys() -> dict[str, list[str]]:
                 "series",
                 "experiment.x",
                 "search.proposals",
-                "hydra",
-                "hydra.run.dir",
                 "hydra.sweeper.params",
                 "",
                 "é",

@@ -28,7 +28,7 @@ NETNS = Path("/run/netns")
 # Windows that hold what is on its way, and no more than the queues hold: nothing is lost, as in a lossless fabric.
 WINDOW = 4 * 2**20  # B
 QUEUE = 64 * 2**20  # B
-PRIORITY = -15  # niceness: what else this machine does is no part of the network
+PRIORITY = -5  # niceness: what else this machine does is no part of the network
 SETTINGS = (
     f"net.ipv4.tcp_rmem=4096 {WINDOW} {WINDOW}",
     f"net.ipv4.tcp_wmem=4096 {WINDOW} {WINDOW}",

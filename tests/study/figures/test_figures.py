@@ -21,7 +21,13 @@ FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
 
 APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]", "experiment.volume=2e5")
 
+DRAGONFLY = (
+    *("servers=24", "fabric.nodes=2", "fabric.routers=4", "fabric.groups=3", "fabric.global_links=1,3"),
+    *("workload.name=halo3d,allpingpong", "workload.iterations=2", "workload.cells=10"),
+)
+
 SMALL = {  # a figure in a second or two
+    **{f"dragonfly_fig{number}": DRAGONFLY for number in (3, 4, 5, 6, 7, 9)},
     "fosquare_fig4": (),
     **{f"fosquare_fig{number}": (*APPLICATION, "experiment.warmup=1e-6") for number in range(6, 10)},
     "motion_fig4": ("servers=96,192",),
@@ -383,3 +389,31 @@ def test_what_makes_no_figure_of_an_exchange_is_said_in_a_line(
     small = () if any("servers" in argument for argument in arguments) else ("servers=96",)
     assert main(["experiment", *arguments, *small, f"out={tmp_path}"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_ports_of_a_dragonfly_are_counted_once_and_their_shares_are_of_the_whole_run(figure: Any) -> None:
+    rows = figure("dragonfly_fig4", *DRAGONFLY)["rows"]
+    sizes = {"local": 24, "group": 3 * 4 * 3, "global": {1: 6, 3: 18}}  # of 3 groups of 4 routers with 2 servers each
+    for cables in (1, 3):
+        for kind, size in sizes.items():
+            own = where(rows, kind=kind, **{"fabric.global_links": cables, "workload.name": "halo3d"})
+            for series in {row["series"] for row in own}:
+                ports = where(own, series=series)
+                assert sum(row["ports"] for row in ports) == (size if isinstance(size, int) else size[cables])
+                assert all(0 <= row["active_cell"] + row["stalled_cell"] <= 51 for row in ports)
+                assert ports[0]["active"] + ports[0]["stalled"] + ports[0]["idle"] == pytest.approx(1)
+
+
+def test_power_of_links_is_that_of_the_paper_at_its_size() -> None:
+    """IV-C: 0.65 MW with 4X links, 0.76 MW of NICs, 0.33 MW of optical links with 12 cables between groups."""
+    experiment: Any = load("dragonfly_fig9")
+    counts = {"local_ports": 110_592, "group_ports": 96 * 48 * 47, "nics": 110_592}
+    assert counts["local_ports"] + counts["group_ports"] == 327_168
+    for cables, megawatts in ((12, 0.33), (6, 0.164), (3, 0.082)):
+        optical = {**counts, "global_ports": cables * 95 * 96}
+        of_links = experiment.power(optical) - experiment.power({**counts, "global_ports": 0})
+        assert of_links == pytest.approx(megawatts * 1e6, rel=0.01)
+    assert experiment.power({**counts, "nics": 0, "global_ports": 0}) == pytest.approx(0.65e6, rel=0.01)
+    assert experiment.power({**counts, "global_ports": 12 * 95 * 96}) == pytest.approx(1.73e6, rel=0.01)
+    nics = experiment.power({**counts, "global_ports": 0}) - experiment.power({**counts, "nics": 0, "global_ports": 0})
+    assert nics == pytest.approx(0.76e6, rel=0.01)

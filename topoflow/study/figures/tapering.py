@@ -1,0 +1,129 @@
+"""Runtimes of motifs on a dragonfly over the cables between its groups, and what its ports did meanwhile.
+
+The tapered dragonfly's Figure 3; its Figures 4 to 9 are other kinds of the same measurement.
+
+Shapes: L links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.arrays import Floats, Mask
+from topoflow.engine.base import Timeline
+from topoflow.engine.lowering.addresses import next_hops
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import Lines, draw_lines
+from topoflow.report.draw.style import png
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.setup import Setup
+
+CABLES, MOTIF = "fabric.global_links", "workload.name"  # keys of the grid
+KINDS = {"local": DOWN, "group": LOCAL, "global": GLOBAL}  # ports of switches, as the paper calls them (II)
+SHARES = 50  # steps of an axis of a ternary plot
+
+
+@dataclass(frozen=True)
+class Tapering(Experiment):
+    """A line for each of ``series`` over the cables between two groups, a panel for each motif."""
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.grid", self, CABLES, MOTIF)
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each kind of port and each cell of a ternary plot in which there are ports of it."""
+        timeline = setup.result.timeline
+        if timeline.ports is None:
+            raise ValueError(f"fidelity: must have ports for this figure, got {setup.problem.fidelity.name}")
+        level = next_hops(setup.unwired).level
+        shared = {"runtime": timeline.makespan, "packet_hops": int(timeline.ports.packets.sum())}
+        shared |= {f"{kind}_ports": int((level == number).sum()) for kind, number in KINDS.items()}
+        shared |= {"nics": int((level == UP).sum())}
+        return [
+            {**shared, **_of_kind(timeline, level == number), "kind": kind, **cell}
+            for kind, number in KINDS.items()
+            for cell in _cells(timeline, level == number)
+        ]
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Every point once, with its runtime over that of the most cables of the same series."""
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            for motif in distinct(rows, MOTIF):
+                times = runtimes(where(rows, series=series, **{MOTIF: motif}))
+                base = times[max(times)] if times else 1.0
+                for cables, seconds in sorted(times.items(), reverse=True):
+                    shares = _shares(where(rows, series=series, **{MOTIF: motif, CABLES: int(cables)}))
+                    row = {"series": series, "motif": motif, "cables": int(cables), "runtime": seconds}
+                    found.append({**row, "slowdown": seconds / base, **shares})
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        names = {f"{kind}_{what}": f"{kind} ports {what}" for kind in KINDS for what in ("active", "stalled", "idle")}
+        return {
+            "runtime": Heading("runtime", "s"),
+            "slowdown": Heading("over the most cables", "x"),
+            **{key: Heading(text, "%") for key, text in names.items()},
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        parts: dict[str, Lines] = {}
+        for motif in distinct(rows, MOTIF):
+            lines = {}
+            for series in distinct(rows, "series"):
+                times = runtimes(where(rows, series=series, **{MOTIF: motif}))
+                lines[series] = (sorted(times), [times[cables] for cables in sorted(times)])
+            parts[str(motif)] = lines
+        axes = Axis("cables between two groups", log=True), Axis("runtime", "s")
+        return [Picture("runtime.png", f"After {self.source}.", png(draw_lines(self.title, parts, *axes)))]
+
+
+def runtimes(rows: Sequence[Row]) -> dict[float, float]:
+    """By the cables between two groups."""
+    return {number(row, CABLES): number(row, "runtime") for row in rows}
+
+
+def _of_kind(timeline: Timeline, of: Mask) -> Row:
+    """The mean share of the run that ports of one kind were active and stalled, and how they were idle."""
+    ports, run = timeline.ports, timeline.makespan
+    assert ports is not None
+    active, stalled = ports.active[of] / run, ports.stalled[of] / run
+    idle = 1 - active - stalled
+    return {
+        "active": _mean(active),
+        "stalled": _mean(stalled),
+        "idle": _mean(idle),
+        "idle_median": float(np.median(idle)) if len(idle) else 1.0,
+        "idle_1us": int(ports.idle_1us[of].sum()),
+        "idle_1ms": int(ports.idle_1ms[of].sum()),
+    }
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _cells(timeline: Timeline, of: Mask) -> list[Row]:
+    """How many ports lie in each cell of a ternary plot: their shares of time, to a ``SHARES``-th."""
+    ports, run = timeline.ports, timeline.makespan
+    assert ports is not None
+    shares = np.stack([ports.active[of], ports.stalled[of]]) / run
+    cell, count = np.unique(np.rint(shares * SHARES).astype(np.int64), axis=1, return_counts=True)
+    return [
+        {"active_cell": int(active), "stalled_cell": int(stalled), "ports": int(ports)}
+        for (active, stalled), ports in zip(cell.T, count, strict=True)
+    ]
+
+
+def _shares(rows: Sequence[Row]) -> Row:
+    """The mean shares of each kind of port."""
+    found: dict[str, float] = {}
+    for kind in KINDS:
+        own = where(rows, kind=kind)
+        found |= {f"{kind}_{what}": number(own[0], what) for what in ("active", "stalled", "idle") if own}
+    return found
