@@ -57,7 +57,7 @@ class Exchange(Experiment):
             "bytes": Heading("message", "B"),
             "slowest_bytes": Heading("message of the least", "B"),
             "fastest_bytes": Heading("message of the greatest", "B"),
-            "completion": Heading("completion", "s"),
+            "completion": Heading("completion time", "s"),
             "least": Heading("least speedup", "x"),
             "greatest": Heading("greatest speedup", "x"),
             "crossing": Heading("messages that cross the spine", "%"),

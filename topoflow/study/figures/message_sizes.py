@@ -57,7 +57,7 @@ class MessageSizes(Experiment):
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        sizes = {"least": "smallest", "median": "median", "most": "largest"}
+        sizes = {"least": "smallest message", "median": "median message", "most": "largest message"}
         return {"bytes": Heading("all together", "B"), **{key: Heading(text, "B") for key, text in sizes.items()}}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
