@@ -51,8 +51,17 @@ class Placement {
   // bucket [Y] becomes B of the bucket that the layer's backward pass completes, negative for a group's first, 0: none.
   // Overwrites three numbers of each group: size, opened, and last [K], the layer that completes its last bucket.
   DEVICE void fill_buckets(const Team auto& team, double* bucket, double* size, double* opened, double* last) const {
-    if constexpr (!std::remove_cvref_t<decltype(team)>::kAlone)  // threads of a GPU look at all groups at once
-      return team.for_each(s_.layers, [=, this](int32_t layer) { fill_group(layer, bucket); });
+    if constexpr (std::remove_cvref_t<decltype(team)>::kAlone)
+      follow_all(bucket, size, opened, last);
+    else  // threads of a GPU follow all groups at once
+      team.for_each(s_.layers, [=, this](int32_t layer) { follow_group(layer, bucket); });
+  }
+
+ protected:
+  // B from which on a group's bucket is complete.
+  DEVICE double most(bool opened) const { return opened ? s_.bucket_bytes : s_.first_bucket_bytes; }
+
+  DEVICE void follow_all(double* bucket, double* size, double* opened, double* last) const {
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
       const int32_t group = choice(layer);
       size[group] = opened[group] = 0;
@@ -70,12 +79,8 @@ class Placement {
     }
   }
 
- protected:
-  // B from which on a group's bucket is complete.
-  DEVICE double most(bool opened) const { return opened ? s_.bucket_bytes : s_.first_bucket_bytes; }
-
-  // The same as fill_buckets() for the layer's group, if the layer is its first in the backward pass.
-  DEVICE void fill_group(int32_t layer, double* bucket) const {
+  // The same for the layer's group, if the layer is its first in the backward pass.
+  DEVICE void follow_group(int32_t layer, double* bucket) const {
     const int32_t group = choice(layer);
     for (int32_t other = layer + 1; other < s_.layers; ++other)
       if (choice(other) == group) return;

@@ -108,7 +108,7 @@ def test_loads_of_huge_layers_on_slow_links_do_not_overflow(
         ({"choices": [(0,), (0,)]}, r"^choices: must be 2 different sets, got 1$"),
         ({"choices": [(0, 4)]}, r"^strategy\.placement\.choice 0: must be within 0\.\.3, got \[0, 4\]$"),
         ({"all_reduce": "direct"}, r"^all_reduce: must be one of .*ring, .*got 'direct'$"),
-        ({"routing": "guess"}, r"^routing: must be one of adaptive_local, dmodk, ecmp, minimal, spray, ugal, valiant, valiant_group, got 'guess'$"),
+        ({"routing": "guess"}, r"^routing: must be one of .*ecmp, .*got 'guess'$"),
         ({"bucket_bytes": 0}, r"^bucket_bytes: must be positive, got 0$"),
         ({"threads": 0}, r"^threads: must be None or within 1\.\.1024, got 0$"),
     ],
