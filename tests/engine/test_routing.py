@@ -128,7 +128,7 @@ def test_a_limit_of_a_transfer_is_kept_however_it_is_routed(run: Run) -> None:
 
 
 def test_an_unknown_routing_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^routing: must be one of adaptive_local, dmodk, ecmp, minimal, spray, ugal, valiant, valiant_group, got 'random'$"):
+    with pytest.raises(ValueError, match=r"^routing: must be one of .*dmodk, ecmp, .*got 'random'$"):
         world(FABRICS["torus"], "random", Transfer(S, 0, 1))
 
 
