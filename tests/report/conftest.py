@@ -94,6 +94,7 @@ class ToyJob:
     gpu_memory: float = float("inf")  # B
     recorded: RecordedJob | None = None
     strategy: Strategy | None = None
+    landed: tuple[int, ...] | None = None
     share: float = 1.0  # of the GPU's memory, that may be planned with
     fits = Job.fits
 

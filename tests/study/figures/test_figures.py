@@ -287,7 +287,7 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     ("arguments", "message"),
     [
         (["topoopt_fig11"], "out: must be given"),
-        (["topoopt_fig99", "out=X"], "experiment: must be one of fosquare_fig4, "),
+        (["topoopt_fig99", "out=X"], "experiment: must be one of dragonfly_fig3, "),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
         (

@@ -70,7 +70,7 @@ def _source(config: DictConfig, parts: Sequence[str]) -> str | None:
 
 def suggest(name: str, known: Sequence[str], where: str) -> str:
     """The known key that is most like ``name``, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=2 / 3)  # experiment is not like placement
     prefix = f"{where}." if where else ""
     return f"; did you mean {prefix}{close[0]}?" if close else f"; must be one of {', '.join(known)}"
 

@@ -66,7 +66,7 @@ class Tapering(Experiment):
     def headings(self) -> Mapping[str, Heading]:
         names = {f"{kind}_{what}": f"{kind} ports {what}" for kind in KINDS for what in ("active", "stalled", "idle")}
         return {
-            "runtime": Heading("runtime", "s"),
+            "runtime": Heading("run time", "s"),
             "slowdown": Heading("over the most cables", "x"),
             **{key: Heading(text, "%") for key, text in names.items()},
         }
