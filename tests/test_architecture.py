@@ -112,9 +112,9 @@ def test_simulating_needs_no_torch() -> None:
     ids=lambda p: p.stem,
 )
 def test_a_config_is_the_module_of_its_name(config: Path) -> None:
-    """fabric/fat_tree.yaml is topoflow/fabric/fat_tree.py:FatTree; capitals are free (topoopt is TopoOpt)."""
+    """fabric/fat_tree.yaml is fat_tree.py:FatTree in topoflow/fabric or a room of it; capitals are free (TopoOpt)."""
     module, _, target = yaml.safe_load(config.read_text())["_target_"].rpartition(".")
-    assert module == f"topoflow.{STAGES[config.parent.name]}.{config.stem}"
+    assert re.fullmatch(rf"topoflow\.{STAGES[config.parent.name]}\.([a-z_]+\.)?{config.stem}", module)
     assert target.lower() == config.stem.replace("_", "")
     assert hasattr(importlib.import_module(module), target)
 
@@ -137,13 +137,15 @@ def test_no_module_asks_for_a_particular_fidelity() -> None:
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs" / "experiment").glob("*.yaml")), ids=lambda p: p.stem)
 def test_a_figure_is_of_a_kind_and_names_its_source(config: Path) -> None:
-    """Several figures of a paper are one kind: a module of study/figures/ with the class of its name."""
+    """Several figures of a paper are one kind: a module with the class of its name, in study/figures/SYSTEM, or in
+    study/figures/ where figures of several systems are of that kind."""
     figure = yaml.safe_load(config.read_text())
     if "_target_" not in figure:  # another figure with other numbers
         (base, _) = figure["defaults"]
         figure = yaml.safe_load(config.with_stem(base).read_text()) | figure
     module, _, target = figure["_target_"].rpartition(".")
-    assert module.rpartition(".")[0] == "topoflow.study.figures"
+    system = config.stem.partition("_")[0]
+    assert module.rpartition(".")[0] in ("topoflow.study.figures", f"topoflow.study.figures.{system}")
     assert target.lower() == module.rpartition(".")[2].replace("_", "")
     assert hasattr(importlib.import_module(module), target)
     assert "Source:" in config.read_text(), f"{config.name}: every figure needs a source"

@@ -52,7 +52,7 @@ def test_an_error_leaves_the_points_that_are_done_and_no_figure(
         raise ValueError("figure: cannot be drawn")
 
     with monkeypatch.context() as patched:
-        patched.setattr("topoflow.study.figures.path_length.PathLength.draw", fail)
+        patched.setattr("topoflow.study.figures.topoopt.path_length.PathLength.draw", fail)
         assert main([*SMALL, f"out={tmp_path}"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.jsonl"]
     points = len((tmp_path / "checkpoint.jsonl").read_text().splitlines())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import topoflow
 from topoflow.cli import main
-from topoflow.workload.all_to_all import AllToAll
 from topoflow.workload.base import layer_graph
+from topoflow.workload.messages.all_to_all import AllToAll
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 24))  # groups, ranks of each
 

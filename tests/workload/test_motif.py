@@ -19,9 +19,9 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.mesh import refined
-from topoflow.workload.motif import MOTIFS, Motif
-from topoflow.workload.scripts import Writer, box, sides
+from topoflow.workload.messages.mesh import refined
+from topoflow.workload.messages.motif import MOTIFS, Motif
+from topoflow.workload.messages.scripts import Writer, box, sides
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
 SMALL: dict[str, Any] = {"cells": 10, "elements": 1000, "iterations": 2}

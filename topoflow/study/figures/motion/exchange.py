@@ -15,7 +15,7 @@ from topoflow.study.configure.decide import lowering_of
 from topoflow.study.figures.base import Experiment, Heading, Row, check_roles
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
-from topoflow.workload.all_to_all import AllToAll
+from topoflow.workload.messages.all_to_all import AllToAll
 
 SIZE = Axis("message", "B", log=True)
 

@@ -10,7 +10,7 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
-from topoflow.study.figures.exchange import Exchange, crossing_of, exchange_on
+from topoflow.study.figures.motion.exchange import Exchange, crossing_of, exchange_on
 from topoflow.study.figures.setup import Setup
 
 

@@ -23,8 +23,8 @@ from topoflow.units import check_not_negative, check_positive
 from topoflow.workload import base
 from topoflow.workload.base import Messages
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.mesh import refined
-from topoflow.workload.scripts import Writer, box, sides
+from topoflow.workload.messages.mesh import refined
+from topoflow.workload.messages.scripts import Writer, box, sides
 
 DOUBLE, COMPLEX = 8, 16  # B of a number
 

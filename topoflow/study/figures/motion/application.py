@@ -12,7 +12,7 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
 from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
-from topoflow.study.figures.exchange import SIZE, Exchange, check_series
+from topoflow.study.figures.motion.exchange import SIZE, Exchange, check_series
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import Floats, Offsets
-from topoflow.workload.scripts import box
+from topoflow.workload.messages.scripts import box
 
 RADIUS = 0.3  # of the sphere, in sides of the domain: ours
 

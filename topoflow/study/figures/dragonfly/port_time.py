@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.report.draw.style import png
 from topoflow.report.draw.ternary import Points, draw_ternary
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
-from topoflow.study.figures.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
+from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
 
 
 @dataclass(frozen=True)

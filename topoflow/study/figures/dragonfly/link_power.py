@@ -10,7 +10,7 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
-from topoflow.study.figures.tapering import CABLES, KINDS, MOTIF, Tapering, runtimes
+from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, Tapering, runtimes
 from topoflow.units import check_positive
 
 
