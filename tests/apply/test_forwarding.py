@@ -226,6 +226,13 @@ def test_a_wrong_hosts_file_is_one_line(tmp_path: Path, changes: dict[str, objec
     assert "\n" not in str(error.value)
 
 
+def test_two_interfaces_of_a_host_are_two_devices(tmp_path: Path) -> None:
+    plan = plan_of([1, 3], 4)
+    same = [{"device": "eth0", "mac": f"02:00:00:00:01:0{k}"} for k in range(2)]
+    with pytest.raises(ValueError, match=r"hosts\[1\]\.interfaces: must have different devices, got eth0, eth0$"):
+        read_hosts(hosts_file(tmp_path, plan, interfaces=same), plan)
+
+
 def test_other_sizes_than_the_plans_are_refused(tmp_path: Path) -> None:
     plan = plan_of([1], 4)
     with pytest.raises(ValueError, match=r"hosts: must be the 4 servers of the plan, got 5"):

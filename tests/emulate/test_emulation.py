@@ -13,6 +13,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +145,27 @@ def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Pat
     tasks = found.timeline
     assert np.all(tasks.task_finish >= tasks.task_start)
     assert tasks.task_finish.max() == tasks.makespan
+
+
+def test_no_rank_starts_before_the_last_is_ready() -> None:
+    """And every iteration has a start of its own."""
+    pytest.importorskip("torch", reason="the job is one of PyTorch")
+    from torch.distributed import HashStore
+
+    from topoflow.emulate.job import start_together
+
+    store = HashStore()
+
+    def rank(number: int, iteration: int) -> tuple[float, float]:
+        time.sleep(0.1 * number)
+        ready = time.monotonic()
+        start_together(store, 3, iteration)
+        return ready, time.monotonic()
+
+    for iteration in range(2):
+        with ThreadPoolExecutor(3) as pool:
+            times = list(pool.map(partial(rank, iteration=iteration), range(3)))
+        assert min(started for _, started in times) >= max(ready for ready, _ in times)
 
 
 def test_without_root_one_line_says_so(
