@@ -1,7 +1,7 @@
 // The part of topoflow._C that simulates flows.
 #include "arrays.hpp"
 #include "fluid/batch.h"
-#include "fluid/gradient_batch.h"
+#include "gradient/batch.h"
 #include "fluid/progressive_filling.h"
 
 namespace topoflow {
