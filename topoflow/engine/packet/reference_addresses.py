@@ -51,9 +51,8 @@ class AddressedSimulation(Simulation):
         self.routes: dict[tuple[int, int], Route] = {}  # of packets, by task and number
         self.lies = dict(self.pairs())
         self.coming: dict[int, list[Packet]] = {}  # by port, those that it cannot send yet without a gap
-        self.paths: dict[
-            tuple[int, int], list[tuple[int, int]]
-        ] = {}  # (link, virtual channel) that packets have crossed
+        # (link, virtual channel) that packets have crossed, by task and number
+        self.paths: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     # Queues: one for each channel that ends at a router and each link that leaves it
 
