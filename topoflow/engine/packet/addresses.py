@@ -31,7 +31,7 @@ MAX_HOPS = {"minimal": 5, "valiant_group": 8, "adaptive_local": 8, "ugal": 8}  #
 class Tables(NamedTuple):
     """Arrays of a world as the kernel reads them; empty where packets follow paths."""
 
-    home: Ints  # [E] router of an endpoint
+    endpoint_router: Ints  # [E] router of an endpoint
     down: Ints  # [E]
     inside: Ints  # [R, A]
     outside: Ints  # [R, G, S]
