@@ -773,7 +773,7 @@ class World {
 
   DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
     const Words drawn = words(packet, kAtSource);
-    const int32_t target = addresses_.home(endpoint), cables = addresses_.cables;
+    const int32_t target = addresses_.router_of(endpoint), cables = addresses_.cables;
     const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
     if (addresses_.routing == kMinimal || router == target) return direct;
     const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
