@@ -177,7 +177,7 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     start = np.array([0.0] * len(arrived) + [exchanged[middle]])
     finish = np.array([*arrived, reduced[middle]])
     owner = world.graph.owner
-    # Whoever leaves a barrier first sends through those who have not left it: their notes come from before it.
+    # From "end", which is noted before any rank starts the next: whoever has started sends through the others.
     span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
     timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
