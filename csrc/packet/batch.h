@@ -2,8 +2,7 @@
 // tasks count from the first of their world.
 //
 // Shapes: W worlds, S tasks, D dependencies, Y roots, E edges, K branches, N ports, C channels, Q queues, R entries of
-// the ports' rows, H endpoints, I and O entries of the routers' tables, of all worlds together, B bins. Times are in
-// ps.
+// the ports' rows, H endpoints, I and O entries of the routers' tables, of all worlds together, B bins. Times: ps.
 //
 // Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
 #pragma once

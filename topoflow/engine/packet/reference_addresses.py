@@ -30,7 +30,7 @@ from topoflow.fabric.routing.next_hops import DOWN, UP
 
 
 class Route:
-    """Where a packet goes: by way of a group or a router first, or None, and by which cable between groups."""
+    """The cable between groups that a packet takes next, and the intermediate group or router that it is routed to."""
 
     def __init__(self, cable: int, group: int | None = None, router: int | None = None) -> None:
         self.cable, self.group, self.router = cable, group, router
