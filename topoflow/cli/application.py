@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,8 @@ from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initiali
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
 OF_JOBS = ("multirun", "run", "cfg", "info", "config_name", "shell_completion", "hydra_help")
 
+AnswerEach = Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]]  # of points, as one batch
+
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +49,7 @@ class Verb:
     name: str  # of the file of configs/, too
     check: Check
     answer: Callable[[Sequence[Point], str, Path], float | None]  # in a folder; with what a sweeper makes least
-    answer_each: Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]] | None = None  # as one batch
+    answer_each: AnswerEach | None = None
 
 
 def is_asked(arguments: argparse.Namespace) -> bool:
@@ -160,32 +161,39 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     return job
 
 
-def _multirun(verb: Verb) -> Callable[[DictConfig], float | None]:
-    """The job of a point that Hydra has composed. Its ``batch`` runs many, for the launcher ``topoflow_batch``."""
+@dataclass(frozen=True)
+class Job:
+    """The job of a point that Hydra has composed."""
 
-    def job(config: DictConfig) -> float | None:
-        kept = HydraConfig.get()
-        point, command, folder = _job_of(verb, config, kept)
-        return _answered(verb, [point], command, folder)
+    verb: Verb
 
-    if verb.answer_each is not None:
-        job.batch = partial(_batch, verb)  # type: ignore[attr-defined]
-    return job
+    def __call__(self, config: DictConfig) -> float | None:
+        point, command, folder = _job_of(self.verb, config, HydraConfig.get())
+        return _answered(self.verb, [point], command, folder)
 
 
-def _batch(verb: Verb, jobs: Iterable[DictConfig]) -> list[Any]:
-    """What each of the ``jobs``, configurations with Hydra's own node, gives: its answer, or what is wrong with it."""
-    assert verb.answer_each is not None
-    found: list[Any] = []
-    sound: list[tuple[Point, str, Path]] = []
-    for config in jobs:
-        try:
-            sound.append(_job_of(verb, config, config.hydra))
-            found.append(None)
-        except ValueError as error:
-            found.append(error)
-    answers = iter(verb.answer_each(*zip(*sound, strict=True)) if sound else ())
-    return [next(answers) if each is None else each for each in found]
+@dataclass(frozen=True)
+class BatchedJob(Job):
+    """A job that the launcher ``topoflow_batch`` can run for many points at once."""
+
+    answer_each: AnswerEach
+
+    def batch(self, jobs: Iterable[DictConfig]) -> list[Any]:
+        """Of each of the ``jobs``, configurations with Hydra's own node: its answer, or what is wrong with it."""
+        found: list[Any] = []
+        sound: list[tuple[Point, str, Path]] = []
+        for config in jobs:
+            try:
+                sound.append(_job_of(self.verb, config, config.hydra))
+                found.append(None)
+            except ValueError as error:
+                found.append(error)
+        answers = iter(self.answer_each(*zip(*sound, strict=True)) if sound else ())
+        return [next(answers) if each is None else each for each in found]
+
+
+def _multirun(verb: Verb) -> Job:
+    return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
 
 
 def _job_of(verb: Verb, config: DictConfig, kept: Any) -> tuple[Point, str, Path]:
