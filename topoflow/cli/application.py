@@ -35,7 +35,8 @@ from topoflow.study.configure.grid import Check, Point, grid, is_of_hydra, one_l
 from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
-OF_JOBS = ("multirun", "run", "cfg", "info", "config_name", "shell_completion", "hydra_help")
+PRINTING = ("cfg", "info")  # flags that print in place of a run
+OF_JOBS = ("multirun", "run", *PRINTING, "config_name", "shell_completion", "hydra_help")
 
 AnswerEach = Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]]  # of points, as one batch
 
@@ -74,13 +75,13 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
     with _one_line(arguments, name):
         if not os.environ.get(VARIABLE):  # as kept results have it: an empty name is none
             os.environ[VARIABLE] = DEFAULT
-        runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in OF_JOBS[2:4])
-        swept = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
-        given = _without_sweeps(overrides) if swept else overrides
+        runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
+        is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
+        given = _without_sweeps(overrides) if is_one_job else overrides
         _register_launcher()
         words = [Path(sys.argv[0]).name, *_flags(arguments), *given]
         with _in_place_of(words):
-            job = _multirun(verb) if not swept else _one_job(verb, arguments)
+            job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
 
 
@@ -103,12 +104,13 @@ def _register_launcher() -> None:
 
 
 def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
-    """Whether jobs are asked for by the flag, an argument or the user's own configuration."""
-    if arguments.multirun:
-        return True
+    """Whether jobs are asked for by the flag, an argument or the user's own configuration.
+
+    Composes the settings of Hydra in any case, as what is wrong with these is one line here.
+    """
     own = [each for each in arguments.overrides if is_of_hydra(each)]
     with initialized(folders(arguments)):
-        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN)
+        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN or arguments.multirun)
 
 
 def _without_sweeps(overrides: Sequence[str]) -> list[str]:

@@ -227,7 +227,7 @@ def _apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--look-ahead", metavar="SIDE", help="a or b: set up the panels of that side for the next job")
     parser.add_argument("--adapter", default="polatis_tl1", help="the form of the moves (default: %(default)s)")
     parser.add_argument("--hosts", type=Path, metavar="HOSTS", help="addresses and interfaces of the servers, JSON")
-    parser.add_argument("--forwarding", default="kernel", help="how hosts pass on: kernel (default) or flower")
+    parser.add_argument("--forwarding", default="kernel", help="how hosts forward: kernel (default) or flower")
 
 
 @_verb(

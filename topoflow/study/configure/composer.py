@@ -24,6 +24,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 FIDELITY = "fidelity"  # the key and the config group
 
+PLAIN = (ValueError, TypeError, AssertionError)  # of Hydra and OmegaConf, for an option that is no name, a key in null
+
 Composed = tuple[DictConfig, Mapping[str, str]]  # a configuration, and the names chosen in each config group
 
 
@@ -117,8 +119,8 @@ def composed(name: str, overrides: Sequence[str]) -> DictConfig:
     """The configuration ``name`` with those ``overrides`` and Hydra's own node."""
     try:
         return compose(name, overrides=[*overrides], return_hydra_config=True)
-    except ValueError as error:
-        if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
+    except PLAIN as error:
+        if type(error) in PLAIN:  # not one of their own classes, which name the key
             raise ValueError(f"{' '.join(overrides)}: {error}") from error
         raise
 
