@@ -75,10 +75,10 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
     with _one_line(arguments, name):
         if not os.environ.get(VARIABLE):  # as kept results have it: an empty name is none
             os.environ[VARIABLE] = DEFAULT
+        _register_launcher()
         runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
         is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
         given = _without_sweeps(overrides) if is_one_job else overrides
-        _register_launcher()
         words = [Path(sys.argv[0]).name, *_flags(arguments), *given]
         with _in_place_of(words):
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
