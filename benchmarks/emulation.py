@@ -23,7 +23,8 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.search.base import Plan
-from topoflow.search.routes import plan_circuits, plan_rings, plan_routes
+from topoflow.search.routes import plan_of
+from topoflow.strategy.as_captured import Recorded
 from topoflow.units import gbps
 
 RATE = 20e6 / 8  # B/s of an interface
@@ -37,33 +38,7 @@ def plan(servers: int, degree: int) -> Plan:
     everyone = tuple(range(servers))
     demand = Demand(servers, {everyone: 1.0})
     fabric = TopoOpt(gbps(100), degree, 0.0, 4).build(servers, demand)
-    strategy = {
-        "name": "data_parallel",
-        "servers": servers,
-        "placement": {"all": list(everyone)},
-        "bucket_bytes": 1,
-        "first_bucket_bytes": 1,
-        "ranks_per_server": 1,
-        "grid": None,
-    }
-    return Plan(
-        workload="all_reduce",
-        servers=servers,
-        strategy=strategy,
-        fabric=fabric.name,
-        degree=degree,
-        bandwidth=fabric.interface_bandwidth,
-        circuits=plan_circuits(fabric),
-        rings=plan_rings(fabric, Job(4, buckets=1).traffic(servers), "ring"),
-        trees=(),
-        routes=plan_routes(fabric),
-        all_reduce="ring",
-        routing="ecmp",
-        seed=0,
-        bound=0.0,
-        fidelity="fluid",
-        iteration_time=0.0,
-    )
+    return plan_of(fabric, Job(4, buckets=1).traffic(servers), Recorded("as_captured", servers))
 
 
 def measure(name: str, scenario: Scenario, job: Job, shaped: bool = True) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from cases import many_c
 from measure import say
+from worlds.cases import many_c
 
 import topoflow
 from topoflow.engine import fluid, launch

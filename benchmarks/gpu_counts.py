@@ -1,6 +1,6 @@
 """What the device code costs that needs no GPU to be known; kept in benchmarks/results/gpu_counts.txt.
 
-    python benchmarks/gpu_counts.py [radices=4,6]      # counts per event of cases.py's C on fat-trees of these radices
+    python benchmarks/gpu_counts.py [radices=4,6]      # counts per event of case C on fat-trees of these radices
 
 Counts are those of tests/cuda_emulation, of one block on one multiprocessor: barriers (of a block; of a warp),
 exchanges of a warp (shuffles, ballots, reductions), and requests of warps to memory. ``chain`` is how many requests

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from cases import all_to_all
-from placements import job
+from worlds.cases import all_to_all
+from worlds.placements import job
 
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound

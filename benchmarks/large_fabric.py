@@ -1,6 +1,6 @@
 """A dragonfly of 110,592 servers: how long it takes to build, to check, and to route and place random transfers on it.
 
-    python -m benchmarks.large_fabric [flows=100000]
+    python benchmarks/large_fabric.py [flows=100000]
 
 Sizes are those of the network in Hemmert et al.'s study of dragonflies: 24 nodes per router, 48 routers per group, 96
 groups. Prints ``path.metric value``; seconds and MiB are of this process, from its start on.
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from worlds.placements import settings
 
-from benchmarks.placements import settings
 from topoflow.case.rows import path_lengths
 from topoflow.demand import Demand
 from topoflow.engine.bound import Bound

@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from placements import Job, on_each
+from worlds.placements import Job, on_each
 
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.traffic.lower import lower

@@ -1,6 +1,6 @@
 """What a multirun costs: as one comparison, by ``hydra/launcher=topoflow_batch``, and by Hydra's own launcher.
 
-python -m benchmarks.multirun points=1000 basic=50
+python benchmarks/multirun.py points=1000 basic=50
 
 ``basic``: as many jobs are run by Hydra's own launcher, whose time grows with their number. Seconds are of the CPU, of
 one process each, less those of a run of one point: what a point more costs.

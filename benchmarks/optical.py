@@ -1,7 +1,7 @@
 """Who wins where: optical networks and a fat-tree over the bytes of a job and the share of all-to-all in them.
 
-    python -m benchmarks.optical                       every size, every share
-    python -m benchmarks.optical servers=16 sizes=1e5,1e7 shares=0,1
+    python benchmarks/optical.py                         every size, every share
+    python benchmarks/optical.py servers=16 sizes=1e5,1e7 shares=0,1
 
 A step is an all-reduce, then an all-to-all, of all servers; ``size`` is what each server sends in both together, and
 ``share`` the part of the all-to-all. Nothing is computed. Each network runs in the fidelity that fits it

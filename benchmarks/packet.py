@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from cases import BANDWIDTH, SEED, Case, all_to_all, transfers
+from worlds.cases import BANDWIDTH, SEED, Case, all_to_all, transfers
 
 from topoflow import _C
 from topoflow.demand import Demand

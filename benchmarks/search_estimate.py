@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from measure import say
 from numpy.typing import NDArray
-from placements import settings
+from worlds.placements import settings
 
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid

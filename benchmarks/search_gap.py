@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from measure import say
-from placements import settings
 from search_oracles.annealing import Annealed
 from search_oracles.exhaustive import optimum
+from worlds.placements import settings
 
 from topoflow.engine.base import Floats
 from topoflow.engine.lowering.algorithms import names

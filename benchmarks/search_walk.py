@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 from measure import say
-from placements import FABRICS, SERVERS, Job, job, settings
+from worlds.placements import FABRICS, SERVERS, Job, job, settings
 
 from topoflow.engine.device import Device
 from topoflow.engine.screen.contention import Contention

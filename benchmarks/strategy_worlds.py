@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from measure import say
-from placements import SERVERS, Job, choices, on_each
+from worlds.placements import SERVERS, Job, choices, on_each
 
 from topoflow.engine.base import Run, World
 from topoflow.engine.fluid import Fluid

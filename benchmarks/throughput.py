@@ -4,7 +4,7 @@
     python benchmarks/throughput.py cases=C,F fluid.merge=0.001
     python benchmarks/throughput.py cases=batch,curve
 
-Prints ``path.metric value`` lines. Cases A to F (``cases.py`` and ``random_worlds.py`` say what they are) run one world
+Prints ``path.metric value`` lines. Cases A to F (``worlds/`` says what they are) run one world
 on one core, our kernel and SimGrid's engine in alternation; ``ratio_to_simgrid`` is SimGrid's CPU time over ours, of
 the engines alone. Both have the world ready in memory: building a platform, packing a batch, files and Python are left
 out. SimGrid runs with its own settings where it is timed; ends are also compared with SimGrid at its most precise
@@ -25,14 +25,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cases import CASES, Case, many_c
 from fluid_speed.batch import GPU_BATCH, batch, gpu
 from fluid_speed.curve import curve
 from fluid_speed.merging import merging
 from fluid_speed.screening import bound, bound_on_gpu
 from fluid_speed.speed import measure, progress, report
 from peers.simgrid_peer import SimGrid
-from random_worlds import random_world
+from worlds.cases import CASES, Case, many_c
+from worlds.random_worlds import random_world
 
 RANDOM_WORLDS = 200
 FAMILIES: dict[str, Callable[[], Sequence[Case]]] = {

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from cases import CASES, many_c
 from measure import Kernel, in_turn, on_gpu, say
 from peers.simgrid_peer import SimGrid
+from worlds.cases import CASES, many_c
 
 from topoflow import _C
 from topoflow.engine.base import World

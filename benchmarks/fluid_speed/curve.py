@@ -11,9 +11,9 @@ them.
 from __future__ import annotations
 
 import numpy as np
-from cases import BANDWIDTH
 from fluid_speed.speed import distinct
 from measure import Kernel, repeated, say
+from worlds.cases import BANDWIDTH
 
 from topoflow.engine.base import Graph, World
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cases import Case
 from measure import Kernel, difference, repeated, say
+from worlds.cases import Case
 
 MERGES = (0.001, 0.01)
 

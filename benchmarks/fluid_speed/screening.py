@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from cases import CASES, Case
 from measure import in_turn, on_gpu, repeated, say
+from worlds.cases import CASES, Case
 
 from topoflow.engine.base import Floats
 from topoflow.engine.bound import condense, makespans

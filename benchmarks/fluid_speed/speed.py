@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from cases import Case
 from measure import LONG, Kernel, difference, in_turn, repeated, say
 from peers.simgrid_peer import EXACT, SimGrid
+from worlds.cases import Case
 
 HOP_BYTES, TASK_BYTES = 48, 64  # the memory that a world may take: per flow-hop, and per task in addition
 MOST_TASKS = 100_000  # SimGrid, too, runs larger worlds, but not within an hour

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from cases import Case
+from worlds.cases import Case
 
 from topoflow.engine.base import Floats
 

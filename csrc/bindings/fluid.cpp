@@ -1,8 +1,8 @@
 // The part of topoflow._C that simulates flows.
 #include "arrays.hpp"
 #include "fluid/batch.h"
-#include "fluid/gradient_batch.h"
 #include "fluid/progressive_filling.h"
+#include "gradient/batch.h"
 
 namespace topoflow {
 namespace {

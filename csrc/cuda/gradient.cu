@@ -1,2 +1,2 @@
 // This kernel on a GPU, in a file of its own: nvcc compiles several at the same time.
-#include "fluid/gradient_run.h"
+#include "gradient/run.h"

@@ -1,6 +1,6 @@
 // Next hops by address, and which of two routes a packet takes.
 //
-// A packet is for an endpoint, and may be on its way to a middle first: a group, or inside a group a router. Its `step`
+// A packet is for an endpoint, and may first be routed to a middle: a group, or inside a group a router. Its `step`
 // says which middle that is and which of the cables between two groups it takes next. A router looks up the link
 // towards the middle, or else towards the endpoint; the link of another group leads to the router with the cable, then
 // over it.
@@ -36,7 +36,7 @@ class Addresses {
         outside_(batch.outside + batch.outside_offsets[world]),
         port_(batch.port_offsets[world]) {}
 
-  DEVICE int32_t home(int32_t endpoint) const { return b_.home[endpoint_ + endpoint]; }
+  DEVICE int32_t router_of(int32_t endpoint) const { return b_.endpoint_router[endpoint_ + endpoint]; }
   DEVICE int32_t level(int32_t port) const { return b_.level[port_ + port]; }
   DEVICE int32_t end(int32_t port) const { return b_.end[port_ + port]; }  // router where the link ends
 
@@ -58,7 +58,7 @@ class Addresses {
 
   // The port by which a router sends what is for an endpoint.
   DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
-    const int32_t to = middle(step), target = home(endpoint), group = target / routers;
+    const int32_t to = middle(step), target = router_of(endpoint), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
     if (router == target) return b_.down[endpoint_ + endpoint];

@@ -2,7 +2,7 @@
 // tasks count from the first of their world.
 //
 // Shapes: W worlds, S tasks, D dependencies, Y roots, E edges, K branches, N ports, C channels, Q queues, R entries of
-// the ports' rows, of all worlds together, B bins. Times are in ps.
+// the ports' rows, H endpoints, I and O entries of the routers' tables, of all worlds together, B bins. Times: ps.
 //
 // Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
 #pragma once
@@ -34,7 +34,7 @@ struct PacketBatch {
   const int32_t* queue_channel;
   const int32_t *routing, *groups, *routers, *cables;
   const int64_t *endpoint_offsets, *inside_offsets, *outside_offsets;
-  const int32_t *home, *down, *inside, *outside;
+  const int32_t *endpoint_router, *down, *inside, *outside;
   const int32_t *end, *level, *first_channel, *place;
   const int64_t *window, *until, *slot_total, *sends, *seed;
   const int32_t* order;
@@ -102,7 +102,7 @@ constexpr std::tuple kPacketFields{
     array("endpoint_offsets", &PacketBatch::endpoint_offsets, "W+1", "first endpoint of each world"),
     array("inside_offsets", &PacketBatch::inside_offsets, "W+1", "where `inside` of each world begins"),
     array("outside_offsets", &PacketBatch::outside_offsets, "W+1", "where `outside` of each world begins"),
-    array("home", &PacketBatch::home, "H", "router of an endpoint"),
+    array("endpoint_router", &PacketBatch::endpoint_router, "H", "router of an endpoint"),
     array("down", &PacketBatch::down, "H", "port of that router towards it"),
     array("inside", &PacketBatch::inside, "I", "port of each router towards each router of its group"),
     array("outside", &PacketBatch::outside, "O", "port of each router towards each group by each of the cables"),

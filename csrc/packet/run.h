@@ -9,7 +9,7 @@ namespace packet {
 
 struct StateBytes {
   PacketBatch batch;
-  HD int64_t operator()(int32_t world) const { return (State(Memory(nullptr), batch, world).bytes + 63) / 64 * 64; }
+  HD int64_t operator()(int32_t world) const { return State(Memory(nullptr), batch, world).bytes; }
 };
 
 struct Run {

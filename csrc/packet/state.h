@@ -126,8 +126,8 @@ struct State {
   int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
-  int32_t* waiting;  // [N] flits in the queues of each port, and
-  Flight* flight;    // [C] where routers adapt to them
+  int32_t* waiting;  // [N] flits in the queues of each port; with adaptive routing only
+  Flight* flight;    // [C] the same
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };

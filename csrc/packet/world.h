@@ -496,7 +496,7 @@ class World {
     int32_t* last = s_.awake;
     for (int32_t p = 0; p < ports_; ++p) {
       *last = p;
-      last += s_.next[p] < end;  // no branch: which way it takes is hard to predict
+      last += s_.next[p] < end;  // no branch: it would be hard to predict
     }
     for (const int32_t* p = s_.awake; p < last; ++p) {
       if (p + 1 < last) prefetch(&s_.port[p[1]]);
@@ -585,7 +585,7 @@ class World {
     give_back(s_.channel[queue.channel], size, port.free);
   }
 
-  // A packet goes by this port into a channel, or arrives; `next` is what follows there. Returns its flits.
+  // The port sends a packet into a channel, or to its target; `next` is what follows there. Returns its flits.
   DEVICE int32_t pass(Port& port, const Packet& packet, int32_t next, int32_t channel, int64_t now) {
     int32_t size = full_;
     int64_t taken = port.full_time;
@@ -773,7 +773,7 @@ class World {
 
   DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
     const Words drawn = words(packet, kAtSource);
-    const int32_t target = addresses_.home(endpoint), cables = addresses_.cables;
+    const int32_t target = addresses_.router_of(endpoint), cables = addresses_.cables;
     const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
     if (addresses_.routing == kMinimal || router == target) return direct;
     const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);

@@ -14,17 +14,6 @@ struct Words {
   uint32_t word[4];
 };
 
-DEVICE Words philox(Words counter, uint32_t one, uint32_t two) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t left = uint64_t{0xD2511F53} * counter.word[0], right = uint64_t{0xCD9E8D57} * counter.word[2];
-    counter = {{static_cast<uint32_t>(right >> 32) ^ counter.word[1] ^ one, static_cast<uint32_t>(right),
-                static_cast<uint32_t>(left >> 32) ^ counter.word[3] ^ two, static_cast<uint32_t>(left)}};
-    one += 0x9E3779B9;
-    two += 0xBB67AE85;
-  }
-  return counter;
-}
-
 // The words of N counters, whose first words follow each other: a compiler draws them side by side.
 template <int N>
 DEVICE void philox(const Words& first, uint32_t one, uint32_t two, Words* words) {
@@ -43,6 +32,12 @@ DEVICE void philox(const Words& first, uint32_t one, uint32_t two, Words* words)
     two += 0xBB67AE85;
   }
   for (int i = 0; i < N; ++i) words[i] = {{a[i], b[i], c[i], d[i]}};
+}
+
+DEVICE Words philox(const Words& counter, uint32_t one, uint32_t two) {
+  Words words;
+  philox<1>(counter, one, two, &words);
+  return words;
 }
 
 // A number below n from a random word, each equally likely to n / 2^32.

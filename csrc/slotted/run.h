@@ -12,7 +12,7 @@ namespace slotted {
 
 struct StateBytes {
   SlottedBatch batch;
-  HD int64_t operator()(int32_t world) const { return (State(Memory(nullptr), batch, world).bytes + 63) / 64 * 64; }
+  HD int64_t operator()(int32_t world) const { return State(Memory(nullptr), batch, world).bytes; }
 };
 
 struct Run {
@@ -38,7 +38,6 @@ struct Run {
         status = advance(world);
     }
     world.end();
-    if (batch.protocol[index] == kAckNack) end_ack_nack(world);
     team.set(&batch.status[index], status);
   }
 

@@ -2,7 +2,7 @@
 //
 // Rows are nodes; transceiver t of a node sends to transceiver t of others, the first `intra` of them within its rack.
 //
-// Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 2; reference.py states the model.
+// Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 2; reference_ack_nack.py states the model.
 #pragma once
 
 #include "batch.h"
@@ -28,10 +28,10 @@ struct Buffer {
   int32_t claimed;  // places for packets that come in this slot; a word of its own, as others read the first
 };
 
-// A packet that comes in this slot, and the transceiver that it goes on by, kNobody: it is for this node.
+// A packet that comes in this slot, its sender, and the transceiver that will forward it; kNobody: it is for this node.
 struct Coming {
   Cell cell;
-  int32_t from, by;
+  int32_t from, next;
 };
 
 struct Transceivers {
@@ -40,9 +40,8 @@ struct Transceivers {
   int32_t* offered;  // [N, T] the ring whose first packet is sent in this slot, kNobody: none
   uint64_t* asked;   // [N, T, words] of a receiver: which members of its switch send to it
   Coming* coming;    // [N, T] `from` kNobody: nothing
-  int32_t* taken;    // [N, T] of a sender: its packet got through
+  int32_t* taken;    // [N, T] of a sender: its packet was accepted
   int32_t* turn;     // [N, T] of a receiver: the member whose turn it is
-  int32_t* refused;  // [N, 2] of a receiver: NACKs that its two switches gave for it
 
   HD Transceivers(Memory& memory, const SlottedBatch& batch, int32_t world, int64_t nodes) {
     const int64_t each = nodes * (batch.intra[world] + batch.inter[world]);
@@ -53,7 +52,6 @@ struct Transceivers {
     coming = memory.take<Coming>(each);
     taken = memory.take<int32_t>(each);
     turn = memory.take<int32_t>(each);
-    refused = memory.take<int32_t>(each ? 2 * nodes : 0);
   }
 
   // Of the bits of the members of a switch.

@@ -199,6 +199,13 @@ class World {
 
   DEVICE static uint64_t bit(int32_t i) { return uint64_t{1} << (i & (kWordBits - 1)); }
 
+  // A cell is sent from the node in a slot of this epoch.
+  DEVICE void record(const Cell& cell, int32_t node, int32_t slot) {
+    const bool again = node != state.flow[cell.task].source;
+    (again ? batch.sent_on : batch.sent)[log_of(cell)] = int64_t{epoch} * slots + slot;
+    if (again) batch.through[log_of(cell)] = node;
+  }
+
   // Sets a bit that is not set, where others set bits of the same word.
   DEVICE void set_bit(uint64_t* row, int32_t i) const {
     team.atomic_add(reinterpret_cast<int64_t*>(row + (i >> kWordLog)), static_cast<int64_t>(bit(i)));
@@ -208,6 +215,19 @@ class World {
   DEVICE static void for_bits(const uint64_t* row, int32_t words, const F& f) {
     for (int32_t word = 0; word < words; ++word)
       for (uint64_t rest = row[word]; rest; rest &= rest - 1) f(word * kWordBits + lowest_bit(rest));
+  }
+
+  // The same in a circle from the bit `first` on, until f(bit) is true.
+  template <class F>
+  DEVICE static void for_bits_from(const uint64_t* row, int32_t words, int32_t first, const F& f) {
+    const uint64_t before = bit(first) - 1;  // in the word of `first`, which comes once more at the end
+    int32_t word = first >> kWordLog;
+    for (int32_t i = 0; i <= words; ++i) {
+      const uint64_t all = row[word], part = !i ? all & ~before : i == words ? all & before : all;
+      for (uint64_t rest = part; rest; rest &= rest - 1)
+        if (f(word * kWordBits + lowest_bit(rest))) return;
+      if (++word == words) word = 0;
+    }
   }
 
   template <class Item>
@@ -468,13 +488,6 @@ class World {
   }
 
   DEVICE int64_t log_of(const Cell& cell) const { return batch.cell_offsets[first_task + cell.task] + cell.number; }
-
-  // A cell leaves the queue of a node.
-  DEVICE void record(const Cell& cell, int32_t node, int32_t slot) {
-    const bool again = node != state.flow[cell.task].source;
-    (again ? batch.sent_on : batch.sent)[log_of(cell)] = int64_t{epoch} * slots + slot;
-    if (again) batch.through[log_of(cell)] = node;
-  }
 
   // What comes to the node of its target in an epoch.
   DEVICE void receive(int32_t node) {

@@ -12,39 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.plans import topoopt_plan
 from topoflow.apply.adapters import adapter, adapters
 from topoflow.apply.cross_connects import Move, Table, from_json, look_ahead, moves, tables, to_csv, to_json
 from topoflow.cli import main
-from topoflow.demand import Demand
-from topoflow.fabric.topoopt import TopoOpt
-from topoflow.search.base import Plan, Ring
-from topoflow.search.routes import plan_circuits, plan_routes
 
 PORTS = 8
-
-
-def plan_of(servers: int, degree: int = 2) -> Plan:
-    everyone = tuple(range(servers))
-    fabric = TopoOpt(1e6, degree, 0.0, 2).build(servers, Demand(servers, {everyone: 1.0}))
-    placed = {"name": "data_parallel", "servers": servers, "placement": {"all": list(everyone)}, "bucket_bytes": 1}
-    return Plan(
-        workload="none",
-        servers=servers,
-        strategy={**placed, "first_bucket_bytes": 1, "ranks_per_server": 1, "grid": None},
-        fabric=fabric.name,
-        degree=degree,
-        bandwidth=1e6,
-        circuits=plan_circuits(fabric),
-        rings=(Ring(everyone, (1,), (everyone,)),),
-        trees=(),
-        routes=plan_routes(fabric),
-        all_reduce="ring",
-        routing="ecmp",
-        seed=0,
-        bound=0.0,
-        fidelity="fluid",
-        iteration_time=0.0,
-    )
 
 
 @st.composite
@@ -88,14 +61,14 @@ def test_a_table_reads_back(found: Table) -> None:
 
 
 def test_tables_hold_the_circuits_of_the_plan() -> None:
-    plan = plan_of(5)
+    plan = topoopt_plan(5, 2)
     for switch, found in zip(plan.circuits, tables(plan, PORTS), strict=True):
         assert found.pairs == tuple((i + 1, PORTS + j + 1) for i, j in enumerate(switch) if j is not None)
 
 
 def test_the_next_job_is_set_up_on_panels_that_the_running_one_does_not_use() -> None:
-    running, _ = look_ahead(plan_of(5), PORTS, "a")
-    following, flips = look_ahead(plan_of(5), PORTS, "b")
+    running, _ = look_ahead(topoopt_plan(5, 2), PORTS, "a")
+    following, flips = look_ahead(topoopt_plan(5, 2), PORTS, "b")
     assert not {each.switch for each in running} & {each.switch for each in following}
     assert {(flip.server, flip.interface) for flip in flips} == {(i, k) for i in range(5) for k in range(2)}
     assert {flip.panel for flip in flips} == {each.switch for each in following}
@@ -142,7 +115,7 @@ def test_a_wrong_table_is_one_line(pairs: tuple[tuple[int, int], ...], law: str)
 
 def test_the_command_writes_all_or_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "plan.json", tmp_path / "out"
-    path.write_text(plan_of(5).to_json())
+    path.write_text(topoopt_plan(5, 2).to_json())
     for words, field in (
         (["--ports", "4"], "ports"),
         (["--adapter", "smoke_signals"], "adapter"),

@@ -13,62 +13,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.plans import plan_of_fabric
 from topoflow.apply.forwarding import Command, as_json, forwarding
 from topoflow.apply.hosts import Host, Interface, Wire, read_hosts, wires
 from topoflow.apply.network import fabric_of, forwarded
 from topoflow.apply.script import script
 from topoflow.emulate.sandbox import UNSHARE, why_not
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.search.base import Plan, Ring
+from topoflow.search.base import Plan
 
 SERVERS = st.integers(2, 7)
 OWN = ("10.0.0.2/32", "table", "7000")
 
 
 def plan_of(strides: Sequence[int], servers: int, parallel: int = 1) -> Plan:
-    """Rings of these strides, each on switches of its own."""
-    orders = tuple(tuple(stride * at % servers for at in range(servers)) for stride in strides)
-    circuits = tuple(
-        tuple((server + stride) % servers for server in range(servers)) for stride in strides for _ in range(parallel)
-    )
-    ends = np.array(sorted({(i, j) for switch in circuits for i, j in enumerate(switch)}), np.int32)
-    shortest = ShortestPaths([str(i) for i in range(servers)], ends[:, 0], ends[:, 1], 4)
-    target = ends[:, 1].tolist()
-    routes = tuple(
-        tuple(
-            tuple((i, *(target[link] for link in path)) for path in shortest(i, j, "mp")) if i != j else ()
-            for j in range(servers)
-        )
-        for i in range(servers)
-    )
+    """Rings of these strides, each over circuits of its own."""
     group = tuple(range(servers))
-    return Plan(
-        workload="none",
+    ends = np.array(sorted((i, (i + stride) % servers) for i in group for stride in strides), np.int32)
+    nodes = [str(server) for server in group]
+    orders = tuple(tuple(stride * at % servers for at in group) for stride in strides)
+    fabric = Fabric(
+        name="topoopt",
         servers=servers,
-        strategy={
-            "name": "data_parallel",
-            "servers": servers,
-            "placement": {"all": list(group)},
-            "bucket_bytes": 1,
-            "first_bucket_bytes": 1,
-            "ranks_per_server": 1,
-            "grid": None,
-        },
-        fabric="topoopt",
-        degree=len(circuits),
-        bandwidth=1e6,
-        circuits=circuits,
-        rings=(Ring(group, tuple(strides), orders),),
-        trees=(),
-        routes={"all_reduce": routes, "mp": routes},
-        all_reduce="ring",
-        routing="ecmp",
-        seed=0,
-        bound=0.0,
-        fidelity="fluid",
-        iteration_time=1.0,
+        nodes=tuple(nodes),
+        source=ends[:, 0],
+        target=ends[:, 1],
+        bandwidth=np.full(len(ends), parallel * 1e6),
+        latency=np.zeros(len(ends)),
+        route=ShortestPaths(nodes, ends[:, 0], ends[:, 1], 4),
+        degree=parallel * len(strides),
+        interface_bandwidth=1e6,
+        channels=Channels(rings={group: orders}),
     )
+    return plan_of_fabric(fabric)
 
 
 @st.composite
@@ -246,6 +224,13 @@ def test_a_wrong_hosts_file_is_one_line(tmp_path: Path, changes: dict[str, objec
     assert field in str(error.value)
     assert str(tmp_path / "hosts.json") in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_two_interfaces_of_a_host_are_two_devices(tmp_path: Path) -> None:
+    plan = plan_of([1, 3], 4)
+    same = [{"device": "eth0", "mac": f"02:00:00:00:01:0{k}"} for k in range(2)]
+    with pytest.raises(ValueError, match=r"hosts\[1\]\.interfaces: must have different devices, got eth0, eth0$"):
+        read_hosts(hosts_file(tmp_path, plan, interfaces=same), plan)
 
 
 def test_other_sizes_than_the_plans_are_refused(tmp_path: Path) -> None:

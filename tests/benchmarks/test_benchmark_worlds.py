@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import BANDWIDTH, Case, all_to_all, dlrm, many_c, ring_all_reduce
-from fat_tree import FatTree
 from fluid_speed.curve import EVENTS, FLOWS, everywhere, islands, islands_core
 from fluid_speed.speed import distinct
-from random_worlds import GENERATIONS, random_world
+from worlds.cases import BANDWIDTH, Case, all_to_all, dlrm, many_c, ring_all_reduce
+from worlds.fat_tree import FatTree
+from worlds.random_worlds import GENERATIONS, random_world
 
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import Case, all_to_all, dlrm, ring_all_reduce
 from measure import difference
 from peers.simgrid_peer import EXACT, SimGrid, content
-from random_worlds import random_world
+from worlds.cases import Case, all_to_all, dlrm, ring_all_reduce
+from worlds.random_worlds import random_world
 
 from topoflow.engine.fluid import Fluid
 from topoflow.worldfile import world_file

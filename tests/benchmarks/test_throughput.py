@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from cases import all_to_all, ring_all_reduce
 from fluid_speed.batch import gpu
 from fluid_speed.merging import MERGES, merging
 from fluid_speed.screening import bound_on_gpu
 from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
 from peers.simgrid_peer import SimGrid
-from random_worlds import random_world
 from throughput import DEFAULT, FAMILIES, OTHERS, settings
+from worlds.cases import all_to_all, ring_all_reduce
+from worlds.random_worlds import random_world
 
 from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid

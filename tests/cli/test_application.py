@@ -199,6 +199,7 @@ def test_shells_complete_verbs_keys_and_files(line: str, words: set[str], topofl
         (["--config-name", "nowhere"], "Cannot find primary config 'nowhere'"),
         (["hydra/launcher=nowhere"], "hydra/launcher: must be one of "),
         (["-m", "fidelity=packet", "fidelity.size=1"], "fidelity.size: settings of a fidelity must have its name"),
+        (["-m", "hydra/launcher=[0,1]"], "hydra/launcher=[0,1] "),
         (["hydra="], "hydra: no such key"),
         (["hydra=1"], "hydra=1"),
         (["hydra.run.dir=null"], "hydra.run.dir: "),

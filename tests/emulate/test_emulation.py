@@ -13,50 +13,24 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.plans import topoopt_plan
 from topoflow.cli import main
-from topoflow.demand import Demand
 from topoflow.emulate import sandbox
 from topoflow.emulate.base import Job, emulate, world_of
 from topoflow.emulate.scenario import Scenario
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
-from topoflow.fabric.topoopt import TopoOpt
-from topoflow.search.base import Plan
-from topoflow.search.routes import plan_circuits, plan_rings, plan_routes
 
 REFUSAL = sandbox.why_not()
 needs_namespaces = pytest.mark.skipif(REFUSAL is not None, reason=str(REFUSAL))
 RATE = 2.5e6  # B/s
-
-
-def plan_of(servers: int, degree: int) -> Plan:
-    """TopoOpt's rings of data parallelism."""
-    everyone = tuple(range(servers))
-    fabric = TopoOpt(RATE, degree, 0.0, 4).build(servers, Demand(servers, {everyone: 1.0}))
-    placed = {"name": "data_parallel", "servers": servers, "placement": {"all": list(everyone)}, "bucket_bytes": 1}
-    return Plan(
-        workload="all_reduce",
-        servers=servers,
-        strategy={**placed, "first_bucket_bytes": 1, "ranks_per_server": 1, "grid": None},
-        fabric=fabric.name,
-        degree=degree,
-        bandwidth=fabric.interface_bandwidth,
-        circuits=plan_circuits(fabric),
-        rings=plan_rings(fabric, Job(4, buckets=1).traffic(servers), "ring"),
-        trees=(),
-        routes=plan_routes(fabric),
-        all_reduce="ring",
-        routing="ecmp",
-        seed=0,
-        bound=0.0,
-        fidelity="fluid",
-        iteration_time=0.0,
-    )
 
 
 STREAM = """
@@ -100,7 +74,7 @@ def test_a_stream_takes_the_planned_hops_at_the_rate_of_the_links(tmp_path: Path
     """A ring of three, in one direction: 0 to 2 goes by 1, the answers go straight back; 500 kB at 1 MB/s."""
     from topoflow.emulate.base import _scripts
 
-    fabric = Scenario(plan_of(3, 1), 1e6).fabric()
+    fabric = Scenario(topoopt_plan(3, 1), 1e6).fabric()
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), fabric.bandwidth.tolist(), strict=True)
     network = {"servers": 3, "links": list(ends), "mtu": 9000, "scripts": _scripts(fabric, tmp_path)}
     (tmp_path / "stream.py").write_text(STREAM)
@@ -160,7 +134,7 @@ def test_nothing_is_left_of_a_run_that_was_killed(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Path) -> None:
     """Rings and transfers that are passed on, four servers, two interfaces: bytes of every link within 3 %."""
-    scenario = Scenario(plan_of(4, 2), RATE)
+    scenario = Scenario(topoopt_plan(4, 2), RATE)
     fabric = scenario.fabric()
     job = Job(4_000_000, tuple((i, (i + 2) % 4, 500_000) for i in range(4)), 2)
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
@@ -171,6 +145,27 @@ def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Pat
     tasks = found.timeline
     assert np.all(tasks.task_finish >= tasks.task_start)
     assert tasks.task_finish.max() == tasks.makespan
+
+
+def test_no_rank_starts_before_the_last_is_ready() -> None:
+    """And every iteration has a start of its own."""
+    pytest.importorskip("torch", reason="the job is one of PyTorch")
+    from torch.distributed import HashStore
+
+    from topoflow.emulate.job import start_together
+
+    store = HashStore()
+
+    def rank(number: int, iteration: int) -> tuple[float, float]:
+        time.sleep(0.1 * number)
+        ready = time.monotonic()
+        start_together(store, 3, iteration)
+        return ready, time.monotonic()
+
+    for iteration in range(2):
+        with ThreadPoolExecutor(3) as pool:
+            times = list(pool.map(partial(rank, iteration=iteration), range(3)))
+        assert min(started for _, started in times) >= max(ready for ready, _ in times)
 
 
 def test_without_root_one_line_says_so(
@@ -202,7 +197,7 @@ def test_a_wrong_argument_is_one_line_and_nothing_is_written(
     tmp_path: Path, words: list[str], field: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "plan.json"
-    path.write_text(plan_of(4, 1).to_json())
+    path.write_text(topoopt_plan(4, 1).to_json())
     assert main(["emulate", str(path), *words, "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"topoflow emulate: {field}: must be")
@@ -212,7 +207,7 @@ def test_a_wrong_argument_is_one_line_and_nothing_is_written(
 
 def test_a_ring_that_a_failure_cuts_goes_round_and_costs_what_it_should() -> None:
     """Eight servers, two interfaces: the ring +1 less 0 to 1 takes other circuits, which then carry more."""
-    plan = plan_of(8, 2)
+    plan = topoopt_plan(8, 2)
     job = Job(8_000_000)
     whole, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
     times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (whole, failed)]
@@ -222,4 +217,4 @@ def test_a_ring_that_a_failure_cuts_goes_round_and_costs_what_it_should() -> Non
 
 def test_a_failure_that_cuts_off_a_server_is_refused() -> None:
     with pytest.raises(ValueError, match="must stay connected"):
-        Scenario(plan_of(4, 1), RATE, (0, 1)).fabric()
+        Scenario(topoopt_plan(4, 1), RATE, (0, 1)).fabric()

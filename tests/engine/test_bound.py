@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine import bound
@@ -240,3 +240,57 @@ def test_a_task_that_waits_for_a_later_one_is_refused_by_name(make_world):
     world = make_world([{"after": [1]}, {}], [], name="circle")
     with pytest.raises(ValueError, match=r"^circle\.after: must name earlier tasks, got task 0 after task 1$"):
         Bound().simulate([world])
+
+
+FAULTS = (
+    "none",
+    "also waits for outside",
+    "waits for outside alone",
+    "waits for one of the row",
+    "awaited from outside",
+)
+
+
+@st.composite
+def nearly_rings(draw, make_world):
+    """Times in a row, a ring of a few kinds of sends, and times in a row, once or more; one send may be at fault."""
+    links, tasks = 4, []
+
+    def add(owner, after, **task):
+        tasks.append({**task, "owner": owner, "after": sorted(after)})
+        return len(tasks) - 1
+
+    outside, last = add(0, [], delay=draw(st.sampled_from([1e-3, 1.0, 1e3, 1e6]))), []
+    fault, wrong = draw(st.sampled_from(FAULTS)), draw(st.integers(0, 11))
+    for owner in range(1, 1 + draw(st.integers(1, 3))):
+        places, times, first = draw(st.integers(2, 4)), draw(st.integers(1, 3)), len(tasks)
+        for _ in range(times):
+            last = [add(owner, last, delay=draw(seconds))]
+        row = last * places
+        kinds = [{"path": [draw(st.integers(0, links - 1))], "bytes": draw(sizes)} for _ in range(places)]
+        for _ in range(draw(st.integers(1, 4))):
+            waits = [{row[at], row[at - 1]} for at in range(places)]
+            at = wrong - (len(tasks) - first - times)
+            if 0 <= at < places and fault in FAULTS[1:4]:
+                waits[at] = (waits[at] | {outside}, {outside}, {row[0]})[FAULTS.index(fault) - 1]
+            row = [add(owner, after, **kind) for after, kind in zip(waits, kinds, strict=True)]
+        for _ in range(times):
+            row = [add(owner, row, delay=draw(seconds))]
+        last = row
+        if fault == FAULTS[4]:
+            add(100 + owner, [first + times + wrong % places], delay=draw(seconds))
+    capacity = draw(st.lists(capacities, min_size=links, max_size=links))
+    world = make_world(tasks, capacity, draw(st.lists(seconds, min_size=links, max_size=links)))
+    over = world.graph.path_links  # one link each: tasks over the same share the first such path
+    first = {int(link): path for path, link in reversed([*enumerate(over)])}
+    shared = [-1 if path < 0 else first[int(over[path])] for path in world.graph.path]
+    return replace(world, graph=replace(world.graph, path=np.array(shared, np.int32)))
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_collapsing_changes_no_bound_of_what_is_a_ring_or_nearly_one(data, make_world):
+    world = data.draw(nearly_rings(make_world))
+    found = bound.makespans(world.graph, world.capacity[None], world.latency[None])
+    assert found[0] == pytest.approx(twin(world)[2], rel=1e-12)
+    event("steps of rings that are one node", str(bound.condense(world.graph).arrays["steps"].tolist()))

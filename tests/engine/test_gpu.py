@@ -267,7 +267,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
         model.simulate(many, Run(Device.named("cuda")))
 
 
-CUTS = ("fluid.pieces", "bound._pieces", "packet.cut_by_memory", "slotted.cut_by_memory")
+CUTS = ("fluid.pieces", "bound.cut_by_memory", "packet.cut_by_memory", "slotted.cut_by_memory")
 
 
 def whole(worlds: Sequence[Any], memory: int, needed: object = None) -> Iterator[Sequence[Any]]:

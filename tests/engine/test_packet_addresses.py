@@ -157,7 +157,7 @@ def one_by_one(fabric: Fabric, pairs: list[tuple[int, int]], size: float, routin
     return found
 
 
-@pytest.mark.parametrize("routing", ROUTINGS[:1])
+@pytest.mark.parametrize("routing", ["minimal", "adaptive_local", "ugal"])  # an idle network has no reason to detour
 def test_one_packet_takes_the_closed_form(routing: str) -> None:
     fabric = dragonfly(2, 4, 5, 1)
     model = Packet(size=2048, flit=32, switch_latency=300e-9)
@@ -176,16 +176,20 @@ def test_an_idle_network_is_crossed_on_the_direct_route(routing: str) -> None:
     assert one_by_one(fabric, pairs, 2048.0, routing, Packet(size=2048)).makespan == direct.makespan
 
 
-@pytest.mark.parametrize(("routing", "least"), [("valiant_group", 1.5), ("adaptive_local", 1.5), ("ugal", 1.5)])
-def test_going_around_relieves_the_one_cable_between_two_groups(routing: str, least: float) -> None:
-    """Every server of a group sends to the next group: minimal routes have one cable, the others those of all."""
+@pytest.mark.parametrize(("routing", "most"), [("valiant_group", 7 / 2), ("adaptive_local", 9 / 2), ("ugal", 9 / 2)])
+def test_detours_relieve_the_one_cable_between_two_groups(routing: str, most: float) -> None:
+    """All 32 servers of a group send to the next of 9 groups: minimal routes have one cable.
+
+    By 7 other groups a cable has 32 / 7 flows of its own group and as many of others, so detours alone are at most 7/2
+    times as fast. With d flows that stay direct it has 2 (32 - d) / 7; that is d for d = 64 / 9, which is 9/2.
+    """
     fabric = dragonfly(4, 8, 9, 1)
     group = 32
     pairs = [(server, (server + group) % fabric.servers) for server in range(fabric.servers)]
     model = Packet(size=2048, buffer=32768)
     direct = one_by_one(fabric, pairs, 65_536.0, "minimal", model).makespan
     assert direct >= group * 65_536 / B  # all of a group cross one cable
-    assert one_by_one(fabric, pairs, 65_536.0, routing, model).makespan < direct / least
+    assert 0.8 * most < direct / one_by_one(fabric, pairs, 65_536.0, routing, model).makespan <= most
 
 
 def test_what_compares_free_space_stays_direct_until_the_buffer_is_half_full() -> None:

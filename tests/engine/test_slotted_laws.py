@@ -8,32 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.engine.slots import SLOT, burst
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
 from topoflow.fabric.circuits.schedule import EMPTY, Schedule
-
-SLOT = 1000  # ps
-
-
-def burst(schedule: Schedule, source: np.ndarray, target: np.ndarray, cells: int, release: object = 0) -> Cells:
-    """A message of ``cells`` from each source node to its target; cables of servers are never in the way."""
-    tasks = len(source)
-    return Cells(
-        name="burst",
-        schedule=schedule,
-        slot=SLOT,
-        node=np.arange(schedule.nodes, dtype=np.int32),
-        pace=1,
-        cells=np.full(tasks, cells, np.int32),
-        source=source.astype(np.int32),
-        target=target.astype(np.int32),
-        delay=np.zeros(tasks, np.int64),
-        release=np.broadcast_to(np.asarray(release, np.int64), tasks).copy(),
-        after_offsets=np.zeros(tasks + 1, np.int64),
-        after=np.zeros(0, np.int32),
-    )
 
 
 def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:

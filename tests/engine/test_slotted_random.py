@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.arrays import offsets
+from tests.engine.slots import assert_equal
 from topoflow.engine.random import philox
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
@@ -35,23 +35,7 @@ def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]
     twin = Reference(world, model)
     twin.run()
     (found,) = run_cells([world], model)
-    logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
-    first = offsets(world.cells)
-    for hop in twin.hops:
-        at = first[hop.cell.task] + hop.cell.number
-        again = logged["sent"][at] >= 0
-        logged["sent_on" if again else "sent"][at] = hop.slot
-        if again:
-            logged["through"][at] = hop.source
-    for name, expected in logged.items():
-        assert getattr(found.log, name).tolist() == expected.tolist(), name
-    assert found.start.tolist() == [NEVER if time is None else time for time in twin.start]
-    assert found.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
-    assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
-    assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
-    assert found.fullest.tolist() == twin.fullest
-    assert (found.received, found.hops) == (twin.received, len(twin.hops))
-    assert found.has_ended == (not twin.left)
+    assert_equal(found, twin)
 
 
 @settings(max_examples=150)

@@ -47,13 +47,12 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
         return {str(key): value for key, value in config.items()}
     import_module(PACKAGE)  # which has the resolvers of units
     with one_line([], ""):
-        single = {str(key): config[key] for key in config if not OmegaConf.is_config(config[key])}
-        alone = OmegaConf.create({**OmegaConf.to_container(config), **single})  # type: ignore[dict-item]
-        found = {str(key): _value(alone, config, str(key)) for key in config if key not in single}
-    return {str(key): {**single, **found}[str(key)] for key in config}
+        plain = {key: config[key] for key in config if not OmegaConf.is_config(config[key])}
+        alone = OmegaConf.merge(OmegaConf.to_container(config), plain)
+        return {str(key): plain[key] if key in plain else _group(alone, config, key) for key in config}
 
 
-def _value(alone: Any, config: Any, key: str) -> Any:
+def _group(alone: Any, config: Any, key: Any) -> Any:
     """A group, with values of ``alone``, else of the tree that ``config`` is a part of."""
     from omegaconf import OmegaConf
     from omegaconf.errors import InterpolationKeyError

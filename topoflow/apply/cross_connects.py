@@ -78,8 +78,9 @@ def moves(old: Table, new: Table) -> list[Move]:
     """
     if old.ports != new.ports:
         raise ValueError(f"{new.switch}.ports: must be the {old.ports} of the table before, got {new.ports}")
-    gone, found = set(old.pairs) - set(new.pairs), []
-    for pair in (each for each in new.pairs if each not in set(old.pairs)):
+    kept, found = set(old.pairs) & set(new.pairs), []
+    gone = set(old.pairs) - kept
+    for pair in (each for each in new.pairs if each not in kept):
         for blocking in sorted(each for each in gone if each[0] == pair[0] or each[1] == pair[1]):
             gone.remove(blocking)
             found.append(Move("disconnect", blocking))

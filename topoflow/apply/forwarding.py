@@ -23,6 +23,7 @@ from topoflow.fabric.base import Fabric
 MANNERS = ("kernel", "flower")
 OWN = 7000  # routing table and rule of what a host sends itself; 7001 + s: of what it passes on for host s
 FLOWER = 7000  # preference of the first flower rule
+Relayed = tuple[int, int, int, int]  # source, target, incoming link, outgoing link
 LARGEST = {  # hosts
     "kernel": 2**15 - 2 - OWN,  # priorities of the kernel's own rules begin at 32766
     "flower": 240,  # n * n preferences below 2**16
@@ -51,8 +52,23 @@ def forwarding(
         raise ValueError(f"hosts: must be the {fabric.servers} servers of the plan, got {len(hosts)}")
     if len(hosts) > LARGEST[manner]:
         raise ValueError(f"hosts: must be at most {LARGEST[manner]} for {manner}, got {len(hosts)}")
-    of_link = _wires_of_links(fabric, wires)
-    return [_Host(at, fabric, hosts, of_link).commands(manner) for at in range(len(hosts))]
+    of_link, relayed = _wires_of_links(fabric, wires), _relayed(fabric)
+    return [_Host(at, fabric, hosts, of_link, relayed[at]).commands(manner) for at in range(len(hosts))]
+
+
+def _path(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
+    (path,) = fabric.route(source, target, "mp")
+    return path
+
+
+def _relayed(fabric: Fabric) -> list[list[Relayed]]:
+    """[servers] the pairs that each server relays."""
+    servers = range(fabric.servers)
+    found: list[list[Relayed]] = [[] for _ in servers]
+    for source, target in ((i, j) for i in servers for j in servers if i != j):
+        for before, link in pairwise(_path(fabric, source, target)):
+            found[fabric.source[link]].append((source, target, before, link))
+    return found
 
 
 def _wires_of_links(fabric: Fabric, wires: Sequence[Wire]) -> list[list[Wire]]:
@@ -74,6 +90,7 @@ class _Host:
     fabric: Fabric
     hosts: Sequence[Host]
     wires: Sequence[Sequence[Wire]]  # of each link
+    relayed: Sequence[Relayed]
 
     def commands(self, manner: str) -> list[Command]:
         found = [*self._devices(manner), *self._own()]
@@ -86,7 +103,7 @@ class _Host:
         The loose mode of rp_filter would still drop what arrives at an interface without an address.
         """
         entries = sorted({wire.entry for wires in self.wires for wire in wires if wire.target == self.at})
-        relays = manner == "kernel" and any(True for _ in self._relayed())
+        relays = manner == "kernel" and bool(self.relayed)
         yield sysctl("net.ipv4.conf.all.rp_filter", 0)
         for entry in entries:
             key = f"net.ipv4.conf.{entry.replace('.', '/')}"  # as sysctl writes a dot within a name
@@ -100,13 +117,13 @@ class _Host:
         yield rule(OWN, ("iif", "lo"), "what this host sends")
         for target, host in enumerate(self.hosts):
             if target != self.at:
-                (link, *_) = self._path(self.at, target)
+                (link, *_) = _path(self.fabric, self.at, target)
                 yield from self._neighbours(link, target, relayed=False)
                 hops = [wire.device for wire in self.wires[link]]
                 yield route(host.address, hops, OWN, ("src", self.hosts[self.at].address), f"to {host.name}")
 
     def _kernel(self) -> Iterator[Command]:
-        for source, target, _, link in self._relayed():
+        for source, target, _, link in self.relayed:
             table, host = OWN + 1 + source, self.hosts[target]
             address = self.hosts[source].address
             yield rule(table, ("from", address), f"what {self.hosts[source].name} sends by this host")
@@ -114,7 +131,7 @@ class _Host:
             yield route(host.address, [wire.relay_device for wire in self.wires[link]], table, (), f"on to {host.name}")
 
     def _flower(self) -> Iterator[Command]:
-        for source, target, before, link in self._relayed():
+        for source, target, before, link in self.relayed:
             wire = self.wires[link][(source + target) % len(self.wires[link])]
             ends = self.hosts[source], self.hosts[target]
             preference = str(FLOWER + source * len(self.hosts) + target)
@@ -133,19 +150,6 @@ class _Host:
                     ("tc", "filter", "replace", *where, "handle", "1", *match, *rewrite, *send),
                     ("tc", "filter", "del", *where),
                 )
-
-    def _relayed(self) -> Iterator[tuple[int, int, int, int]]:
-        """Source, target, the link by which packets come, that by which they leave: of what passes through here."""
-        servers = range(self.fabric.servers)
-        for source, target in ((i, j) for i in servers for j in servers if self.at not in (i, j) and i != j):
-            path = self._path(source, target)
-            for before, link in pairwise(path):
-                if self.fabric.source[link] == self.at:
-                    yield source, target, before, link
-
-    def _path(self, source: int, target: int) -> tuple[int, ...]:
-        (path,) = self.fabric.route(source, target, "mp")
-        return path
 
     def _mac(self, wire: Wire, target: int) -> str:
         return wire.mac if wire.target == target else wire.forward_mac

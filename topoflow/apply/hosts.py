@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +72,8 @@ def read_hosts(path: Path, plan: Plan) -> tuple[Host, ...]:
         ("addresses", [host.address for host in hosts]),
         ("MACs", macs),
     ):
-        for value in values:
-            if values.count(value) > 1:
+        for value, times in Counter(values).items():
+            if times > 1:
                 raise ValueError(f"{path}: hosts: must have different {what}, got {value!r} twice")
     return hosts
 
@@ -87,6 +88,9 @@ def _host(fields: Fields, degree: int) -> Host:
     if len(items) != degree:
         raise ValueError(f"{fields.place}interfaces: must be {degree}, one at each optical switch, got {len(items)}")
     interfaces = tuple(_interface(Fields.of(f"{fields.place}interfaces[{k}].", each)) for k, each in enumerate(items))
+    devices = [device for each in interfaces for device in {each.device, each.forward_device}]
+    if len(set(devices)) < len(devices):
+        raise ValueError(f"{fields.place}interfaces: must have different devices, got {', '.join(devices)}")
     return Host(_matching(fields, "name", NAME, "letters, digits, _ . -"), address, interfaces)
 
 

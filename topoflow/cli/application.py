@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,10 @@ from topoflow.study.configure.grid import Check, Point, grid, is_of_hydra, one_l
 from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
-OF_JOBS = ("multirun", "run", "cfg", "info", "config_name", "shell_completion", "hydra_help")
+PRINTING = ("cfg", "info")  # flags that print in place of a run
+OF_JOBS = ("multirun", "run", *PRINTING, "config_name", "shell_completion", "hydra_help")
+
+AnswerEach = Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]]  # of points, as one batch
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class Verb:
     name: str  # of the file of configs/, too
     check: Check
     answer: Callable[[Sequence[Point], str, Path], float | None]  # in a folder; with what a sweeper makes least
-    answer_each: Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]] | None = None  # as one batch
+    answer_each: AnswerEach | None = None
 
 
 def is_asked(arguments: argparse.Namespace) -> bool:
@@ -73,13 +75,13 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
     with _one_line(arguments, name):
         if not os.environ.get(VARIABLE):  # as kept results have it: an empty name is none
             os.environ[VARIABLE] = DEFAULT
-        runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in OF_JOBS[2:4])
-        swept = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
-        given = _without_sweeps(overrides) if swept else overrides
         _register_launcher()
+        runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
+        is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
+        given = _without_sweeps(overrides) if is_one_job else overrides
         words = [Path(sys.argv[0]).name, *_flags(arguments), *given]
         with _in_place_of(words):
-            job = _multirun(verb) if not swept else _one_job(verb, arguments)
+            job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
 
 
@@ -102,12 +104,13 @@ def _register_launcher() -> None:
 
 
 def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
-    """Whether jobs are asked for by the flag, an argument or the user's own configuration."""
-    if arguments.multirun:
-        return True
+    """Whether jobs are asked for by the flag, an argument or the user's own configuration.
+
+    Composes the settings of Hydra in any case, as what is wrong with these is one line here.
+    """
     own = [each for each in arguments.overrides if is_of_hydra(each)]
     with initialized(folders(arguments)):
-        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN)
+        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN or arguments.multirun)
 
 
 def _without_sweeps(overrides: Sequence[str]) -> list[str]:
@@ -160,32 +163,39 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     return job
 
 
-def _multirun(verb: Verb) -> Callable[[DictConfig], float | None]:
-    """The job of a point that Hydra has composed. Its ``batch`` runs many, for the launcher ``topoflow_batch``."""
+@dataclass(frozen=True)
+class Job:
+    """The job of a point that Hydra has composed."""
 
-    def job(config: DictConfig) -> float | None:
-        kept = HydraConfig.get()
-        point, command, folder = _job_of(verb, config, kept)
-        return _answered(verb, [point], command, folder)
+    verb: Verb
 
-    if verb.answer_each is not None:
-        job.batch = partial(_batch, verb)  # type: ignore[attr-defined]
-    return job
+    def __call__(self, config: DictConfig) -> float | None:
+        point, command, folder = _job_of(self.verb, config, HydraConfig.get())
+        return _answered(self.verb, [point], command, folder)
 
 
-def _batch(verb: Verb, jobs: Iterable[DictConfig]) -> list[Any]:
-    """What each of the ``jobs``, configurations with Hydra's own node, gives: its answer, or what is wrong with it."""
-    assert verb.answer_each is not None
-    found: list[Any] = []
-    sound: list[tuple[Point, str, Path]] = []
-    for config in jobs:
-        try:
-            sound.append(_job_of(verb, config, config.hydra))
-            found.append(None)
-        except ValueError as error:
-            found.append(error)
-    answers = iter(verb.answer_each(*zip(*sound, strict=True)) if sound else ())
-    return [next(answers) if each is None else each for each in found]
+@dataclass(frozen=True)
+class BatchedJob(Job):
+    """A job that the launcher ``topoflow_batch`` can run for many points at once."""
+
+    answer_each: AnswerEach
+
+    def batch(self, jobs: Iterable[DictConfig]) -> list[Any]:
+        """Of each of the ``jobs``, configurations with Hydra's own node: its answer, or what is wrong with it."""
+        found: list[Any] = []
+        sound: list[tuple[Point, str, Path]] = []
+        for config in jobs:
+            try:
+                sound.append(_job_of(self.verb, config, config.hydra))
+                found.append(None)
+            except ValueError as error:
+                found.append(error)
+        answers = iter(self.answer_each(*zip(*sound, strict=True)) if sound else ())
+        return [next(answers) if each is None else each for each in found]
+
+
+def _multirun(verb: Verb) -> Job:
+    return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
 
 
 def _job_of(verb: Verb, config: DictConfig, kept: Any) -> tuple[Point, str, Path]:

@@ -1,13 +1,13 @@
 """What every verb takes and says about itself. Nothing here imports what a verb needs to run, so that help is at once.
 
-A verb is a function here and a module of its name in ``topoflow.cli`` with ``run(arguments)``.
+A verb is a function ``_NAME`` here and a module NAME in ``topoflow.cli`` with ``run(arguments)``.
 """
 
 from __future__ import annotations
 
 import argparse
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -24,6 +24,9 @@ class Parser(argparse.ArgumentParser):
 
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Arguments: TypeAlias = Callable[[argparse.ArgumentParser], None]  # adds them to the parser of a verb
+VERBS: dict[str, Callable[[Subparsers], None]] = {}  # in the order of the functions of this module
+VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with its flags
 
 
 def parser(version: str) -> argparse.ArgumentParser:
@@ -35,19 +38,34 @@ def parser(version: str) -> argparse.ArgumentParser:
     )
     found.add_argument("--version", action="version", version=f"topoflow {version}")
     subparsers = found.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb, add in VERBS.items():
-        add(subparsers, verb)
+    for add in VERBS.values():
+        add(subparsers)
     return found
 
 
-def _compare(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "which network runs a job how fast, and at what price",
-        "Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
-        "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
-        """\
+def _verb(help: str, description: str | None, epilog: str) -> Callable[[Arguments], Arguments]:
+    """Make a verb NAME of a function ``_NAME`` that adds its arguments."""
+
+    def register(add_arguments: Arguments) -> Arguments:
+        name = add_arguments.__name__.removeprefix("_")
+        VERBS[name] = lambda subparsers: add_arguments(_subparser(subparsers, name, help, description, epilog))
+        return add_arguments
+
+    return register
+
+
+def _subparser(
+    subparsers: Subparsers, name: str, help: str, description: str | None, epilog: str
+) -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    return subparsers.add_parser(name, help=help, description=description, epilog=epilog, formatter_class=layout)
+
+
+@_verb(
+    "which network runs a job how fast, and at what price",
+    "Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
+    "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
+    """\
 A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
 
   topoflow compare
@@ -56,19 +74,16 @@ A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), g
   topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
   topoflow compare fabric=fat_tree,topoopt fail.each=fiber
 """,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/compare.yaml")
-    _add_flags_of_hydra(parser)
+)
+def _compare(parser: argparse.ArgumentParser) -> None:
+    _add_keys_and_flags_of_hydra(parser, "compare")
 
 
-def _search(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "how to split a job, and how to wire its network, so that it runs fastest",
-        "Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
-        "plan.json, result.json and report.html.",
-        """\
+@_verb(
+    "how to split a job, and how to wire its network, so that it runs fastest",
+    "Search strategy and network together (TopoOpt's alternating optimization). out=DIR gets "
+    "plan.json, result.json and report.html.",
+    """\
 A comma makes several searches; search.objective then chooses. A search that is stopped (Ctrl-C) continues with the same
 command and out=DIR, and finds what it would have found. Examples:
 
@@ -77,18 +92,15 @@ command and out=DIR, and finds what it would have found. Examples:
   topoflow search workload=transformer strategy=parallel servers=8
   topoflow search servers=4 bandwidth_gbps=25,100 search.objective=pareto search.proposals=200 out=runs/front
 """,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/search.yaml")
-    _add_flags_of_hydra(parser)
+)
+def _search(parser: argparse.ArgumentParser) -> None:
+    _add_keys_and_flags_of_hydra(parser, "search")
 
 
-def _experiment(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "a figure of a paper, drawn from its own simulations",
-        "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
-        """\
+@_verb(
+    "a figure of a paper, drawn from its own simulations",
+    "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
+    """\
 Keys are those of `topoflow compare` but fail; a comma sweeps one. What is not given is as in the paper.
 `series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
 point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same command continues where it was stopped.
@@ -96,7 +108,8 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
   topoflow experiment topoopt_fig13 servers=16 workload.tables=16 workload.batch_per_gpu=64,2048 out=runs/fig13
   topoflow experiment topoopt_fig11 servers=8 workload=vgg16 seed=0 series=TopoOpt,Fat-tree out=runs/fig11
 """,
-    )
+)
+def _experiment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
     parser.add_argument(
         "overrides",
@@ -107,50 +120,44 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
     )
 
 
-def _place(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "which servers of a cluster requests for machines get, and how local their network is",
-        "Place requests as they arrive and end, on every combination of the keys given; without keys, the two clusters "
-        "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, pictures and "
-        "report.html.",
-        """\
+@_verb(
+    "which servers of a cluster requests for machines get, and how local their network is",
+    "Place requests as they arrive and end, on every combination of the keys given; without keys, the two clusters "
+    "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, pictures and "
+    "report.html.",
+    """\
 docs/place.md has the format of a file of requests. Examples:
 
   topoflow place
   topoflow place policy=first_fit,fewest_groups seed=0,1,2 out=runs/place
   topoflow place requests=csv requests.file=examples/requests.csv cluster=motion cluster.gpus=8 out=runs/mine
 """,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a key of configs/place.yaml")
-    _add_flags_of_hydra(parser)
+)
+def _place(parser: argparse.ArgumentParser) -> None:
+    _add_keys_and_flags_of_hydra(parser, "place")
 
 
-def _simulate(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "when every task of a world in a file runs",
-        "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
-        "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda, cuda:N, auto. "
-        "fluid.merge=0.001 takes what ends within that relative time of each other as one event, 0 is exact; the "
-        "default, auto, is 0 in a world of at most 131,072 sends.",
-        """\
+@_verb(
+    "when every task of a world in a file runs",
+    "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
+    "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda, cuda:N, auto. "
+    "fluid.merge=0.001 takes what ends within that relative time of each other as one event, 0 is exact; the "
+    "default, auto, is 0 in a world of at most 131,072 sends.",
+    """\
 docs/world_files.md has the format of a world. Example:
 
   topoflow simulate world=examples/two_flows.json out=runs/two_flows
   cat runs/two_flows/flows.csv
 """,
-    )
+)
+def _simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "settings", nargs="*", metavar="KEY=VALUE", help="world, out, or a key of configs/simulate.yaml"
     )
 
 
-def _capture(subparsers: Subparsers, verb: str) -> None:
-    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
-    epilog = """example (examples/ is in the repository):
+CAPTURE_EXAMPLES = """\
+example (examples/ is in the repository):
   topoflow capture import examples/ddp_4_ranks.jsonl.gz --out runs/trace.jsonl.gz
   topoflow inspect runs/trace.jsonl.gz
 
@@ -158,14 +165,18 @@ Give the files of all ranks, or their folders. Where a profile has no sizes, giv
 the same steps as well: they are matched rank by rank. To record a job instead of importing a profile of it:
   torchrun --nproc-per-node 4 -m topoflow.capture run --out DIR train.py
 """
-    parser = _verb(subparsers, verb, "import the traces of a real job", None, epilog)
+
+
+@_verb("import the traces of a real job", None, CAPTURE_EXAMPLES)
+def _capture(parser: argparse.ArgumentParser) -> None:
+    names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    importer = _verb(
+    importer = _subparser(
         actions,
         "import",
         "read the profiles of a job's ranks into one trace",
         f"Read traces of a job into one file, checking that ranks agree: {', '.join(names)}.",
-        epilog,
+        CAPTURE_EXAMPLES,
     )
     importer.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
     importer.add_argument(
@@ -178,39 +189,35 @@ the same steps as well: they are matched rank by rank. To record a job instead o
     )
 
 
-def _inspect(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "what a trace says: collectives, groups, traffic, share of time in communication",
-        "Read a trace (or a folder with the traces of all ranks) of any supported format and count it.",
-        """\
+@_verb(
+    "what a trace says: collectives, groups, traffic, share of time in communication",
+    "Read a trace (or a folder with the traces of all ranks) of any supported format and count it.",
+    """\
 Examples (examples/ is in the repository; profiles of several ranks are given together):
 
   topoflow inspect examples/ddp_4_ranks.jsonl.gz
   topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
   topoflow inspect examples/ddp_4_ranks.jsonl.gz --out runs/pictures
 """,
-    )
+)
+def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder")
     parser.add_argument("--json", action="store_true", help="print JSON for a program: bytes, seconds, per rank")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
 
 
-def _apply(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "a plan as tables of optical switches and scripts of hosts",
-        "Write cross-connect tables of the plan's optical switches, the moves that set them up, and for every host of "
-        "HOSTS a shell script that forwards as the plan routes.",
-        """\
+@_verb(
+    "a plan as tables of optical switches and scripts of hosts",
+    "Write cross-connect tables of the plan's optical switches, the moves that set them up, and for every host of "
+    "HOSTS a shell script that forwards as the plan routes.",
+    """\
 docs/apply.md has the ports and the file of hosts. Examples:
 
   topoflow apply runs/dlrm8/plan.json --out runs/applied
   topoflow apply runs/next/plan.json --before runs/applied/circuits.json --hosts hosts.json --out runs/next_applied
 """,
-    )
+)
+def _apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", help="plan.json of a search")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument(
@@ -220,18 +227,15 @@ docs/apply.md has the ports and the file of hosts. Examples:
     parser.add_argument("--look-ahead", metavar="SIDE", help="a or b: set up the panels of that side for the next job")
     parser.add_argument("--adapter", default="polatis_tl1", help="the form of the moves (default: %(default)s)")
     parser.add_argument("--hosts", type=Path, metavar="HOSTS", help="addresses and interfaces of the servers, JSON")
-    parser.add_argument("--forwarding", default="kernel", help="how hosts pass on: kernel (default) or flower")
+    parser.add_argument("--forwarding", default="kernel", help="how hosts forward: kernel (default) or flower")
 
 
-def _emulate(subparsers: Subparsers, verb: str) -> None:
-    parser = _verb(
-        subparsers,
-        verb,
-        "run a real job on a plan, as a network of this machine",
-        "Build the circuits of PLAN on this machine, from network namespaces with links of a given rate, run a job of "
-        "torchrun on them, and compare bytes and times with the prediction. Needs Linux, root, iproute2 and torch; "
-        "changes nothing outside its own namespaces, and leaves nothing.",
-        """\
+@_verb(
+    "run a real job on a plan, as a network of this machine",
+    "Build the circuits of PLAN on this machine, from network namespaces with links of a given rate, run a job of "
+    "torchrun on them, and compare bytes and times with the prediction. Needs Linux, root, iproute2 and torch; "
+    "changes nothing outside its own namespaces, and leaves nothing.",
+    """\
 docs/emulate.md says what is built. Examples:
 
   topoflow emulate runs/dlrm8/plan.json
@@ -239,7 +243,8 @@ docs/emulate.md says what is built. Examples:
   topoflow emulate runs/dlrm8/plan.json --switch --own-order
   topoflow emulate runs/dlrm8/plan.json --job 'train.py --steps 4' --trace runs/trace
 """,
-    )
+)
+def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", help="plan.json of a search")
     parser.add_argument(
         "--job", metavar="SCRIPT", help="a script of PyTorch, quoted with its arguments; else --megabytes are reduced"
@@ -261,8 +266,9 @@ docs/emulate.md says what is built. Examples:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, links.csv, what ranks noted and said")
 
 
-def _add_flags_of_hydra(parser: argparse.ArgumentParser) -> None:
-    """Flags with the names and meanings that they have in every application of Hydra."""
+def _add_keys_and_flags_of_hydra(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Keys, and flags with the names and meanings that they have in every application of Hydra."""
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"a key of configs/{verb}.yaml")
     group = parser.add_argument_group("Hydra (docs/hydra.md)")
     group.add_argument("-m", "--multirun", action="store_true", help="a job for every point, each with its own folder")
     group.add_argument(
@@ -280,24 +286,3 @@ def _add_flags_of_hydra(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-i", "--info", nargs="?", const="all", help="print what Hydra knows: searchpath, defaults, ...")
     group.add_argument("-sc", "--shell-completion", action="store_true", help="install=SHELL, uninstall=SHELL")
     group.add_argument("--hydra-help", action="store_true", help="print the help of Hydra itself")
-
-
-def _verb(
-    subparsers: Subparsers, name: str, help: str, description: str | None, epilog: str
-) -> argparse.ArgumentParser:
-    layout = argparse.RawDescriptionHelpFormatter
-    return subparsers.add_parser(name, help=help, description=description, epilog=epilog, formatter_class=layout)
-
-
-VERBS: Mapping[str, Callable[[Subparsers, str], None]] = {
-    "compare": _compare,
-    "search": _search,
-    "experiment": _experiment,
-    "place": _place,
-    "simulate": _simulate,
-    "capture": _capture,
-    "inspect": _inspect,
-    "apply": _apply,
-    "emulate": _emulate,
-}
-VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with its flags

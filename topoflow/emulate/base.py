@@ -27,7 +27,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
 
-MTU = 32_768  # B; headers are then 0.2 % of a packet, and answers, which others pass on over simplex circuits, as few
+MTU = 32_768  # B; headers are then 0.2 % of a packet; TCP acknowledgements, relayed over simplex circuits, are as few
 MOST_SERVERS = 64  # processes of PyTorch on one machine
 
 
@@ -89,8 +89,8 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
     """Run a script of PyTorch with its arguments, whose iterations end with the step of an optimizer.
 
     Its models of DistributedDataParallel take the rings of ``plan``, if there is one. The first iteration, which
-    connects everybody, is not measured. The timeline has one task, the iteration. Raises ``ValueError`` as ``emulate``
-    does, and for less than three steps.
+    opens the connections, is not measured. The timeline has one task, the iteration. Raises ``ValueError`` as
+    ``emulate`` does, and for less than three steps.
     """
     environment = {} if plan is None else {PLAN: str(plan)}
     _run(fabric, ["-m", "topoflow.emulate.rank", *script], folder, environment, True)
@@ -177,7 +177,7 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     start = np.array([0.0] * len(arrived) + [exchanged[middle]])
     finish = np.array([*arrived, reduced[middle]])
     owner = world.graph.owner
-    # Whoever leaves a barrier first sends through those who have not left it: their notes come from before it.
+    # From "end", which is noted before any rank starts the next: whoever has started sends through the others.
     span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
     timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)

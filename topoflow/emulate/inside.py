@@ -43,9 +43,7 @@ class Network:
     """What is built. Rates are B/s; 0 does not shape."""
 
     servers: int
-    links: Sequence[
-        tuple[int, int, float]
-    ]  # source, target, rate; of servers, or with the switch as number ``servers``
+    links: Sequence[tuple[int, int, float]]  # source, target, rate; the switch has the number ``servers``
     mtu: int
     scripts: Sequence[str]  # of every server, its forwarding; none where there is a switch
 
@@ -74,10 +72,8 @@ class Network:
                 ends = f"to{target} netns s{source} mtu {self.mtu}", f"from{source} netns s{target} mtu {self.mtu}"
                 yield f"link add dev {ends[0]} type veth peer name {ends[1]} address {mac(source, target)}"
             elif target == self.servers:
-                yield (
-                    f"link add dev uplink netns s{source} mtu {self.mtu} type veth peer name port{source} netns switch "
-                    + (f"mtu {self.mtu}")
-                )
+                ends = f"uplink netns s{source} mtu {self.mtu}", f"port{source} netns switch mtu {self.mtu}"
+                yield f"link add dev {ends[0]} type veth peer name {ends[1]}"
 
     def _configure(self, server: int) -> None:
         name = f"s{server}"

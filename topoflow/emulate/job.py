@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from torch.nn.parallel import DistributedDataParallel
 from topoflow.apply.torch import PermutedRings
 from topoflow.emulate.marks import FOLDER, Marks
 
+LEAD = 0.5  # s from when the last rank is ready to the start, so that all have read its time on a busy machine
+
 
 class Weights(torch.nn.Module):
     """Parameters of equal size, each a bucket of its own.
 
-    gloo's ring waits for whole segments, of which it has two under way: with one bucket its links are idle for a fifth
-    of the time. It reduces two buckets at a time, so that with several one fills the gaps of the other.
+    gloo's ring forwards a segment after all of it has arrived, with at most two segments in flight: with one bucket
+    its links are idle for a fifth of the time. Two buckets are reduced at a time: one sends while the other waits.
     """
 
     def __init__(self, count: int, buckets: int) -> None:
@@ -52,11 +55,23 @@ def exchange(transfers: list[list[int]], marks: Marks, iteration: int) -> None:
         work.wait()
 
 
+def start_together(store: dist.Store, ranks: int, iteration: int) -> None:
+    """Wait for a start time that the last rank sets, of the clock that all share.
+
+    A barrier of gloo does not do: its messages to some ranks queue after the data of those that it has released. The
+    store of torchrun is on the control network.
+    """
+    if store.add(f"topoflow/ready{iteration}", 1) == ranks:
+        store.set(f"topoflow/start{iteration}", str(time.monotonic() + LEAD))
+    time.sleep(max(0.0, float(store.get(f"topoflow/start{iteration}")) - time.monotonic()))
+
+
 def main() -> None:
-    """Iterations, the first of which connects everybody and is not measured."""
+    """A warm-up iteration, which opens the connections, then the measured ones."""
     job: dict[str, Any] = json.loads((Path(os.environ[FOLDER]) / "job.json").read_text())
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     marks = Marks.of_environment()
     weights = Weights(job["gradient_bytes"] // 4, job["buckets"])
     cap = job["gradient_bytes"] / job["buckets"] / 2**20
@@ -67,7 +82,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for iteration in range(job["iterations"] + 1):
         loss = model(torch.ones(()))
-        dist.barrier()
+        start_together(store, dist.get_world_size(), iteration)
         marks.note("begin", iteration=iteration)
         exchange(job["transfers"], marks, iteration)
         marks.note("exchanged", iteration=iteration)

@@ -10,7 +10,7 @@ from topoflow.search.base import Plan
 from topoflow.search.history import History
 from topoflow.search.judge import Candidate, Judge, lower_bound, predicted
 from topoflow.search.problem import Problem
-from topoflow.search.routes import plan_circuits, plan_rings, plan_routes, plan_trees
+from topoflow.search.routes import plan_of
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 
@@ -70,17 +70,11 @@ def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
     """What has to be known to run the job as the candidate does."""
     fabric = candidate.fabric
     prices = problem.prices if fabric.bill else None
-    return Plan(
+    return plan_of(
+        fabric,
+        candidate.traffic,
+        candidate.strategy,
         workload=problem.workload.name,
-        servers=problem.servers,
-        strategy=candidate.strategy.to_json(),
-        fabric=fabric.name,
-        degree=fabric.degree,
-        bandwidth=fabric.interface_bandwidth,
-        circuits=plan_circuits(fabric),
-        rings=plan_rings(fabric, candidate.traffic, problem.all_reduce),
-        trees=plan_trees(fabric, candidate.traffic, problem.all_reduce),
-        routes=plan_routes(fabric),
         all_reduce=problem.all_reduce,
         routing=problem.routing,
         seed=problem.seed,

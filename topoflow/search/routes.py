@@ -1,4 +1,4 @@
-"""What a plan says of a network: circuits, ring orders and routes, by server."""
+"""The plan of a fabric: its circuits, ring orders, trees and routes, by server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,53 @@ from collections.abc import Mapping
 from topoflow.engine.lowering.algorithms import following
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.search.base import Circuits, Ring, Routes, Trees
+from topoflow.search.base import Circuits, Plan, Ring, Routes, Trees
 from topoflow.search.circuits import circuits, cross_connects
+from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 
 KINDS = ("all_reduce", "mp")
+
+
+def plan_of(
+    fabric: Fabric,
+    traffic: Traffic,
+    strategy: Strategy,
+    *,
+    workload: str = "none",
+    all_reduce: str = "ring",
+    routing: str = "ecmp",
+    seed: int = 0,
+    bound: float = 0.0,
+    fidelity: str = "fluid",
+    iteration_time: float = 0.0,
+    cost: float | None = None,
+    power: float | None = None,
+) -> Plan:
+    """The plan by which ``strategy`` runs ``traffic`` on ``fabric``; keywords are fields of ``Plan``.
+
+    The defaults predict nothing. Raises ``ValueError`` as ``Plan`` and ``circuits`` do.
+    """
+    return Plan(
+        workload=workload,
+        servers=fabric.servers,
+        strategy=strategy.to_json(),
+        fabric=fabric.name,
+        degree=fabric.degree,
+        bandwidth=fabric.interface_bandwidth,
+        circuits=plan_circuits(fabric),
+        rings=plan_rings(fabric, traffic, all_reduce),
+        trees=plan_trees(fabric, traffic, all_reduce),
+        routes=plan_routes(fabric),
+        all_reduce=all_reduce,
+        routing=routing,
+        seed=seed,
+        bound=bound,
+        fidelity=fidelity,
+        iteration_time=iteration_time,
+        cost=cost,
+        power=power,
+    )
 
 
 def plan_circuits(fabric: Fabric) -> Circuits:

@@ -1,10 +1,11 @@
-// Fast optical switches without buffers: of the packets that meet at an output one gets through; the switch refuses the
+// Fast optical switches without buffers: an output accepts one of the packets that meet there; the switch refuses the
 // others (NACK), and their transceivers send them again in the next slot.
 //
-//   server (i, j) of rack i sends by `intra` transceivers to the others of rack i, by `inter` ones to the servers (k,
-//   j) (0, 0) -> (1, 1): by (0, 1) or by (1, 0), which send the packet on with their transceivers of the other kind
+//   server (i, j) of rack i    sends to the others of rack i with `intra` transceivers,
+//                              and to the servers (k, j) of other racks k with `inter` ones
+//   (0, 0) to (1, 1)           over (0, 1) or (1, 0), which forwards with a transceiver of the other kind
 //
-// Source: FOSquare (Yan et al., Photonics 2021), 2; reference.py says what it leaves open.
+// Source: FOSquare (Yan et al., Photonics 2021), 2; reference_ack_nack.py says what it leaves open.
 #pragma once
 
 #include "parallel/random.h"
@@ -27,6 +28,7 @@ struct AckNack {
   const int32_t count = intra + world.batch.inter[world.world];  // transceivers of a node
   const int32_t room = world.batch.room[world.world];
   const int32_t words = static_cast<int32_t>(Transceivers::words(world.batch, world.world, world.nodes));
+  int32_t* const refused = world.batch.refused + 2 * world.first_node;
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps from the beginning of a slot, by kind
   const int32_t* const pause = world.batch.pause + 2 * world.world;    // slots until it can be sent on, by kind
 
@@ -92,8 +94,7 @@ struct AckNack {
   }
 
   DEVICE void fill_at(int32_t node) const {
-    const int64_t* const row = world.batch.node_servers + world.first_node + node;
-    for (int64_t i = row[0] - world.first_server; i < row[1] - world.first_server; ++i)
+    for (int32_t i = world.first_server_of(node); i < world.first_server_of(node + 1); ++i)
       if (world.state.server[i].queue.head != kNone) fill(node, world.state.server[i]);
     world.note_fullest(node);
   }
@@ -116,45 +117,42 @@ struct AckNack {
     }
   }
 
-  // Of those that send to a transceiver of `node` the next in turn gets through, if there is room for what goes on.
+  // Each output of `node` accepts the packet of the next sender in turn for which there is room, and refuses the
+  // others.
   DEVICE void answer_at(int32_t node) const {
     for (int32_t t = 0; t < count; ++t) {
-      const int32_t at = node * count + t, kind = kind_of(t);
+      const int32_t at = node * count + t, kind = kind_of(t), members = kind == kIntra ? radix : racks;
       uint64_t* const asked = state.asked + at * words;
       state.coming[at].from = kNobody;
       int32_t number = 0;
       for (int32_t word = 0; word < words; ++word) number += bits(asked[word]);
       if (!number) continue;
-      const int32_t first = state.turn[at], word = first / kWordBits;
-      const uint64_t before = World<T>::bit(first) - 1, here = asked[word];
-      answer_in(node, t, here & ~before, word);
-      for (int32_t other = word + 1; other < words; ++other) answer_in(node, t, asked[other], other);
-      for (int32_t other = 0; other < word; ++other) answer_in(node, t, asked[other], other);
-      answer_in(node, t, here & before, word);
-      for (int32_t other = 0; other < words; ++other) asked[other] = 0;
-      state.refused[2 * node + kind] += number - (state.coming[at].from != kNobody);
+      World<T>::for_bits_from(asked, words, state.turn[at], [&](int32_t who) {
+        if (!accept(node, t, node_of(who, kind, node))) return false;
+        state.turn[at] = who + 1 == members ? 0 : who + 1;
+        return true;
+      });
+      for (int32_t word = 0; word < words; ++word) asked[word] = 0;
+      refused[2 * node + kind] += number - (state.coming[at].from != kNobody);
     }
   }
 
-  DEVICE void answer_in(int32_t node, int32_t t, uint64_t rest, int32_t word) const {
-    const int32_t at = node * count + t, kind = kind_of(t), members = kind == kIntra ? radix : racks;
-    for (; rest && state.coming[at].from == kNobody; rest &= rest - 1) {
-      const int32_t who = word * kWordBits + lowest_bit(rest), source = node_of(who, kind, node);
-      const int32_t from = source * count + t;
-      const Cell cell = place(from, state.offered[from], 0).cell;
-      int32_t by = kNobody;
-      if (target_of(cell) != node) {
-        by = shortest(node, 1 - kind, room);
-        if (by == kNobody) continue;  // no room to wait in
-        ++state.buffer[node * count + by].claimed;
-      }
-      state.coming[at] = {cell, source, by};
-      state.taken[from] = 1;
-      state.turn[at] = who + 1 == members ? 0 : who + 1;
+  // Whether a packet of `source` can come by the transceiver t: it is for `node`, or there is room to forward it.
+  DEVICE bool accept(int32_t node, int32_t t, int32_t source) const {
+    const int32_t from = source * count + t;
+    const Cell cell = place(from, state.offered[from], 0).cell;
+    int32_t next = kNobody;
+    if (target_of(cell) != node) {
+      next = shortest(node, 1 - kind_of(t), room);
+      if (next == kNobody) return false;
+      ++state.buffer[node * count + next].claimed;
     }
+    state.coming[node * count + t] = {cell, source, next};
+    state.taken[from] = 1;
+    return true;
   }
 
-  // What got through leaves its buffer, and comes where it was sent to.
+  // Accepted packets leave the buffers of their senders, and come to their receivers.
   DEVICE void move_at(int32_t node) const {
     for (int32_t t = 0; t < count; ++t) {
       const int32_t at = node * count + t;
@@ -171,23 +169,16 @@ struct AckNack {
       const Coming& coming = state.coming[node * count + t];
       if (coming.from == kNobody) continue;
       const int32_t kind = kind_of(t);
-      if (world.batch.through) record(coming);
-      if (coming.by == kNobody) {  // the cable to a server adds nothing but where several packets meet
+      if (world.batch.through) world.record(coming.cell, coming.from, 0);
+      if (coming.next == kNobody) {  // the cable to a server adds nothing but where several packets meet
         world.deliver(coming.cell, node, int64_t{world.epoch} * world.epoch_time + arrive[kind] - world.pace);
       } else {
-        push(node * count + coming.by, kOthers, {coming.cell, world.epoch + pause[kind]});
+        push(node * count + coming.next, kOthers, {coming.cell, world.epoch + pause[kind]});
         ++world.state.node[node].held;
       }
     }
     for (int32_t t = 0; t < count; ++t) state.buffer[node * count + t].claimed = 0;
     world.note_fullest(node);
-  }
-
-  DEVICE void record(const Coming& coming) const {
-    const int64_t at = world.batch.cell_offsets[world.first_task + coming.cell.task] + coming.cell.number;
-    const bool again = coming.from != world.state.flow[coming.cell.task].source;
-    (again ? world.batch.sent_on : world.batch.sent)[at] = world.epoch;
-    if (again) world.batch.through[at] = coming.from;
   }
 };
 
@@ -202,15 +193,7 @@ DEVICE void begin_ack_nack(World<T>& world) {
     switches.state.coming[at].from = kNobody;
   });
   world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.asked[at] = 0; });
-  world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.state.refused[at] = 0; });
-}
-
-// Writes what switches saw.
-template <Team T>
-DEVICE void end_ack_nack(World<T>& world) {
-  world.team.for_each(2 * world.nodes, [&](int32_t at) {
-    world.batch.refused[2 * world.first_node + at] = world.state.transceivers.refused[at];
-  });
+  world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.refused[at] = 0; });
 }
 
 // One slot.

@@ -53,25 +53,17 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
   State& state = world.state;
   uint64_t* const requested = state.requested + node * world.words;
   const int32_t own = world.column_of(node);
-  const auto grant = [&](int32_t source) {
+  const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
+                             world.key[0], world.key[1]);
+  World<T>::for_bits_from(requested, world.words, below(words.word[0], world.nodes), [&](int32_t source) {
     const int32_t target = state.request[node * world.nodes + source];
     Queue& queue = state.queue[node * world.columns + target];
-    if (queue.reserved >= static_cast<uint32_t>(world.room)) return;
+    if (queue.reserved >= static_cast<uint32_t>(world.room)) return false;
     ++queue.reserved;
     state.grant[source * world.columns + own] = target;
     world.set_bit(state.answered + source * world.column_words, own);
-  };
-  const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
-                             world.key[0], world.key[1]);
-  const int32_t first = below(words.word[0], world.nodes), word = first >> kWordLog;
-  const uint64_t before = World<T>::bit(first) - 1, here = requested[word];
-  const auto in_word = [&](uint64_t rest, int32_t at) {
-    for (; rest; rest &= rest - 1) grant(at * kWordBits + lowest_bit(rest));
-  };
-  in_word(here & ~before, word);
-  for (int32_t at = word + 1; at < world.words; ++at) in_word(requested[at], at);
-  for (int32_t at = 0; at < word; ++at) in_word(requested[at], at);
-  in_word(here & before, word);
+    return false;
+  });
   for (int32_t at = 0; at < world.words; ++at) requested[at] = 0;
 }
 

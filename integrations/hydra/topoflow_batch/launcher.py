@@ -2,8 +2,7 @@
 
 topoflow compare --multirun hydra/launcher=topoflow_batch fabric=torus 'bandwidth_gbps=range(1,1001)'
 
-It launches functions that have a ``batch``: from the configurations of jobs, with Hydra's own node, to what each job
-returns, or the exception that it would raise. The verbs of topoflow that can simulate many points at once have one.
+It launches what is ``Batched``, as are the verbs of topoflow that can simulate many points at once.
 
 Hydra runs this module whenever an application of Hydra starts, before the module is known by its name: so it imports
 little, and its annotations are no strings, which ``dataclass`` would look up. ``_loader`` and ``_files`` it leaves.
@@ -13,6 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -34,6 +34,17 @@ class Config:
 ConfigStore.instance().store(group="hydra/launcher", name="topoflow_batch", node=Config, provider="topoflow")
 
 
+@runtime_checkable
+class Batched(Protocol):
+    """A function of one job that can run many."""
+
+    def __call__(self, config: DictConfig, /) -> Any:
+        """Run the job of one configuration."""
+
+    def batch(self, jobs: Iterator[DictConfig], /) -> list[Any]:
+        """From configurations with Hydra's own node to what each job returns, or the exception that it would raise."""
+
+
 class BatchLauncher(Launcher):
     """Runs all jobs at once, in this process."""
 
@@ -41,8 +52,8 @@ class BatchLauncher(Launcher):
         """Sweepers compose every job to see whether it is sound: from here on, its files are read once for all jobs."""
         from hydra_plugins.topoflow_batch._loader import Loader  # which imports topoflow, only where it is asked for
 
-        if not hasattr(task_function, "batch"):
-            name = f"{task_function.__module__}.{getattr(task_function, '__name__', task_function)}"
+        if not isinstance(task_function, Batched):
+            name = f"{task_function.__module__}.{getattr(task_function, '__name__', type(task_function).__name__)}"
             raise ValueError(f"hydra/launcher: must be of a function with a batch, as those of topoflow, got {name}")
         self.context, self.function, self.config = hydra_context, task_function, config
         self.loader = Loader(hydra_context.config_loader)
@@ -60,7 +71,7 @@ class BatchLauncher(Launcher):
         returns = [JobReturn(overrides=[*filter_overrides(overrides)]) for overrides in job_overrides]
         outer = HydraConfig.instance().cfg
         try:
-            found = self.function.batch(self._jobs(job_overrides, initial_job_idx, returns))  # type: ignore[attr-defined]
+            found = self.function.batch(self._jobs(job_overrides, initial_job_idx, returns))
         finally:
             HydraConfig.instance().cfg = outer
         for each, value in zip(returns, found, strict=True):

@@ -1,6 +1,6 @@
-"""What optical switches are told moves in: a module each, with ``SUFFIX`` and ``commands(moves)``.
+"""Control languages of optical switches. Each module has ``SUFFIX``, of its files, and ``commands(moves)``, their text.
 
-None of them was tried on a device; each says what its form is taken from.
+None of them was tried on a device; each names the source of its syntax.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Shapes: W worlds, T tasks, N nodes, L links.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_graph, check_links, refuses_addresses
 from topoflow.engine.device import Array, Device, links_of
-from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
+from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, launch
 from topoflow.engine.observer import Part
 from topoflow.engine.timelines import timeline
 
@@ -74,16 +74,14 @@ class Bound:
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             observer = Part(run.observer, len(timelines), len(worlds))
-            steps = partial(_alone, graph=graph, run=run)
-            timelines |= dict(zip(group, in_pieces(alike, run.device, observer, _pieces, steps), strict=True))
+            cut, steps = partial(cut_by_memory, needed=_needed), partial(_alone, graph=graph, run=run)
+            timelines |= dict(zip(group, in_pieces(alike, run.device, observer, cut, steps), strict=True))
         return [timelines[index] for index in range(len(worlds))]
 
 
-def _pieces(worlds: Sequence[World], memory: int) -> Iterator[Sequence[World]]:
-    """Worlds of one graph, cut into pieces whose answers take at most ``memory`` B."""
-    size = max(1, memory // (16 * max(worlds[0].graph.tasks, 1)))
-    for first in range(0, len(worlds), size):
-        yield worlds[first : first + size]
+def _needed(world: World) -> int:
+    """B of its answers."""
+    return 16 * max(world.graph.tasks, 1)
 
 
 def condense(graph: Graph) -> CondensedGraph:

@@ -2,7 +2,7 @@
 
 When tasks start and finish is a continuous function of the capacities, smooth but where events coincide: which link
 limits which flow when, and which task is the last that another waits for, does not change with a small change of a
-capacity. ``csrc/fluid/gradient.h`` goes through the events of each world from the last to the first.
+capacity. ``csrc/gradient/gradient.h`` goes through the events of each world from the last to the first.
 
 Source: reverse accumulation (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 3).
 

@@ -31,7 +31,7 @@ MAX_HOPS = {"minimal": 5, "valiant_group": 8, "adaptive_local": 8, "ugal": 8}  #
 class Tables(NamedTuple):
     """Arrays of a world as the kernel reads them; empty where packets follow paths."""
 
-    home: Ints  # [E] router of an endpoint
+    endpoint_router: Ints  # [E] router of an endpoint
     down: Ints  # [E]
     inside: Ints  # [R, A]
     outside: Ints  # [R, G, S]
@@ -45,7 +45,7 @@ class Tables(NamedTuple):
 class AddressedLayout(Layout):
     """Ports, channels and queues of a network whose routers have tables. ``queues`` and ``queue_channel`` are empty."""
 
-    mode: int
+    routing: str
     next_hops: NextHops
     tables: Tables
 
@@ -85,7 +85,7 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, virtual_channe
         queues=nothing,
         path_channels=(np.zeros(paths + 1, np.int64), nothing),
         channels_needed=needed,
-        mode=MODES[routing],
+        routing=routing,
         next_hops=hops,
         tables=Tables(
             hops.router,
@@ -115,7 +115,7 @@ def sizes_of(layout: Layout) -> dict[str, int]:
         return {"routing": BY_PATHS, "groups": 0, "routers": 0, "cables": 0}
     hops = layout.next_hops
     return {
-        "routing": layout.mode,
+        "routing": MODES[layout.routing],
         "groups": hops.groups,
         "routers": hops.routers_per_group,
         "cables": hops.cables,
@@ -127,8 +127,7 @@ def most_slots(layout: AddressedLayout, packets: int, room: Offsets) -> int:
 
     A packet is in one channel, and each that it has left waits for one credit of it.
     """
-    hops = {MODES[routing]: count for routing, count in MAX_HOPS.items()}[layout.mode]
-    return int(min(room.sum(), packets * hops, 2**31 - 1))
+    return int(min(room.sum(), packets * MAX_HOPS[layout.routing], 2**31 - 1))
 
 
 def _ends(graph: Graph) -> tuple[Ints, Ints]:

@@ -139,7 +139,7 @@ def _addresses(layouts: Sequence[Layout]) -> dict[str, Array]:
     arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
     for name in Tables._fields:
         arrays[name] = _joined([getattr(each, name) for each in tables], np.int32)
-    for what, name in (("endpoint", "home"), ("inside", "inside"), ("outside", "outside")):
+    for what, name in (("endpoint", "endpoint_router"), ("inside", "inside"), ("outside", "outside")):
         arrays[f"{what}_offsets"] = offsets([len(getattr(each, name)) for each in tables])
     return arrays
 

@@ -20,7 +20,7 @@ import itertools
 from functools import partial
 
 from topoflow.engine.base import World
-from topoflow.engine.packet.addresses import MODES, AddressedLayout
+from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_MIDDLE, AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import ARRIVE, Packet, Simulation
@@ -30,7 +30,7 @@ from topoflow.fabric.routing.next_hops import DOWN, UP
 
 
 class Route:
-    """Where a packet goes: by way of a group or a router first, or None, and by which cable between groups."""
+    """The cable between groups that a packet takes next, and the intermediate group or router that it is routed to."""
 
     def __init__(self, cable: int, group: int | None = None, router: int | None = None) -> None:
         self.cable, self.group, self.router = cable, group, router
@@ -44,16 +44,14 @@ class AddressedSimulation(Simulation):
 
     def __init__(self, world: World, layout: AddressedLayout, numbers: Numbers, settings: Settings) -> None:
         self.by, self.hops = layout, layout.next_hops
-        self.mode = next(routing for routing, mode in MODES.items() if mode == layout.mode)
-        self.adapts = self.mode in ("adaptive_local", "ugal")
+        self.adapts = self.by.routing in ("adaptive_local", "ugal")
         super().__init__(world, layout, numbers, settings)
         self.target = [int(layout.root_next[path]) if path >= 0 else NONE for path in self.path]
         self.routes: dict[tuple[int, int], Route] = {}  # of packets, by task and number
         self.lies = dict(self.pairs())
         self.coming: dict[int, list[Packet]] = {}  # by port, those that it cannot send yet without a gap
-        self.paths: dict[
-            tuple[int, int], list[tuple[int, int]]
-        ] = {}  # (link, virtual channel) that packets have crossed
+        # (link, virtual channel) that packets have crossed, by task and number
+        self.paths: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     # Queues: one for each channel that ends at a router and each link that leaves it
 
@@ -160,7 +158,7 @@ class AddressedSimulation(Simulation):
         """What the router of the source decides."""
         words, target = self.words(packet, AT_SOURCE), int(self.hops.router[self.target[packet.task]])
         direct = Route(below(words[0], self.hops.cables))
-        if self.mode == "minimal" or router == target:
+        if self.by.routing == "minimal" or router == target:
             return direct
         around = self.around(router, target, words)
         if not self.adapts:
@@ -184,7 +182,7 @@ class AddressedSimulation(Simulation):
         endpoint = self.target[packet.task]
         outs = [self.next(router, endpoint, route) for route in (direct, around)]
         (one, one_buffer), (two, two_buffer) = (self.occupied(packet, out) for out in outs)
-        if self.mode == "ugal":
+        if self.by.routing == "ugal":
             return one * self.length(router, endpoint, direct) > two * self.length(router, endpoint, around)
         if self.settings.by_free:
             return max(two_buffer - two, 0) > self.settings.threshold * max(one_buffer - one, 0)

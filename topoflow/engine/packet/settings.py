@@ -47,8 +47,9 @@ class Settings:
     next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest). ``messages``:
     those of one NIC take turns packet by packet, or each is sent to its end before the next. ``eager``: a message of
     more bytes first asks its receiver (rendezvous); None: none does.
-    ``threshold``: adaptive-local routing goes around where the direct port has more than so many times the ``occupied``
-    space of the other, or less than this part of its ``free`` space.
+    ``threshold``: adaptive-local routing takes the non-minimal route where the minimal one's port has more than
+    ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or where the other's has more than
+    ``threshold`` times the free space of the minimal one's ("free").
     """
 
     size: int = 4096

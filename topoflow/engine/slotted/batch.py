@@ -25,22 +25,20 @@ Array = NDArray[Any]
 
 WORD = 32  # cells whose bits are in a word
 
-# Arrays that the kernel writes: their type, and what they have one entry for.
+# Arrays that the kernel writes: their type, what they have entries for, and how many for each of these.
 ANSWERS = {
-    "start": ("int64", "task"),
-    "finish": ("int64", "task"),
-    "delivered": ("int32", "task"),
-    "reorder": ("int32", "task"),
-    "fullest": ("int32", "node"),
-    "hops": ("int64", "world"),
-    "received": ("int64", "world"),
-    "refused": ("int32", "kind"),
-    "epochs": ("int32", "world"),
-    "status": ("int32", "world"),
+    "start": ("int64", "task", 1),
+    "finish": ("int64", "task", 1),
+    "delivered": ("int32", "task", 1),
+    "reorder": ("int32", "task", 1),
+    "fullest": ("int32", "node", 1),
+    "hops": ("int64", "world", 1),
+    "received": ("int64", "world", 1),
+    "refused": ("int32", "node", 2),
+    "epochs": ("int32", "world", 1),
+    "status": ("int32", "world", 1),
 }
-OF = {"kind": "node"}  # two of each node
 LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for
-
 
 SQUARE = {"radix": "servers_per_rack", "intra": "intra", "inter": "inter", "room": "room"}
 NO_SQUARE = Square(0, 0, 0, 0, 0)  # of a world that follows a schedule
@@ -60,9 +58,8 @@ class Batch:
         if name in LOGGED:
             begin = self.arrays["cell_offsets"][self.arrays["task_offsets"]]
         else:
-            _, what = ANSWERS[name]
-            begin = np.arange(len(self.worlds) + 1) if what == "world" else self.arrays[f"{OF.get(what, what)}_offsets"]
-            begin = begin * (2 if what == "kind" else 1)
+            _, what, each = ANSWERS[name]
+            begin = each * (np.arange(len(self.worlds) + 1) if what == "world" else self.arrays[f"{what}_offsets"])
         return self.arrays[name][begin[world] : begin[world + 1]]
 
     def steps(self, device: Device, threads: int | None) -> Steps[None]:
@@ -129,8 +126,7 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
     for name, field in SQUARE.items():
         arrays[name] = np.array([getattr(square, field) for square in squares], np.int32)
     counts["world"] = [1] * len(worlds)
-    counts["kind"] = [2 * count for count in counts["node"]]
-    arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
+    arrays |= {name: np.zeros(each * sum(counts[what]), dtype) for name, (dtype, what, each) in ANSWERS.items()}
     arrays |= {name: np.zeros(int(cells.sum()) if log else 0, dtype) for name, dtype in LOGGED.items()}
     return Batch(tuple(worlds), arrays)
 

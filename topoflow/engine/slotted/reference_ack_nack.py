@@ -5,19 +5,19 @@ A slot, at all servers at once:
     1. Tasks whose time has come queue at their servers. Those of a server take turns to put a packet into the buffer of
        a transceiver, as fast as its cable is.
     2. Every transceiver sends one packet, with its label.
-    3. Where several meet at an output one gets through (ACK). The switch refuses the others (NACK): they stay, and are
+    3. Where several meet at an output the switch accepts one (ACK). It refuses the others (NACK): they stay, and are
        sent again in the next slot.
-    4. What got through has arrived, or is stored to be sent on after a pause: the time of flight and buffering.
+    4. An accepted packet has arrived, or is stored and forwarded after a pause: the time of flight and buffering.
 
 What the paper leaves open:
 
-    - Priority: members of a switch take turns at each output, from the one after that which got through last on.
+    - Priority: members of a switch take turns at each output, beginning after the one that was accepted last.
     - Which of two shortest paths a packet takes: each is as likely.
     - Which of several transceivers: that with the fewest packets in its buffer.
     - A buffer is first come, first served; packets of others, which take their second hop, go before the server's own.
-    - A full buffer: a server keeps its own packets until there is room, and a packet that would go on from a server
-      without room is refused. One place of each buffer is kept for packets of others: these always drain, as the
-      second hop is the last, so that no circle of full buffers waits for itself. Nothing is ever lost.
+    - A full buffer: a server keeps its own packets until there is room, and a packet that a server without room
+      would have to forward is refused. One place of each buffer is kept for packets of others: these always drain, as
+      the second hop is the last, so that no circle of full buffers waits for itself. Nothing is ever lost.
 
 Shapes: N servers, T transceivers of each.
 Source: FOSquare (Yan et al., Photonics 2021), 2.
@@ -45,10 +45,11 @@ class Transceiver:
     own: deque[Cell] = field(default_factory=deque)
     others: deque[tuple[int, Cell]] = field(default_factory=deque)  # (first slot in which it can be sent on, packet)
     turn: int = 0  # the member of the switch that comes first at the output
+    claimed: int = 0  # places for packets that come in this slot
 
     @property
     def length(self) -> int:
-        return len(self.own) + len(self.others)
+        return len(self.own) + len(self.others) + self.claimed
 
     def sends_others(self, slot: int) -> bool:
         return bool(self.others) and self.others[0][0] <= slot
@@ -92,36 +93,34 @@ class AckNackReference(Reference):
         while server.surplus >= 0 and server.queue and misses < len(self.transceivers[node]):
             task = server.queue.popleft()
             flow, target = self.flow[task], self.ends(task)[1]
-            cell = Cell(task, flow.left, target, node)
-            at = None if target == node else self.shortest(node, self.first_kind(cell, node), self.square.room - 1)
-            if target == node:
-                self.deliver(cell, self.epoch * self.world.epoch)
-            elif at is not None:
-                at.own.append(cell)
+            if self.accepts(node, Cell(task, flow.left, target, node)):
+                flow.left += 1
+                flow.unsent -= 1
+                server.surplus -= self.world.pace
             else:
                 misses += 1
-            if target == node or at is not None:
-                flow.left, flow.unsent, server.surplus = (
-                    flow.left + 1,
-                    flow.unsent - 1,
-                    server.surplus - self.world.pace,
-                )
             if flow.unsent:
                 server.queue.append(task)
         server.surplus = min(server.surplus, 0)
+
+    def accepts(self, node: int, cell: Cell) -> bool:
+        """Whether a node takes a packet of its own server: it delivers the packet, or has room for it."""
+        if cell.to == node:
+            self.deliver(cell, self.epoch * self.world.epoch)
+            return True
+        at = self.shortest(node, self.first_kind(cell, node), self.square.room - 1)
+        if at is not None:
+            at.own.append(cell)
+        return at is not None
 
     def first_kind(self, cell: Cell, node: int) -> int:
         kinds = self.square.first_kinds(node, cell.to)
         return kinds[below(philox((cell.number, cell.task, 0, PATH), self.key)[0], len(kinds))]
 
-    def shortest(self, node: int, kind: int, most: int, claimed: dict[int, int] | None = None) -> Transceiver | None:
-        """Of the transceivers of a kind, that with the fewest packets, if these are fewer than ``most``."""
-
-        def length(each: Transceiver) -> int:
-            return each.length + (claimed or {}).get(id(each), 0)
-
-        best = min((each for each in self.transceivers[node] if each.kind == kind), key=length)
-        return best if length(best) < most else None
+    def shortest(self, node: int, kind: int, most: int) -> Transceiver | None:
+        """The transceiver of a kind with the fewest packets, if these are fewer than ``most``."""
+        best = min((each for each in self.transceivers[node] if each.kind == kind), key=lambda each: each.length)
+        return best if best.length < most else None
 
     def offers(self) -> dict[tuple[int, int], list[int]]:
         """The senders at every output: (node, transceiver)."""
@@ -134,43 +133,43 @@ class AckNackReference(Reference):
         return found
 
     def answers(self, offers: dict[tuple[int, int], list[int]]) -> list[tuple[Hop, int, Transceiver | None]]:
-        """What gets through: the hop, the transceiver that sends, that which it goes on by; None: it has arrived."""
-        through = []
-        claimed: dict[int, int] = {}  # places for packets that come in this slot
+        """Accepted packets: the hop, the number of both transceivers, and the one that forwards (None: it arrives)."""
+        accepted = []
         for (node, t), senders in sorted(offers.items()):
             output = self.transceivers[node][t]
             members = self.square.servers_per_rack if output.kind == 0 else self.square.racks
             self.refused[node][output.kind] += len(senders)
             ranks = {sender: self.square.member(sender, output.kind) for sender in senders}
             for sender in sorted(senders, key=lambda sender: (ranks[sender] - output.turn) % members):
-                cell, by = self.transceivers[sender][t].offer(self.epoch), None
+                cell, forwards = self.transceivers[sender][t].offer(self.epoch), None
                 assert cell is not None
                 if cell.to != node:
-                    by = self.shortest(node, 1 - output.kind, self.square.room, claimed)
-                    if by is None:
+                    forwards = self.shortest(node, 1 - output.kind, self.square.room)
+                    if forwards is None:
                         continue  # no room to wait in
-                    claimed[id(by)] = claimed.get(id(by), 0) + 1
+                    forwards.claimed += 1
                 self.refused[node][output.kind] -= 1
-                through.append((Hop(self.epoch, sender, node, cell), t, by))
+                accepted.append((Hop(self.epoch, sender, node, cell), t, forwards))
                 output.turn = (ranks[sender] + 1) % members
                 break
-        return through
+        return accepted
 
-    def move(self, through: list[tuple[Hop, int, Transceiver | None]]) -> None:
-        for hop, t, _ in through:
+    def move(self, accepted: list[tuple[Hop, int, Transceiver | None]]) -> None:
+        for hop, t, _ in accepted:
             sender = self.transceivers[hop.source][t]
             if sender.sends_others(self.epoch):
                 sender.others.popleft()
             else:
                 sender.own.popleft()
-        for hop, t, by in through:
+        for hop, t, forwards in accepted:
             kind = self.transceivers[hop.target][t].kind
             self.hops.append(hop)
-            if by is None:  # the cable to a server adds nothing but where several packets meet
+            if forwards is None:  # the cable to a server adds nothing but where several packets meet
                 time = self.epoch * self.world.epoch + self.world.arrive[kind]
                 self.deliver(hop.cell, time - self.world.pace)
             else:
-                by.others.append((self.epoch + self.world.pause[kind], hop.cell))
+                forwards.claimed -= 1
+                forwards.others.append((self.epoch + self.world.pause[kind], hop.cell))
 
     def note_fullest(self) -> None:
         for node, row in enumerate(self.transceivers):

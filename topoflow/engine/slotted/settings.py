@@ -21,7 +21,7 @@ class Settings:
     queue: int = 4  # Q, cells at a node for each destination
     credits: int | None = 32  # cells that a server may have in LOCAL; None: any number
     cable: str = (
-        "turns"  # flows whose cells wait at a node for the cable to their server take turns, or go as they came
+        "turns"  # of a node to a server: flows whose cells wait take turns, or (arrival) first come, first served
     )
     seed: int = 0
 

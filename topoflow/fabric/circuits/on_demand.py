@@ -3,8 +3,8 @@
     rack i: servers (i, 0) .. (i, S-1) are joined by the intra-rack switch i;
     place j: servers (0, j) .. (R-1, j) are joined by the inter-rack switch j
 
-Server (i, j) has the number i S + j. A switch has no buffers: of the packets that are sent to transceiver t of a server
-in one slot one gets through. Transceiver t sends to transceiver t, as each has a wavelength of its own.
+Server (i, j) has the number i S + j. A switch has no buffers: it accepts one of the packets that are sent to
+transceiver t of a server in one slot. Transceiver t sends to transceiver t, as each has a wavelength of its own.
 
 Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 1.
 """

@@ -24,6 +24,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 FIDELITY = "fidelity"  # the key and the config group
 
+PLAIN = (ValueError, TypeError, AssertionError)  # of Hydra and OmegaConf, for an option that is no name, a key in null
+
 Composed = tuple[DictConfig, Mapping[str, str]]  # a configuration, and the names chosen in each config group
 
 
@@ -35,9 +37,7 @@ class Composer:
     own: tuple[str, ...] = ()
     of_files: dict[tuple[str, ...], bytes] = field(default_factory=dict)  # pickled, by the overrides composed by Hydra
     parsed: dict[str, Override] = field(default_factory=dict)
-    options: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # the files of a key's config group; none: it is no group
+    options: dict[str, list[str]] = field(default_factory=dict)  # files of a key's config group; none: it is no group
 
     def compose(self, overrides: Sequence[str]) -> Composed:
         """What ``hydra.compose`` gives, open to changes and without Hydra's own node. Raises what Hydra raises."""
@@ -95,9 +95,8 @@ class Composer:
         """A copy of what Hydra makes of ``overrides``: closed to keys that it has not, with Hydra's own node."""
         if overrides not in self.of_files:
             self.of_files[overrides] = pickle.dumps(composed(self.name, [*self.own, *overrides]))
-        config: DictConfig = pickle.loads(
-            self.of_files[overrides]
-        )  # made in this process; copy.deepcopy takes 8 times as long
+        # Bytes that this process made. copy.deepcopy takes 12 ms where this takes 2.4, and a point costs 19 in all.
+        config: DictConfig = pickle.loads(self.of_files[overrides])
         return config
 
 
@@ -120,8 +119,8 @@ def composed(name: str, overrides: Sequence[str]) -> DictConfig:
     """The configuration ``name`` with those ``overrides`` and Hydra's own node."""
     try:
         return compose(name, overrides=[*overrides], return_hydra_config=True)
-    except ValueError as error:
-        if type(error) is ValueError:  # Hydra's own, of an option that is no name, says no more than that
+    except PLAIN as error:
+        if type(error) in PLAIN:  # not one of their own classes, which name the key
             raise ValueError(f"{' '.join(overrides)}: {error}") from error
         raise
 

@@ -42,7 +42,7 @@ from topoflow.study.configure.search_path import initialized
 from topoflow.study.configure.sweeps import check_sweeps, nested
 
 CONFIG = "compare"
-MAX_BUILT = 1024  # objects; points share most, a design of which only the bandwidth is swept they do not
+MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
 HYDRA = "hydra"  # the node of a configuration that is not of the point
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
@@ -369,7 +369,7 @@ def unique_names(points: Sequence[Point]) -> list[str]:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """``names``, of which those that repeat have a number: ``a``, ``a (2)``."""
+    """``names``, with a number where one repeats: ``a``, ``a (2)``."""
     seen: Counter[str] = Counter()
     unique = []
     for name in names:

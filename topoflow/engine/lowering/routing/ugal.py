@@ -1,4 +1,4 @@
-"""UGAL-L by address: around where its hops times what is occupied at its port are less than those of the direct route.
+"""UGAL-L by address: the route, minimal or not, with the smaller product of hops and occupied space at its port.
 
 As ``adaptive_local``, with the hops between routers of both routes in place of the threshold. Source: Singh,
 "Load-balanced routing in interconnection networks", Ph.D. thesis, Stanford, 2005, 7; with local information as Kim,

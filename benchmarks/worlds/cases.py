@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from fat_tree import FatTree
+from worlds.fat_tree import FatTree
 
 from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
 from topoflow.study.builder import Builder

@@ -1,5 +1,5 @@
-// How the loss changes with the capacities and latencies of a world that has run: the adjoint of world.h, event by
-// event from the last to the first.
+// How the loss changes with the capacities and latencies of a world that has run: the adjoint of fluid/world.h,
+// event by event from the last to the first.
 //   one flow of 100 B on a link of 10 B/s: finish = 100 / 10      -> d finish / d capacity = -100 / 10^2 = -1 s per B/s
 //   two such flows on it, which end together: finish = 200 / 10   -> -200 / 10^2 = -2
 //
@@ -20,8 +20,8 @@
 // are those of Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2.
 #pragma once
 
-#include "gradient_batch.h"
-#include "world.h"
+#include "batch.h"
+#include "fluid/world.h"
 
 namespace topoflow::BACKEND {
 

@@ -1,9 +1,9 @@
 // What the gradient of a batch is computed from, after it has run. Source: gradient.h has the mathematics.
 //
-// Shapes as in batch.h. A loss is any function of starts and finishes: what a second later is worth to it, comes in.
+// Shapes as in fluid/batch.h. A loss is any function of starts and finishes; its derivatives by them come in.
 #pragma once
 
-#include "batch.h"
+#include "fluid/batch.h"
 
 namespace topoflow {
 

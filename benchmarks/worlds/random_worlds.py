@@ -10,7 +10,7 @@ size is chaotic). Chains are at most ``GENERATIONS`` long, so it stays small her
 from __future__ import annotations
 
 import numpy as np
-from cases import BANDWIDTH, Case
+from worlds.cases import BANDWIDTH, Case
 
 from topoflow.engine.base import Graph, Ints, World
 

@@ -1,0 +1,63 @@
+"""Worlds of slots for several test files, and the comparison of the kernel with its twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from topoflow.arrays import offsets
+from topoflow.engine.slotted import Found
+from topoflow.engine.slotted.cells import NEVER, Cells
+from topoflow.engine.slotted.reference import Reference
+from topoflow.fabric.circuits.on_demand import Square
+from topoflow.fabric.circuits.schedule import Schedule
+
+SLOT = 1000  # ps
+
+
+def burst(
+    schedule: Schedule | Square, source: np.ndarray, target: np.ndarray, cells: int, release: object = 0, **fields: Any
+) -> Cells:
+    """A message of ``cells`` from each source node to its target; cables of servers are never in the way.
+
+    ``fields``: others of ``Cells``.
+    """
+    tasks = len(source)
+    return Cells(
+        name="burst",
+        schedule=schedule,
+        slot=SLOT,
+        node=np.arange(schedule.nodes, dtype=np.int32),
+        pace=1,
+        cells=np.full(tasks, cells, np.int32),
+        source=source.astype(np.int32),
+        target=target.astype(np.int32),
+        delay=np.zeros(tasks, np.int64),
+        release=np.broadcast_to(np.asarray(release, np.int64), tasks).copy(),
+        after_offsets=np.zeros(tasks + 1, np.int64),
+        after=np.zeros(0, np.int32),
+        **fields,
+    )
+
+
+def assert_equal(found: Found, twin: Reference) -> None:
+    """In every cell and slot. ``twin`` has run, ``found`` has a log."""
+    world = found.world
+    logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
+    first = offsets(world.cells)
+    for hop in twin.hops:
+        at = first[hop.cell.task] + hop.cell.number
+        again = hop.source != twin.ends(hop.cell.task)[0]
+        logged["sent_on" if again else "sent"][at] = hop.slot
+        if again:
+            logged["through"][at] = hop.source
+    for name, expected in logged.items():
+        assert getattr(found.log, name).tolist() == expected.tolist(), name
+    assert found.start.tolist() == [NEVER if time is None else time for time in twin.start]
+    assert found.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
+    assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
+    assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
+    assert found.fullest.tolist() == twin.fullest
+    assert (found.received, found.hops) == (twin.received, len(twin.hops))
+    assert found.has_ended == (not twin.left)
