@@ -65,7 +65,7 @@ def test_servers_that_share_neither_rack_nor_place_have_two_paths_over_their_cor
 )
 def test_wrong_fields_are_one_line(fields: dict[str, float], law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        FOSquare(6.25e9, 5, 0.0, **fields)  # type: ignore[arg-type]
+        FOSquare(6.25e9, 5, 0.0, **fields)
     assert str(error.value) == law
 
 

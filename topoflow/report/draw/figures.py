@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -75,8 +76,8 @@ def _draw_over_x(
         axes.set_xlabel(x.text(xs))
         axes.set_ylabel(y.text(ys))
         rule(axes, x, y)
-        if not y.log:
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        if not y.log and axes.get_ylim()[0] > 0:
+            axes.set_ylim(0, axes.dataLim.ymax * (1 + rcParams["axes.ymargin"]))  # room above as for any axis
     _legend(figure, looks)
     return figure
 
