@@ -204,7 +204,7 @@ def _slots(world: World, found: Found) -> Slots:
         hops=found.hops,
         refused=found.refused,
         epochs=found.epochs,
-        sampled=(found.sampled[:, 0] + 1.0) * found.world.epoch / SECOND,
+        sampled=_seconds((found.sampled[:, 0].astype(np.int64) + 1) * found.world.epoch),
         waiting=(found.sampled[:, 1:] * cell).astype(np.float64),
     )
 
