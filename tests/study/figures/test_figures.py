@@ -17,7 +17,7 @@ from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
-FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
+FLOWS = ("servers=192", "workload.count=400", "workload.load=0.5")
 
 APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]", "experiment.volume=2e5")
 
@@ -41,7 +41,7 @@ SMALL = {  # a figure in a second or two
     "sirius_fig10": FLOWS,
     "sirius_fig11": FLOWS,
     "sirius_fig12": FLOWS,
-    "sirius_fig13": (*FLOWS, "experiment.means=[4096,100e3]"),
+    "sirius_fig13": (*FLOWS, "workload.mean=4096,100e3"),
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
     "topoopt_fig10": ("servers=16", "degree=4"),
     "topoopt_fig11": (
