@@ -44,6 +44,7 @@ def test_a_comparison_in_wandb_has_config_table_pictures_and_files(
         "fabric=ring,torus",
         "out=out",
         "wandb=offline",
+        f"wandb.dir={tmp_path}",
         "wandb.tags=[night]",
         "wandb.project=p",
     ]
