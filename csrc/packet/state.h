@@ -95,8 +95,8 @@ struct alignas(64) Port {
 
   int32_t last, coming, last_coming;  // and those that come later, by their time
   uint32_t idle_1ms;                  // how often it was idle for longer
-  int64_t idle_1us;
-  double byte_time;  // ps
+  uint32_t idle_intervals, idle_1us;  // how often at all, at most once for each packet
+  double byte_time;                   // ps
   int64_t stalled, short_packets, short_bytes, short_time;
 
   DEVICE bool is_large() const { return queues > 63; }
@@ -128,11 +128,13 @@ struct State {
   int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
-  int32_t* waiting;  // [N] flits in the queues of each port; with adaptive routing only
-  Flight* flight;    // [C] the same
-  Flow* flow;        // [T] with a transport only
-  Lane* lane;        // [N] the same
-  Coming* coming;    // [Q] the same
+  int32_t* waiting;     // [N] flits in the queues of each port; with adaptive routing only, as what follows
+  Flight* flight;       // [C]
+  EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes
+  int64_t* arrives;     // [R] ps, the first of them
+  Flow* flow;           // [T] with a transport only, as what follows
+  Lane* lane;           // [N]
+  Coming* coming;       // [Q]
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
@@ -154,10 +156,14 @@ struct State {
     pending = memory.take<int32_t>(tasks);
     const bool adapts = batch.routing[world] >= kAdaptive;
     const bool transports = batch.transport.is_on;
-    heap_ =
-        memory.take<Event>(tasks + (adapts ? batch.slot_total[world] : 0) + (transports ? batch.under_way[world] : 0));
+    heap_ = memory.take<Event>(tasks + (transports ? batch.under_way[world] : 0));
+    const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
+    const int64_t routers = adapts ? count(batch.inside_offsets) / batch.routers[world] : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);
-    flight = memory.take<Flight>(adapts ? count(batch.channel_offsets) : 0);
+    flight = memory.take<Flight>(channels);
+    arriving = memory.take<EventHeap>(routers);
+    arrives = memory.take<int64_t>(routers);
+    arrivals = memory.take<Event>(channels);
     flow = memory.take<Flow>(transports ? tasks : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
     coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
@@ -166,6 +172,7 @@ struct State {
 
   DEVICE void begin() const { *events = {heap_, 0}; }
 
+  Event* arrivals;  // [C] what the heaps of routers consist of, router by router
   int64_t bytes;
 
  private:

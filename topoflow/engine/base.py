@@ -163,7 +163,8 @@ class Ports:
     active: Floats  # [L] s that it sent
     stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
     packets: Offsets  # [L] sent
-    idle_1us: Offsets  # [L] how often it was idle for more than 1 us at a time
+    idle_intervals: Offsets  # [L] how often it was idle
+    idle_1us: Offsets  # [L] and for more than 1 us at a time
     idle_1ms: Offsets  # [L] and for more than 1 ms
     fullest: Floats  # [L] B, the most ever taken of the buffer at the end of the link; of the port's own if it may lose
     lost: Offsets  # [L] packets that the port dropped or trimmed

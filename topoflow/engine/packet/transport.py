@@ -38,6 +38,7 @@ CONTROLS = ("none", "dcqcn", "pulls")
 PS = 10**12  # of a second
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
 WHOLE_RATE = 2**20
+LONGEST_PACKET = 4  # s on a link: 2^42 ps, times a rate's 2^20
 MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
 
 
@@ -153,6 +154,10 @@ def control_of(
         raise ValueError(f"{world.name}.bytes: {law}, got {packets.max()}")
     (sends,) = np.nonzero(bytes)
     rate = world.capacity[layout.port_link]
+    slowest = size / float(rate.min(initial=np.inf))
+    if settings.control == "dcqcn" and slowest > LONGEST_PACKET:
+        law = f"must be at most {LONGEST_PACKET} s for a packet with packet.control=dcqcn"
+        raise ValueError(f"{world.name}.capacity: {law}, got {slowest:.1f}")
     allowed = packets.copy()
     if settings.window == AUTO:
         first = layout.root_port[layout.path_roots[graph.path[sends]]]
