@@ -9,8 +9,8 @@
 //     a timer     rate = (rate + target) / 2, the target having risen after `recoveries` of these, likewise by bytes
 //     without     alpha -= gain * alpha
 //
-// Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015, section 5; Handley et al.,
-// "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017, section 3.
+// Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015; Handley et al.,
+// "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017.
 #pragma once
 
 #include "batch.h"
