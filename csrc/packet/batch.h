@@ -40,7 +40,7 @@ struct PacketBatch {
   const int32_t* order;
   const int32_t* cancel;
   int64_t *start, *finish;
-  int64_t *active, *stalled, *port_bytes, *packets, *idle_1us, *idle_1ms, *free;
+  int64_t *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free;
   int32_t *fullest, *waits_for;
   int64_t *latencies, *latency_sum, *latency_most;
   int32_t* status;
@@ -123,7 +123,8 @@ constexpr std::tuple kPacketFields{
     array("stalled", &PacketBatch::stalled, "N", "out, ps that packets waited for nothing but room in the next buffer"),
     array("port_bytes", &PacketBatch::port_bytes, "N", "out, B"),
     array("packets", &PacketBatch::packets, "N", "out"),
-    array("idle_1us", &PacketBatch::idle_1us, "N", "out, how often it was idle for more than 1 us, until it last sent"),
+    array("idle_intervals", &PacketBatch::idle_intervals, "N", "out, how often it was idle, until it last sent"),
+    array("idle_1us", &PacketBatch::idle_1us, "N", "out, and for more than 1 us"),
     array("idle_1ms", &PacketBatch::idle_1ms, "N", "out, and for more than 1 ms"),
     array("free", &PacketBatch::free, "N", "out, ps, when it last sent"),
     array("fullest", &PacketBatch::fullest, "C", "out, flits that were taken at most"),

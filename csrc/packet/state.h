@@ -93,8 +93,8 @@ struct alignas(64) Port {
 
   int32_t last, coming, last_coming;  // and those that come later, by their time
   uint32_t idle_1ms;                  // how often it was idle for longer
-  int64_t idle_1us;
-  double byte_time;  // ps
+  uint32_t idle_intervals, idle_1us;  // how often at all, at most once for each packet
+  double byte_time;                   // ps
   int64_t stalled, short_packets, short_bytes, short_time;
 
   DEVICE bool is_large() const { return queues > 63; }
@@ -126,8 +126,10 @@ struct State {
   int32_t* first_sender;  // [T]
   int32_t* pending;
   EventHeap* events;
-  int32_t* waiting;  // [N] flits in the queues of each port; with adaptive routing only
-  Flight* flight;    // [C] the same
+  int32_t* waiting;     // [N] flits in the queues of each port; with adaptive routing only, as what follows
+  Flight* flight;       // [C]
+  EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes
+  int64_t* arrives;     // [R] ps, the first of them
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
@@ -148,14 +150,20 @@ struct State {
     first_sender = memory.take<int32_t>(tasks);
     pending = memory.take<int32_t>(tasks);
     const bool adapts = batch.routing[world] >= kAdaptive;
-    heap_ = memory.take<Event>(tasks + (adapts ? batch.slot_total[world] : 0));
+    heap_ = memory.take<Event>(tasks);
+    const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
+    const int64_t routers = adapts ? count(batch.inside_offsets) / batch.routers[world] : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);
-    flight = memory.take<Flight>(adapts ? count(batch.channel_offsets) : 0);
+    flight = memory.take<Flight>(channels);
+    arriving = memory.take<EventHeap>(routers);
+    arrives = memory.take<int64_t>(routers);
+    arrivals = memory.take<Event>(channels);
     bytes = memory.taken();
   }
 
   DEVICE void begin() const { *events = {heap_, 0}; }
 
+  Event* arrivals;  // [C] what the heaps of routers consist of, router by router
   int64_t bytes;
 
  private:

@@ -23,9 +23,8 @@
 namespace topoflow::BACKEND::packet {
 
 constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
-constexpr uint32_t kPurpose = 0x50415448;        // "PATH": another purpose with the same seed draws other numbers
-constexpr uint32_t kAtNic = ~uint32_t{0};        // the branch of a packet that chooses its first port
-constexpr int64_t kArrivals = int64_t{1} << 40;  // this + a channel: what an event is where a packet comes to a router
+constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
 // kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
 template <bool kUsual>
@@ -46,7 +45,10 @@ class World {
         edge_(batch.edge_offsets[world]),
         branch_(batch.branch_offsets[world]),
         channel_(batch.channel_offsets[world]),
-        addresses_(batch, world) {}
+        addresses_(batch, world),
+        routers_(by_address() ? static_cast<int32_t>((batch.inside_offsets[world + 1] - batch.inside_offsets[world]) /
+                                                     batch.routers[world])
+                              : 0) {}
 
   DEVICE void begin() {
     s_.begin();
@@ -65,10 +67,13 @@ class World {
     for (; windows > 0; --windows) {
       int64_t first = s_.events->time();
       for (int32_t p = 0; p < ports_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
+      for (int32_t r = 0; r < arriving(); ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       const int64_t end = first + window_;
       while (s_.events->time() < end) happen(s_.events->pop());
+      for (int32_t r = 0; r < arriving(); ++r)
+        if (s_.arrives[r] < end) come_to(r, end);
       if (output_queues()) {
         send_all(end);
       } else if (ports_ > 0) {
@@ -86,6 +91,7 @@ class World {
       b_.stalled[port_ + p] = port.stalled;
       b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.size + port.short_bytes;
       b_.packets[port_ + p] = port.packets;
+      b_.idle_intervals[port_ + p] = port.idle_intervals;
       b_.idle_1us[port_ + p] = port.idle_1us;
       b_.idle_1ms[port_ + p] = port.idle_1ms;
       b_.free[port_ + p] = port.free;
@@ -95,11 +101,15 @@ class World {
       b_.fullest[first + c] = b_.buffer[first + c] - s_.channel[c].least;
       b_.waits_for[first + c] = kNone;
     }
-    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
-    for (int64_t q = 0; q < queues; ++q) {
-      if (s_.queue[q].ready == kNever) continue;
-      int32_t& waits = b_.waits_for[first + s_.queue[q].channel];
-      if (waits == kNone) waits = s_.queue[q].after;
+    for (int32_t p = 0; p < ports_; ++p) {
+      const Port& port = s_.port[p];
+      if (!has_packets(port)) continue;
+      for (int32_t place = 0; place < port.queues; ++place) {
+        if (!is_occupied(port, place)) continue;
+        const Queue& queue = s_.queue[queue_at(port, place)];
+        int32_t& waits = b_.waits_for[first + queue.channel];
+        if (waits == kNone) waits = queue.after;
+      }
     }
   }
 
@@ -136,10 +146,12 @@ class World {
     if (by_address()) begin_by_address();
   }
 
+  // By address a queue begins with its first packet: of the many of a large network, few pages are ever touched.
   DEVICE void begin_queues() {
+    if (by_address()) return;
     const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
     for (int64_t q = 0; q < queues; ++q)
-      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, by_address() ? kNone : b_.queue_channel[first + q]};
+      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, b_.queue_channel[first + q]};
     const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
@@ -191,7 +203,6 @@ class World {
   }
 
   DEVICE void happen(const Event& event) {
-    if (event.what >= kArrivals) return come(static_cast<int32_t>(event.what - kArrivals), event.time);
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
       const int32_t first = s_.first_sender[task];
@@ -207,9 +218,8 @@ class World {
 
   // Whether everything has finished, nothing being left that could happen.
   DEVICE Status ended() const {
-    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
-    for (int64_t q = 0; q < queues; ++q)
-      if (s_.queue[q].ready != kNever) return kBlocked;
+    for (int32_t p = 0; p < ports_; ++p)
+      if (has_packets(s_.port[p])) return kBlocked;
     for (int32_t t = 0; t < tasks_; ++t)
       if (b_.finish[task_ + t] == kNever) return kDeadlock;
     return kDone;
@@ -424,6 +434,14 @@ class World {
     return output_queues() ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
   }
 
+  // Whether packets wait for the port, but for those of the NIC.
+  DEVICE static bool has_packets(const Port& port) { return port.occupied > 1; }
+
+  DEVICE bool is_occupied(const Port& port, int32_t place) const {
+    if (!port.is_large()) return port.occupied >> (place + 1) & 1;
+    return s_.occupied[first_word(port) + place / 64] >> (place % 64) & 1;
+  }
+
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
     const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
@@ -562,8 +580,9 @@ class World {
   DEVICE void send(Port& port, int32_t turn, int64_t now) {
     port.turn = turn == port.queues ? 0 : turn + 1;
     const int64_t idle = (now < port.stalled_since ? now : port.stalled_since) - port.free;
-    if (idle > kMicrosecond) {  // else the line of these is not read
-      ++port.idle_1us;
+    if (idle > 0) {  // else the line of these is not read
+      ++port.idle_intervals;
+      port.idle_1us += idle > kMicrosecond;
       port.idle_1ms += idle > kMillisecond;
     }
     if (port.stalled_since != kNever) {
@@ -709,8 +728,24 @@ class World {
     if (!adapts()) return;
     const int64_t channels = b_.channel_offsets[world_ + 1] - channel_;
     for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
-    for (int64_t c = 0; c < channels; ++c) s_.flight[c] = {kNone, kNone};
+    for (int32_t r = 0; r < arriving(); ++r) s_.arriving[r] = {nullptr, 0};
+    for (int64_t c = 0; c < channels; ++c) {
+      s_.flight[c] = {kNone, kNone};
+      ++s_.arriving[router_at(c)].size;
+    }
+    Event* free = s_.arrivals;
+    for (int32_t r = 0; r < arriving(); ++r) {
+      s_.arrives[r] = kNever;
+      const int64_t most = s_.arriving[r].size;
+      s_.arriving[r] = {free, 0};
+      free += most;
+    }
   }
+
+  // Routers that packets are seen coming to: all with adaptive routing, else none.
+  DEVICE int32_t arriving() const { return adapts() ? routers_ : 0; }
+
+  DEVICE int32_t router_at(int64_t channel) const { return addresses_.end(s_.channel[channel].port); }
 
   // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
   DEVICE void forward_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
@@ -724,9 +759,26 @@ class World {
     const int64_t ready = now + delay(port, port, size);
     s_.slot[slot] = {ready, waits};
     Flight& flight = s_.flight[channel];
-    (flight.first == kNone ? flight.first : s_.slot[flight.last].packet.next) = slot;
+    const bool is_first = flight.first == kNone;
+    (is_first ? flight.first : s_.slot[flight.last].packet.next) = slot;
     flight.last = slot;
-    s_.events->push({ready, kArrivals + channel});
+    if (!is_first) return;
+    const int32_t router = router_at(channel);
+    s_.arriving[router].push({ready, channel});
+    if (ready < s_.arrives[router]) s_.arrives[router] = ready;
+  }
+
+  // What comes to a router before the end of the window. Others see nothing of it before, so they need not take turns.
+  DEVICE void come_to(int32_t router, int64_t end) {
+    EventHeap& arriving = s_.arriving[router];
+    while (arriving.time() < end) {
+      const Event event = arriving.pop();
+      const auto channel = static_cast<int32_t>(event.what);
+      come(channel, event.time);
+      const int32_t slot = s_.flight[channel].first;
+      if (slot != kNone) arriving.push({s_.slot[slot].ready, event.what});
+    }
+    s_.arrives[router] = arriving.time();
   }
 
   // The first packet on the way through a channel comes to the router at its end.
@@ -746,7 +798,8 @@ class World {
   DEVICE void wait_at(int32_t channel, int32_t out, const Packet& packet, int64_t ready) {
     const int32_t turn = b_.place[channel_ + channel];
     Queue& queue = s_.queue[s_.port[out].first_queue + turn];
-    if (queue.ready == kNever) queue = {kNever, 0, kNone, kNone, out, turn, channel_after(channel, out), channel};
+    if (!is_occupied(s_.port[out], turn))
+      queue = {kNever, 0, kNone, kNone, out, turn, channel_after(channel, out), channel};
     if (enqueue(queue, packet, ready)) remember(out, turn, ready);
   }
 
@@ -833,6 +886,7 @@ class World {
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
   Addresses addresses_;
+  int32_t routers_;  // 0: packets follow paths
 };
 
 }  // namespace topoflow::BACKEND::packet

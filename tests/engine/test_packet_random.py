@@ -143,6 +143,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
         assert of_ports.stalled[link] == port.stalled / SECOND
         assert (found.link_bytes[link], of_ports.packets[link]) == (port.bytes, port.packets)
         rest = end - port.free
+        assert of_ports.idle_intervals[link] == port.idle_intervals + (rest > 0)
         assert of_ports.idle_1us[link] == port.idle_1us + (rest > MICROSECOND)
         assert of_ports.idle_1ms[link] == port.idle_1ms + (rest > MILLISECOND)
     fullest = np.zeros(world.graph.links)

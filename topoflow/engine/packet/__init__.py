@@ -244,6 +244,7 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         active=each("active") / SECOND,
         stalled=each("stalled") / SECOND,
         packets=each("packets").astype(np.int64),
+        idle_intervals=_idle(world.graph, layout, batch.of("idle_intervals", index) + (rest > 0), end > 0),
         idle_1us=_idle(world.graph, layout, batch.of("idle_1us", index) + (rest > MICROSECOND), end > MICROSECOND),
         idle_1ms=_idle(world.graph, layout, batch.of("idle_1ms", index) + (rest > MILLISECOND), end > MILLISECOND),
         fullest=fullest,

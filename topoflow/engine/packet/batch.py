@@ -30,6 +30,7 @@ ANSWERS = {
     "stalled": ("int64", "port"),
     "port_bytes": ("int64", "port"),
     "packets": ("int64", "port"),
+    "idle_intervals": ("int64", "port"),
     "idle_1us": ("int64", "port"),
     "idle_1ms": ("int64", "port"),
     "free": ("int64", "port"),

@@ -73,7 +73,8 @@ class Port:
     stalled_since: int | None = None
     bytes: int = 0
     packets: int = 0
-    idle_1us: int = 0  # how often it was idle for longer than that, until it last began to send
+    idle_intervals: int = 0  # how often it was idle, until it last began to send
+    idle_1us: int = 0  # and for longer than that
     idle_1ms: int = 0
 
 
@@ -222,6 +223,7 @@ class Simulation:
         else:
             turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
         idle = (now if state.stalled_since is None else state.stalled_since) - state.free
+        state.idle_intervals += idle > 0
         state.idle_1us += idle > MICROSECOND
         state.idle_1ms += idle > MILLISECOND
         if state.stalled_since is not None:
