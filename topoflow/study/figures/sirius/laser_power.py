@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topoflow.arrays import Floats
 from topoflow.fabric.base import Item
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
@@ -105,11 +106,14 @@ class LaserPower(Experiment):
             return []
         parts = {
             f"{servers} servers": {
-                text: tuple(np.array([number(row, key) for row in own]) for key in ("overhead", f"{name}_ratio"))
-                for name, text in BASES.items()
+                text: (_column(own, "overhead"), _column(own, f"{name}_ratio")) for name, text in BASES.items()
             }
             for servers in distinct(summary, "servers")
             if (own := where(summary, servers=servers))
         }
         axes = Axis("power of a tunable laser over a fixed one"), Axis(f"power over that of {self.baseline}")
         return [Picture("power.png", f"After {self.source}.", png(draw_lines(self.title, parts, *axes)))]
+
+
+def _column(rows: Sequence[Row], key: str) -> Floats:
+    return np.array([number(row, key) for row in rows])
