@@ -22,6 +22,7 @@ FILES = {
     "report.html",
     "result.json",
     "tasks.parquet",
+    "trace.json",
     "timeline.png",
     "topology.png",
     "traffic.png",
