@@ -2,7 +2,7 @@
 // first of their world.
 //
 // Shapes: W worlds, S tasks, D dependencies, V servers, N nodes, F tasks that wait for none, of all worlds together;
-// C cells and R words of bits of all tasks. Times are in ps.
+// C cells and R words of bits of all tasks; K words of bits of pairs of nodes. Times are in ps.
 //
 // Source: topoflow/engine/slotted/cells.py says what a world is; reference.py is the model in plain Python.
 #pragma once
@@ -18,6 +18,7 @@ enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack =
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
 constexpr int32_t kMostReservations = 16;  // Q
+constexpr int32_t kMostSamples = 512;      // epochs of which a world says what waited
 
 struct SlottedBatch {
   int32_t worlds;
@@ -36,6 +37,7 @@ struct SlottedBatch {
   const int32_t* followers;
   const int32_t* first;
   const int64_t* bit_offsets;
+  const int64_t *dark_offsets, *dark;
   const int64_t* cell_offsets;
   const int32_t *order, *cancel;
   int64_t *start, *finish;
@@ -43,6 +45,7 @@ struct SlottedBatch {
   int64_t *hops, *received;
   int32_t* refused;
   int32_t* epochs;
+  int32_t *stuck, *samples, *sampled;
   int32_t* through;
   int64_t *sent, *sent_on;
   int32_t* status;
@@ -88,6 +91,9 @@ constexpr std::tuple kSlottedFields{
     array("followers", &SlottedBatch::followers, "D", "tasks that wait for a task"),
     array("first", &SlottedBatch::first, "F", "tasks that wait for no other, by the end of their delay"),
     array("bit_offsets", &SlottedBatch::bit_offsets, "S+1", "first word of the bits of each task's cells"),
+    array("dark_offsets", &SlottedBatch::dark_offsets, "W+1", "first word of `dark` of each world"),
+    array("dark", &SlottedBatch::dark, "K",
+          "bits: to which other nodes each node does not send, as a part failed; none where nothing did"),
     array("cell_offsets", &SlottedBatch::cell_offsets, "S+1", "cells of the tasks before"),
     array("order", &SlottedBatch::order, "W", "worlds, the most expensive first"),
     on_host("cancel", &SlottedBatch::cancel, "1", "not 0: stop"),
@@ -101,6 +107,11 @@ constexpr std::tuple kSlottedFields{
     array("refused", &SlottedBatch::refused, "2,N",
           "out, of each node by kind: NACKs for packets that were sent to it"),
     array("epochs", &SlottedBatch::epochs, "W", "out, when it ended"),
+    array("stuck", &SlottedBatch::stuck, "2,W",
+          "out, a node and the destination of cells that wait there for ever, -1"),
+    array("samples", &SlottedBatch::samples, "W", "out, how many of `sampled` there are"),
+    array("sampled", &SlottedBatch::sampled, "1536,W",
+          "out, of epochs: number, cells that wait at all nodes at its end, and the most at one"),
     optional("through", &SlottedBatch::through, "C", "out, node of the detour of each cell, -1: none, or not sent"),
     optional("sent", &SlottedBatch::sent, "C", "out, slot of the first hop of each cell, -1: none"),
     optional("sent_on", &SlottedBatch::sent_on, "C", "out, slot of the second hop of each cell, -1: none"),

@@ -17,7 +17,7 @@ struct StateBytes {
 
 struct Run {
   static constexpr int kThreads = 128;     // of a team on a GPU: the racks of the paper's network
-  static constexpr int32_t kEpochs = 256;  // between two looks at `cancel`
+  static constexpr int32_t kEpochs = 256;  // between two looks at `cancel` and at progress
 
   SlottedBatch batch;
   std::byte* memory;
@@ -34,6 +34,8 @@ struct Run {
     for (int32_t epoch = 0; status == kRunning; epoch = (epoch + 1) % kEpochs) {
       if (!epoch && team.poll(batch.cancel))
         status = kCancelled;
+      else if (!epoch && world.is_stuck())
+        status = kStarved;
       else
         status = advance(world);
     }

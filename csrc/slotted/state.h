@@ -84,6 +84,7 @@ struct Queue {
 };
 
 struct Node {
+  int32_t others;    // nodes that it sends to
   int32_t active;    // flows with cells in LOCAL
   int32_t held;      // cells in queues
   int32_t fullest;   // the most of that
@@ -100,6 +101,10 @@ struct Control {
   int32_t quiet;    // epochs since a task was open
   int32_t initial;  // of those that wait for no other: how many have begun
   int32_t status;   // Status
+  int64_t sent;     // cells, when something was last sent
+  int32_t since;    // epoch of that
+  int32_t stride;   // every such epoch is a sample
+  int32_t samples;
 };
 
 struct State {
@@ -117,7 +122,7 @@ struct State {
   Cell* last;          // [N, columns] of their target; ~number: straight from the source, to a place that is reserved
   Queue* queue;        // [N, columns]
   Cell* relayed;       // [Q, N, columns]
-  int32_t* candidate;  // [N, N] N-1 other nodes each
+  int32_t* candidate;  // [N, N] the other nodes that each sends to
   int32_t* request;    // [N, N] of a node, by source: the column that a cell is for
   int32_t* grant;      // [N, columns] of a source, by the column that grants: the same
   int32_t* unused;     // [N, N] of a node, by source: the same, given back

@@ -36,6 +36,8 @@ class World {
     pace = batch.pace[world];
     epoch_cells = epoch_time / pace;
     window = batch.window[world];
+    const int64_t* const dark_offsets = batch.dark_offsets + world;
+    dark = dark_offsets[0] < dark_offsets[1] ? batch.dark + dark_offsets[0] : nullptr;
     key[0] = static_cast<uint32_t>(batch.key[2 * world]);
     key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
   }
@@ -49,9 +51,11 @@ class World {
       state.queue[i] = {0, 0, 0};
     });
     team.for_each(columns, [&](int32_t i) { state.place_at[i] = i / groups; });
-    team.for_each(rows * nodes, [&](int32_t i) { state.candidate[i] = i % nodes + (i % nodes >= i / nodes); });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
-    team.for_each(1, [&](int32_t) { *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0}; });
+    team.for_each(1, [&](int32_t) {
+      *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0, 0, 0, 1, 0};
+      batch.stuck[2 * world] = batch.stuck[2 * world + 1] = kNone;
+    });
   }
 
   // Lets everything happen that is due when an epoch begins, and chooses that epoch. Returns a Status.
@@ -87,7 +91,33 @@ class World {
                [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
       clear(state.declined, node, words);
     });
-    team.for_each(1, [&](int32_t) { ++state.control->epoch; });
+    team.for_each(1, [&](int32_t) {
+      if (epoch % state.control->stride == 0) sample();
+      ++state.control->epoch;
+    });
+  }
+
+  // Whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes. A node asks a random
+  // other one in each epoch: that all of these were in vain has a probability below e^-kPatience.
+  DEVICE bool is_stuck() {
+    team.for_each(1, [&](int32_t) {
+      Control& control = *state.control;
+      int64_t sent = 0;
+      int32_t first = kNone;
+      for (int32_t i = nodes - 1; i >= 0; --i) {
+        sent += state.node[i].hops;
+        if (state.node[i].active || state.node[i].held) first = i;
+      }
+      if (first == kNone || sent != control.sent) {
+        control.sent = sent;
+        control.since = control.epoch;
+      } else if (control.epoch - control.since > kPatience * nodes) {
+        control.status = kStarved;
+        batch.stuck[2 * world] = first;
+        batch.stuck[2 * world + 1] = destination_at(first);
+      }
+    });
+    return team.get(&state.control->status) == kStarved;
   }
 
   // Writes what nodes saw.
@@ -103,6 +133,7 @@ class World {
       batch.hops[world] = hops;
       batch.received[world] = received;
       batch.epochs[world] = state.control->epoch;
+      batch.samples[world] = state.control->samples;
     });
   }
 
@@ -184,6 +215,16 @@ class World {
 
   DEVICE int32_t column_of(int32_t node) const { return state.column[node]; }
 
+  // Whether `node` has a slot for `other`, another node.
+  DEVICE bool sends_to(int32_t node, int32_t other) const {
+    return !dark || !(static_cast<uint64_t>(dark[node * words + (other >> kWordLog)]) & bit(other));
+  }
+
+  // Whether cells for the column `target` can take a detour by `node`, or end there.
+  DEVICE bool forwards(int32_t node, int32_t target) const {
+    return !dark || target == column_of(node) || sends_to(node, state.node_at[target]);
+  }
+
   DEVICE Active* active_of(int32_t node) const {
     return state.active + (batch.node_tasks[first_node + node] - batch.node_tasks[first_node]);
   }
@@ -255,8 +296,11 @@ class World {
   int64_t epoch_cells;  // that the cable of a server has time for in an epoch
   int32_t epoch = 0;
   uint32_t key[2];
+  const int64_t* dark;  // bits of pairs of nodes without a slot; nullptr: all have one
 
  private:
+  static constexpr int32_t kPatience = 64;
+
   DEVICE void begin_node(int32_t i) {
     state.node[i] = {};
     state.place[i] = i % slots;
@@ -266,6 +310,9 @@ class World {
     for (uint64_t* const rows : {state.sending, state.waiting})
       for (uint64_t* word = bits_of(rows, i); word < bits_of(rows, i + 1); ++word) *word = 0;
     if (!rows) return;
+    int32_t* const candidates = state.candidate + i * nodes;
+    for (int32_t other = 0; other < nodes; ++other)
+      if (other != i && sends_to(i, other)) candidates[state.node[i].others++] = other;
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
@@ -273,6 +320,40 @@ class World {
     clear(state.has_relayed, i, column_words);
     clear(state.is_coming, i, column_words);
     clear(state.is_last, i, column_words);
+  }
+
+  // What waits at nodes. Where there is no room for another sample, only those of multiples of twice the stride are
+  // kept.
+  DEVICE void sample() {
+    Control& control = *state.control;
+    int32_t* const row = batch.sampled + 3 * kMostSamples * world;
+    while (control.samples == kMostSamples) {
+      control.stride *= 2;
+      control.samples = 0;
+      for (int32_t i = 0; i < kMostSamples; ++i)
+        if (row[3 * i] % control.stride == 0) keep(row + 3 * i, row + 3 * control.samples++);
+    }
+    if (epoch % control.stride) return;
+    int32_t all = 0, most = 0;
+    for (int32_t i = 0; i < nodes; ++i) {
+      all += state.node[i].held;
+      most = state.node[i].held > most ? state.node[i].held : most;
+    }
+    const int32_t found[3] = {epoch, all, most};
+    keep(found, row + 3 * control.samples++);
+  }
+
+  DEVICE static void keep(const int32_t* from, int32_t* to) {
+    for (int32_t i = 0; i < 3; ++i) to[i] = from[i];
+  }
+
+  // Of a cell that waits at a node, kNone: of none that it has in a queue.
+  DEVICE int32_t destination_at(int32_t node) const {
+    if (state.node[node].active) return state.node_at[active_of(node)->target];
+    int32_t found = kNone;
+    for_bits(state.has_relayed + node * column_words, rows ? column_words : 0,
+             [&](int32_t column) { found = state.node_at[column]; });
+    return found;
   }
 
   DEVICE static void clear(uint64_t* bits, int32_t node, int32_t words) {

@@ -21,6 +21,9 @@ TRACES = {
     "kineto": [EXAMPLES / "traces" / f"kineto_rank{rank}.json.gz" for rank in (0, 1)],
     "execution_trace": [EXAMPLES / "traces" / f"pytorch_et_rank{rank}.json.gz" for rank in (0, 1)],
     "nccl": [EXAMPLES / "traces" / f"nccl-rank-{rank}.jsonl" for rank in (0, 1)],
+    "chakra": [EXAMPLES / "traces" / f"chakra.{rank}.et" for rank in (0, 1)],
+    "flight_recorder": [EXAMPLES / "traces" / f"flight_recorder_{rank}" for rank in (0, 1)],
+    "inspector": [EXAMPLES / "traces" / f"inspector-s{rank}-pid7.log" for rank in (0, 1)],
     "taskgraph": [EXAMPLES / "traces" / "dlrm_4_servers.fbuf"],
 }
 WIDTH, CLASSES = 512, 10  # of record_formats.py

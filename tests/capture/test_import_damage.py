@@ -119,6 +119,10 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     found["task graph"] = task_graphs["100vgg_16"].read_bytes()
     found["nccl"] = NCCL
     found["jsonl"] = (folder / "toy.jsonl").read_bytes()
+    examples = Path(__file__).resolve().parents[2] / "examples" / "traces"
+    found["flight recorder"] = (examples / "flight_recorder_0").read_bytes()
+    found["inspector"] = (examples / "inspector-s0-pid7.log").read_bytes()
+    found["chakra"] = (examples / "chakra.0.et").read_bytes()
     return found
 
 
@@ -141,7 +145,11 @@ def test_random_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"]
+    "name",
+    [
+        *("old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"),
+        *("flight recorder", "inspector", "chakra"),
+    ],
 )
 @damage
 @given(choose=st.data(), packed=st.booleans())
@@ -165,7 +173,7 @@ def test_flipped_and_cut_bytes_are_refused_or_harmless(
                 del data[at : at + choose.draw(st.integers(1, 40))]
             case "repeat":
                 data[at:at] = data[at : at + choose.draw(st.integers(1, 40))]
-    path = tmp_path / "trace"
+    path = tmp_path / "trace.0"
     path.write_bytes(data)
     must_be_trace_or_value_error([path])
 

@@ -31,7 +31,7 @@ def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path
         assert port["world"] == packet["world"]
         assert port["active"] + port["stalled"] + port["idle"] == pytest.approx(packet["iteration_time"])
         assert (port["packets"] > 0) == (port["bytes"] > 0)
-        assert port["idle_1us"] >= port["idle_1ms"]
+        assert port["idle_intervals"] >= port["idle_1us"] >= port["idle_1ms"]
     latencies = parquet.read_table(tmp_path / "latencies.parquet").to_pylist()
     for of in ("packet", "message"):
         own = [one for one in latencies if one["of"] == of]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
 from topoflow.fabric.circuits.on_demand import Square
-from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.schedule import Failed, Schedule
 
 SLOT = 1000  # ps
 
@@ -41,6 +43,29 @@ def burst(
     )
 
 
+def random_failed(draw: np.random.Generator, schedule: Schedule) -> Schedule:
+    """The schedule less some of its parts."""
+    parts = [
+        [(node,) for node in range(schedule.nodes)],
+        [(one, other) for one in range(schedule.groups) for other in range(schedule.groups)],
+        [(node, uplink) for node in range(schedule.nodes) for uplink in range(schedule.uplinks)],
+    ]
+    nodes, *pairs = [tuple(part for part in all_ if draw.random() < 0.12) for all_ in parts]
+    return replace(schedule, failed=Failed(tuple(node for (node,) in nodes), *pairs))
+
+
+def with_failures(draw: np.random.Generator, world: Cells, protocol: str) -> Cells:
+    """The world on a network that lost some of its parts, less the tasks between nodes that cannot reach each other."""
+    assert isinstance(world.schedule, Schedule)
+    schedule = random_failed(draw, world.schedule)
+    reach = schedule.joined() | np.eye(schedule.nodes, dtype=bool)
+    if protocol != "direct":
+        reach = reach.astype(int) @ reach > 0
+    lost = ~reach[world.node[world.source], world.node[world.target]]
+    ends = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
+    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **ends)
+
+
 def assert_equal(found: Found, twin: Reference) -> None:
     """In every cell and slot. ``twin`` has run, ``found`` has a log."""
     world = found.world
@@ -59,5 +84,9 @@ def assert_equal(found: Found, twin: Reference) -> None:
     assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
     assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
     assert found.fullest.tolist() == twin.fullest
+    epochs, *waiting = found.sampled.T.tolist()
+    assert list(zip(*waiting, strict=True)) == [twin.waiting.get(epoch, (0, 0)) for epoch in epochs]
+    busy = {epoch for epoch, (cells, _) in twin.waiting.items() if cells}
+    assert max(twin.waiting, default=0) >= _C.MOST_SAMPLES or busy <= set(epochs), "only what is empty is left out"
     assert (found.received, found.hops) == (twin.received, len(twin.hops))
     assert found.has_ended == (not twin.left)

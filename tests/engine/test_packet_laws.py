@@ -127,13 +127,15 @@ def test_shares_are_of_inputs_not_of_messages(make_world: MakeWorld) -> None:
 
 
 def test_a_port_that_waits_is_idle_once_for_each_pause(make_world: MakeWorld) -> None:
-    """Packets at 0, 3 us, 3 ms and 3.5 ms: pauses of 2.7 us, 3 ms and 0.5 ms, and none after the last packet."""
-    release = [0.0, 3e-6, 3e-3, 3.5e-3]
+    """Packets at 0, 3 us, 3 ms, 3.5 ms and 0.8 us later: pauses of 2.7 us, 3 ms, 0.5 ms, 0.5 us, no other."""
+    release = [0.0, 3e-6, 3e-3, 3.5e-3, 3.5008e-3]
     sends = [{"path": [0], "bytes": 4096, "release": time} for time in release]
     ports: Any = run(make_world(sends, [C, C])).ports
-    assert ports.idle_1us.tolist() == [3, 1]  # nothing crosses the other link
+    assert ports.idle_intervals.tolist() == [4, 1]  # nothing crosses the other link
+    assert ports.idle_1us.tolist() == [3, 1]
     assert ports.idle_1ms.tolist() == [1, 1]
-    later: Any = run(make_world([*sends, {"delay": 1e-3, "after": [3]}], [C, C])).ports
+    later: Any = run(make_world([*sends, {"delay": 1e-3, "after": [4]}], [C, C])).ports
+    assert later.idle_intervals.tolist() == [5, 1]
     assert later.idle_1us.tolist() == [4, 1]
     assert later.message_latency.largest == pytest.approx(PACKET, **EXACT)
 
@@ -229,7 +231,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("buffer", 4095, "must be a whole number within 4096..34359738368 or auto, got 4095"),
         ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
-        ("arbiter", "oldest", "must be one of round_robin, age, got 'oldest'"),
+        ("arbiter", "oldest", "must be one of round_robin, age, arrival, got 'oldest'"),
         ("eager", -1, "must be a whole number within 0..9007199254740992 or null, got -1"),
         ("draws", "flow", "must be one of packet, message, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),

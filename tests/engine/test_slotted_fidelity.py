@@ -54,6 +54,18 @@ def test_tasks_wait_for_each_other_and_nothing_is_faster_than_the_bound(protocol
     assert found.slots.received == pytest.approx(graph.bytes.sum())
 
 
+def test_a_job_runs_on_what_failures_leave_and_takes_longer() -> None:
+    whole, lost = (
+        simulate([world(design=design)], Slotted())[0]
+        for design in (
+            replace(DESIGN, uplinks=2),
+            replace(DESIGN, uplinks=2, failed_racks=(0, 5), failed_gratings=((0, 1),), failed_transceivers=((1, 0),)),
+        )
+    )
+    assert lost.world.graph.tasks == whole.world.graph.tasks
+    assert whole.makespan < lost.makespan < np.inf
+
+
 def test_a_cable_of_a_server_is_never_faster_than_it_is() -> None:
     """3 MB at 5 GB/s, and the cells that are on their way when the last leaves the server."""
     job = Traffic.from_tasks("one", 16, [Transfer(3e6, 0, 8)])

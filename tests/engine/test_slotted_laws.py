@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.engine.slots import SLOT, burst
+from tests.engine.slots import SLOT, burst, random_failed, with_failures
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
-from topoflow.fabric.circuits.schedule import EMPTY, Schedule
+from topoflow.fabric.circuits.schedule import EMPTY, Failed, Schedule
 
 
 def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:
@@ -29,23 +29,31 @@ def used(world: Cells, protocol: str, queue: int = 4) -> float:
 
 @pytest.mark.parametrize("nodes", range(2, 20))
 def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: int) -> None:
+    draw = np.random.default_rng(nodes)
     for uplinks in range(1, nodes + 1):
-        schedule = Schedule(nodes, uplinks)
-        assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
-        joined = np.zeros((nodes, nodes), int)
-        for slot in range(schedule.slots):
-            taken = set()
-            for node in range(nodes):
-                for uplink in range(uplinks):
-                    target = schedule.target(node, uplink, slot)
-                    if target == EMPTY:
-                        continue
-                    port = (target, node // schedule.slots)  # a receiver for the grating from each group
-                    assert port not in taken
-                    taken.add(port)
-                    joined[node, target] += 1
-                    assert schedule.slot(node, target) == slot
-        assert (joined == 1 - np.eye(nodes)).all()
+        whole = Schedule(nodes, uplinks)
+        check_schedule(whole)
+        assert (whole.joined() == 1 - np.eye(nodes)).all()
+        check_schedule(random_failed(draw, whole))
+
+
+def check_schedule(schedule: Schedule) -> None:
+    nodes, uplinks = schedule.nodes, schedule.uplinks
+    assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
+    joined = np.zeros((nodes, nodes), int)
+    for slot in range(schedule.slots):
+        taken = set()
+        for node in range(nodes):
+            for uplink in range(uplinks):
+                target = schedule.target(node, uplink, slot)
+                if target == EMPTY:
+                    continue
+                port = (target, node // schedule.slots)  # a receiver for the grating from each group
+                assert port not in taken
+                taken.add(port)
+                joined[node, target] += 1
+                assert schedule.slot(node, target) == slot
+    assert (joined == schedule.joined()).all()
 
 
 @pytest.mark.parametrize(
@@ -59,6 +67,8 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
         draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
         worlds = [random_cells(draw, most_cells=20) for draw in draws]
         queue = int(draws[0].integers(2, 17))
+        failed = zip(draws[::2], worlds[::2], strict=True)
+        worlds = [*worlds[1::2], *(with_failures(draw, world, protocol) for draw, world in failed)]
         for found in run_cells(worlds, Settings(protocol, queue, seed=begin)):
             check_conservation(found)
 
@@ -82,6 +92,7 @@ def check_conservation(found: Found) -> None:
     slots = np.concatenate([sent[went & (again | (through < 0))], sent_on[again]])
     ends = np.concatenate([source[went & (again | (through < 0))], through[again]]), np.concatenate([to, target[again]])
     if world.until == NEVER:
+        assert schedule.joined()[ends].all(), "nothing is sent where a part has failed"
         assert (slots % schedule.slots == (ends[1] - ends[0]) % schedule.slots).all(), "as the schedule has it"
         port = (slots * schedule.nodes + ends[1]) * schedule.nodes + ends[0] // schedule.slots
         assert len(np.unique(port)) == len(port), "two cells at one port in one slot"
@@ -113,6 +124,74 @@ def test_without_detours_a_pair_has_one_cell_an_epoch_and_uniform_traffic_all_sl
     assert found.epochs == pytest.approx(500, abs=2)
     source, target = np.nonzero(~np.eye(16, dtype=bool))
     assert used(burst(Schedule(16, 4), source, target, 500), "direct") > 0.99
+
+
+FAILED = {
+    "a node": (Failed(nodes=(6,)), 1 - 2 / 16),
+    "a grating": (Failed(gratings=((0, 2),)), 1 - 1 / 16),
+    "a grating of a group with itself": (Failed(gratings=((1, 1),)), 1 - 1 / 16),
+    "a transceiver": (Failed(transceivers=((6, 3),)), 1 - 2 / 64),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("what", FAILED)
+def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(protocol: str, what: str) -> None:
+    """Uniform traffic without end: what is left of the slots is used as all are before.
+
+    Source: Sirius 4.5, "only result in a proportional loss of network bandwidth": a node 1 / N of that of others.
+    """
+    failed, share = FAILED[what]
+    found = {}
+    for schedule in (Schedule(16, 4), Schedule(16, 4, failed)):
+        reach = schedule.joined() if protocol == "direct" else np.ones((16, 16), bool)
+        reach = reach & ~np.eye(16, dtype=bool)
+        reach[list(schedule.failed.nodes)] = reach[:, list(schedule.failed.nodes)] = False
+        source, target = np.nonzero(reach)
+        world = replace(burst(schedule, source, target, 2000), until=400 * schedule.slots * SLOT)
+        each = simulated(world, protocol)
+        assert each.hops / each.epochs / schedule.joined().sum() > 0.96
+        found[schedule] = each.hops / each.epochs
+    whole, less = found.values()
+    assert less / whole == pytest.approx(share, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "failed", "queue"),
+    [
+        ("direct", Failed(gratings=((0, 1),)), "node 0 for node 5"),
+        ("request_grant", Failed(gratings=((0, 1), (1, 1))), "node 0 for node 5"),
+        ("ideal", Failed(nodes=(5,)), "node 0 for node 5"),
+    ],
+)
+def test_what_cannot_be_sent_is_a_status_that_names_the_queue(protocol: str, failed: Failed, queue: str) -> None:
+    world = burst(Schedule(8, 2, failed), np.array([0, 1]), np.array([5, 2]), 3)
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
+        simulated(world, protocol)
+    assert str(error.value) == f"burst: every cell must get a slot, got a queue of {queue} that nothing leaves"
+
+
+@pytest.mark.parametrize("epochs", [10, 511, 512, 513, 5000])
+def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> None:
+    source, target = np.nonzero(~np.eye(8, dtype=bool))
+    schedule = Schedule(8, 2)
+    found = simulated(
+        replace(burst(schedule, source, target, epochs), until=epochs * schedule.slots * SLOT), "request_grant"
+    )
+    numbers, all_, most = found.sampled.T
+    apart = -(-epochs // 512)
+    assert (np.diff(numbers) == numbers[1] - numbers[0]).all()
+    assert numbers[0] == 0
+    assert apart <= numbers[1] < 2 * apart + 1
+    assert (all_ >= most).all()
+    assert (most[3:] > 0).all()
+    assert most.max() <= found.fullest.max()
+
+
+def test_a_long_wait_for_a_slow_cable_is_no_lack_of_progress() -> None:
+    schedule = Schedule(8, 2)
+    world = replace(burst(schedule, np.array([0]), np.array([5]), 3), pace=10_000 * schedule.slots * SLOT)
+    assert simulated(world, "request_grant").has_ended
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.slots import assert_equal
+from tests.engine.slots import assert_equal, with_failures
 from topoflow.engine.random import philox
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
@@ -44,7 +44,9 @@ def test_the_kernel_is_exactly_the_twin(
     random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_cells(draw), random_settings(draw), run_cells)
+    world, model = random_cells(draw), random_settings(draw)
+    compare(world, model, run_cells)
+    compare(with_failures(draw, world, model.protocol), model, run_cells)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

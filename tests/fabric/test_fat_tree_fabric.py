@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.demand import Demand
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.fat_tree import FatTree, Tree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.strategy.ranks import RankPerServer
+from topoflow.traffic.lower import lower
+from topoflow.workload.flow_sizes import Pareto
+from topoflow.workload.messages.flows import Arrivals
 
 B = 12.5e9  # B/s: 100 Gb/s
 
@@ -117,6 +125,26 @@ def test_the_networks_of_motion(servers_per_leaf: int, gbps: float, switches: in
     assert set(ports.tolist()) == ({64, 256} if servers_per_leaf == 48 else {128})
     assert fabric.route(0, 1, "mp") == ((0, 5), (2, 7)), "one hop in a group, by either leaf"
     assert len(fabric.route(0, 6143, "mp")) == 2 * len(spines) * 2
+
+
+@settings(max_examples=20, derandomize=True)
+@given(load=st.sampled_from([0.3, 1.0]), spines=st.sampled_from([1, 2]), seed=st.integers(0, 99))
+def test_flows_sprayed_over_bundles_take_as_long_as_over_single_cables(load: float, spines: int, seed: int) -> None:
+    """Every path to the spines carries the same share of each flow, so one of all their bandwidth fills as they do."""
+    gpu: Any = SimpleNamespace(local_bandwidth=1e12)
+    traffic = lower(Arrivals(gpu, Pareto(1e4, 1.2), 60, load, B, seed), RankPerServer(24))
+    designs = [LeafSpine(B, 1, 1e-7, 12, oversubscription=3, spines=number) for number in (None, spines)]
+    worlds = [place(traffic, build(design, 24), name="flows", routing="spray") for design in designs]
+    single, bundled = Fluid().simulate(worlds)
+    assert bundled.task_finish == pytest.approx(single.task_finish, rel=1e-9)
+
+
+def test_bundles_cost_what_their_cables_do() -> None:
+    single, bundled = (build(LeafSpine(B, 4, 1e-6, 12, oversubscription=3, spines=n), 24) for n in (None, 2))
+    assert bundled.bill == single.bill
+    assert bundled.bandwidth.sum() == single.bandwidth.sum()
+    with pytest.raises(ValueError, match="spines: must be a divisor of the 4 cables of a leaf, got 3"):
+        LeafSpine(B, 4, 1e-6, 12, oversubscription=3, spines=3)
 
 
 def test_interfaces_that_cannot_be_spread_over_the_leaves() -> None:

@@ -54,6 +54,23 @@ def test_what_is_bought() -> None:
     assert alone == {"nic_port", "tunable_transceiver", "grating_port", "fiber"}, "no switch where servers have uplinks"
 
 
+def test_what_failed_carries_nothing_and_servers_are_on_racks_that_work() -> None:
+    """9 working racks of 12 in groups of 2: each lost what it had with the three others."""
+    whole, design = replace(SMALL, servers_per_rack=2), replace(SMALL, servers_per_rack=2, failed_racks=(0, 4, 7))
+    fabric = build(design, 18)
+    assert control(fabric).nodes_of(18).tolist() == [rack for rack in (1, 2, 3, 5, 6, 8, 9, 10, 11) for _ in range(2)]
+    rack = build(whole, 24).bandwidth[-1]
+    assert fabric.bandwidth[36:] == pytest.approx(rack * 8 / 11)
+    omitted = build(replace(design, omit_failed=True, uplinks=3, overprovision=1), 18)
+    alone = build(replace(whole, uplinks=3, overprovision=1), 18)
+    assert control(omitted).schedule == control(alone).schedule, "what the failed ones had is regained"
+    assert (omitted.bandwidth == alone.bandwidth).all()
+    lost = build(replace(whole, failed_transceivers=((1, 0),), failed_gratings=((2, 3),)), 24)
+    share = lost.bandwidth[48:].reshape(-1, 2) / rack * 11
+    assert share[:, 0].round(6).tolist() == [10, 10, 11, 11, 9, 9, *[11] * 6]
+    assert share[:, 1].round(6).tolist() == [10, 10, 11, 11, 11, 11, 9, 9, *[11] * 4]
+
+
 def test_one_rack_needs_no_schedule() -> None:
     assert type(build(replace(SMALL, servers_per_rack=4), 4).control) is Static
 
@@ -69,10 +86,22 @@ def test_one_rack_needs_no_schedule() -> None:
         ("overprovision", 0.5, "sirius.overprovision: must be at least 1, got 0.5"),
         ("overprovision", 1.3, "sirius.overprovision: must make a whole number of transceivers of 4 uplinks, got 1.3"),
         ("slot", 10.1e-9, "sirius.slot: must have room for a byte after the guardband, got 1.01e-08 s"),
+        ("omit_failed", "no", "sirius.omit_failed: must be true or false, got 'no'"),
         ("uplinks", 2.5, "sirius.uplinks: must be a whole number, got 2.5"),
+        ("failed_gratings", ((0, 4),), "schedule.failed.gratings: must be within 0..3, got 4"),
+        ("failed_gratings", ((0,),), "sirius.failed_gratings: must have pairs of numbers, got [0]"),
+        ("failed_racks", 3, "sirius.failed_racks: must be a list, got 3"),
+        ("failed_racks", ("a",), "sirius.failed_racks: must have whole numbers, got 'a'"),
+        ("failed_transceivers", (3,), "sirius.failed_transceivers: must be a list, got 3"),
+        ("failed_transceivers", ((1, 1), (1, 1)), "schedule.failed.transceivers: must differ, got [(1, 1), (1, 1)]"),
+        (
+            "failed_gratings",
+            tuple((0, group) for group in range(4)),
+            "sirius.failed: must leave every two racks a slot or a detour by one, got none from rack 0 to rack 1",
+        ),
     ],
 )
-def test_what_cannot_be_is_one_line(field: str, value: float, law: str) -> None:
+def test_what_cannot_be_is_one_line(field: str, value: object, law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         build(replace(SMALL, **{field: value}), 8)
     assert str(error.value) == law

@@ -17,7 +17,7 @@ from topoflow.workload.base import Layer, Workload
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 RECORDED = ("captured", "taskgraph")
-MOTIFS = ("all_to_all", "motif")
+MOTIFS = ("all_to_all", "flows", "motif")
 LAYERLESS = {**dict.fromkeys(RECORDED, "as_captured"), **dict.fromkeys(MOTIFS, "ranks")}  # and their strategy
 MODELS = sorted(path.stem for path in (CONFIGS / "workload").glob("*.yaml") if path.stem not in LAYERLESS)
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")

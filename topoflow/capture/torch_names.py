@@ -59,6 +59,7 @@ COLLECTIVE_NAMES = {
     "reduce_scatter_tensor_coalesced": "reduce_scatter",
     "all_to_all": "all_to_all",
     "all_to_allv": "all_to_all",
+    "all_gather_into_tensor_coalesced": "all_gather",
     "broadcast": "broadcast",
     "_broadcast_oop": "broadcast",
     "reduce": "reduce",

@@ -163,9 +163,12 @@ class Ports:
     active: Floats  # [L] s that it sent
     stalled: Floats  # [L] s that packets waited, and all of them for room in the next buffer
     packets: Offsets  # [L] sent
-    idle_1us: Offsets  # [L] how often it was idle for more than 1 us at a time
+    idle_intervals: Offsets  # [L] how often it was idle
+    idle_1us: Offsets  # [L] and for more than 1 us at a time
     idle_1ms: Offsets  # [L] and for more than 1 ms
-    fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
+    fullest: Floats  # [L] B, the most ever taken of the buffer at the end of the link; of the port's own if it may lose
+    lost: Offsets  # [L] packets that the port dropped or trimmed
+    marked: Offsets  # [L] packets that it marked (ECN)
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
     message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
 
@@ -176,7 +179,10 @@ class Ports:
 
 @dataclass(frozen=True)
 class Slots:
-    """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
+    """What a world saw that was simulated slot by slot, in whole cells.
+
+    Shapes: T tasks, N nodes of the schedule, K samples.
+    """
 
     received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
@@ -184,6 +190,8 @@ class Slots:
     hops: int  # cells that were sent, once for each hop
     refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int
+    sampled: Floats  # [K] s, after some epochs, evenly spread
+    waiting: Floats  # [K, 2] B that waited for slots then: at all nodes, and the most at one
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from topoflow.units import check_not_negative
 class LeafSpine:
     """A folded Clos of two layers, with any oversubscription.
 
-        spine     0       1        servers_per_leaf / oversubscription of them
+        spine     0       1        servers_per_leaf / oversubscription of them, or as given
                  / \\  x  / \\
-        leaf    0    1     2  ..   each cabled once to every spine
+        leaf    0    1     2  ..   each with one cable to every spine, or a bundle of cables
                /|\\  /|\\   /|\\
         server 0..  4..   8..      servers_per_leaf under each leaf
 
@@ -38,6 +38,7 @@ class LeafSpine:
     oversubscription: float = 1.0
     leaves_per_group: int = 1
     spine_latency: float | None = None  # s per link above a leaf; None: ``latency``
+    spines: int | None = None  # None: as many as a leaf has cables up, each as fast as that of a server
 
     def __post_init__(self) -> None:
         check_interfaces("leaf_spine", self.bandwidth, self.degree, self.latency)
@@ -50,41 +51,52 @@ class LeafSpine:
             raise ValueError(f"leaf_spine.leaves_per_group: {law}, got {self.leaves_per_group}")
         if not (isfinite(self.oversubscription) and self.oversubscription >= 1):
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
-        if self.spines < 1 or abs(self.spines * self.oversubscription - self.servers_per_leaf) > 1e-9:
+        if self.cables < 1 or abs(self.cables * self.oversubscription - self.servers_per_leaf) > 1e-9:
             raise ValueError(
                 "leaf_spine.oversubscription: servers_per_leaf / oversubscription must be a whole number of spines, "
                 f"got {self.servers_per_leaf} / {self.oversubscription:g}"
             )
+        if self.spines is not None:
+            check_count("leaf_spine.spines", self.spines)
+            if self.cables % self.spines:
+                raise ValueError(
+                    f"leaf_spine.spines: must be a divisor of the {self.cables} cables of a leaf, got {self.spines}"
+                )
 
     @property
-    def spines(self) -> int:
+    def cables(self) -> int:
+        """From a leaf to all spines together."""
         return round(self.servers_per_leaf / self.oversubscription)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("leaf_spine.servers", servers)
-        planes = self.leaves_per_group
+        planes, spines = self.leaves_per_group, self.cables if self.spines is None else self.spines
+        bundle = self.cables // spines
         leaves = -(-servers // self.servers_per_leaf) * planes
         server, plane = (each.ravel() for each in np.indices((servers, planes)))
         below = np.stack([server, servers + server // self.servers_per_leaf * planes + plane], axis=1)
-        above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(self.spines))
+        above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(spines))
         bandwidth = self.degree // planes * self.bandwidth
-        ports = leaves * (self.servers_per_leaf + self.spines) + self.spines * leaves
+        ports = leaves * (self.servers_per_leaf + self.cables) + self.cables * leaves
         fabric = cabled(
             "leaf_spine",
             servers=servers,
-            switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(self.spines)],
+            switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(spines)],
             cables=np.concatenate([below, above]),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=LeafSpineRoutes(servers, self.servers_per_leaf, self.spines, planes),
-            bill=switched_bill(len(below), ports, len(below) + len(above), bandwidth),
+            route=LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes),
+            bill=switched_bill(len(below), ports, len(below) + len(above) * bundle, bandwidth),
         )
-        if self.spine_latency is None:
-            return fabric
-        latency = np.repeat([self.latency, self.spine_latency], [2 * len(below), 2 * len(above)])
-        return replace(fabric, latency=latency)
+        links = [2 * len(below), 2 * len(above)]
+        latency = self.latency if self.spine_latency is None else self.spine_latency
+        return replace(
+            fabric,
+            bandwidth=np.repeat([bandwidth, bundle * bandwidth], links),
+            latency=np.repeat([self.latency, latency], links),
+        )
 
 
 @dataclass(frozen=True)

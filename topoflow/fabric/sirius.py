@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
-from topoflow.fabric.circuits.schedule import Cyclic, Schedule
+from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
 
@@ -29,6 +30,11 @@ class Sirius:
     ``uplinks`` carry together what the servers of the rack do; ``overprovision`` is how many times as many there are,
     as cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
 
+    Racks that failed are further ones: servers are on those that work. What the parts that failed carried is lost, as
+    the schedule leaves their slots empty; with ``omit_failed`` it is one of the racks that work alone, which regains
+    that ("the network schedule can be adjusted to omit the failed node", 4.5). Where fibers stay as they are that is
+    possible if as many racks of each group have failed.
+
     For fidelities other than ``slotted`` the gratings are one switch, and a rack gets half of its uplinks, which is the
     least that detours leave (4.2).
     """
@@ -42,6 +48,10 @@ class Sirius:
     slot: float = 100e-9  # s, guardband included
     guardband: float = 10e-9  # s
     grating_ports: int | None = None  # None: as many as an epoch has slots
+    failed_racks: tuple[int, ...] = ()
+    failed_gratings: tuple[tuple[int, int], ...] = ()  # (group whose racks send, group whose racks receive)
+    failed_transceivers: tuple[tuple[int, int], ...] = ()  # (rack, uplink)
+    omit_failed: bool = False  # racks
 
     def __post_init__(self) -> None:
         check_interfaces("sirius", self.bandwidth, self.degree, self.latency)
@@ -56,6 +66,8 @@ class Sirius:
             raise ValueError(f"sirius.guardband: must be finite and not negative, got {self.guardband}")
         if not (isfinite(self.slot) and self.slot > self.guardband):
             raise ValueError(f"sirius.slot: must be longer than the guardband of {self.guardband:g} s, got {self.slot}")
+        if not isinstance(self.omit_failed, bool):
+            raise ValueError(f"sirius.omit_failed: must be true or false, got {self.omit_failed!r}")
         if self.cell < 1:
             raise ValueError(f"sirius.slot: must have room for a byte after the guardband, got {self.slot:g} s")
 
@@ -76,10 +88,13 @@ class Sirius:
 
     def schedule(self, servers: int) -> Schedule:
         """The schedule of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
-        racks = self._racks(servers)
+        failed = self._failed()
+        racks = self._racks(servers) + len(failed.nodes)
         if racks % self.uplinks:
             raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")
-        schedule = Schedule(racks, min(self.transceivers, racks))
+        whole = Schedule(racks, min(self.transceivers, racks), failed)
+        schedule = self._without_racks(whole) if self.omit_failed else whole
+        _check_reach(schedule)
         if self.grating_ports is not None and self.grating_ports < schedule.slots:
             law = f"must be at least the {schedule.slots} slots of an epoch"
             raise ValueError(f"sirius.grating_ports: {law}, got {self.grating_ports}")
@@ -108,11 +123,13 @@ class Sirius:
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
             route=SiriusRoutes(servers, self.servers_per_rack),
-            bill=self._bill(servers, racks),
+            bill=self._bill(servers, racks + len(self.failed_racks)),
         )
         share = (self.slot - self.guardband) / self.slot
         bandwidth = fabric.bandwidth.copy()
         bandwidth[2 * servers :] = self.transceivers * self.uplink_bandwidth * share / 2
+        if isinstance(control, Cyclic):
+            bandwidth[2 * servers :] *= control.shares().ravel()
         return replace(fabric, bandwidth=bandwidth, control=control)
 
     def _racks(self, servers: int) -> int:
@@ -120,6 +137,21 @@ class Sirius:
         if servers % self.servers_per_rack:
             raise ValueError(f"sirius.servers_per_rack: must divide the {servers} servers, got {self.servers_per_rack}")
         return servers // self.servers_per_rack
+
+    def _failed(self) -> Failed:
+        return Failed(
+            _numbers("failed_racks", self.failed_racks),
+            tuple(_pair("failed_gratings", pair) for pair in _items("failed_gratings", self.failed_gratings)),
+            tuple(
+                _pair("failed_transceivers", pair) for pair in _items("failed_transceivers", self.failed_transceivers)
+            ),
+        )
+
+    def _without_racks(self, whole: Schedule) -> Schedule:
+        if self.failed_gratings or self.failed_transceivers:
+            raise ValueError("sirius.omit_failed: must be false where gratings or transceivers failed, got true")
+        racks = whole.nodes - len(whole.failed.nodes)
+        return Schedule(racks, min(self.transceivers, racks))
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
         """A server that has the uplinks itself needs no rack switch, and no cable to it."""
@@ -140,6 +172,42 @@ class Sirius:
             Item("transceiver", 2 * servers, below),
             *optics,
         )
+
+
+def _items(field: str, value: object) -> Sequence[object]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"sirius.{field}: must be a list, got {value!r}")
+    return value
+
+
+def _numbers(field: str, value: object) -> tuple[int, ...]:
+    found = []
+    for each in _items(field, value):
+        if not isinstance(each, int) or isinstance(each, bool):
+            raise ValueError(f"sirius.{field}: must have whole numbers, got {each!r}")
+        found.append(each)
+    return tuple(found)
+
+
+def _pair(field: str, value: object) -> tuple[int, int]:
+    numbers = _numbers(field, value)
+    if len(numbers) != 2:
+        raise ValueError(f"sirius.{field}: must have pairs of numbers, got {list(numbers)}")
+    return numbers[0], numbers[1]
+
+
+def _check_reach(schedule: Schedule) -> None:
+    """Every rack that works must reach every other, by one detour at most."""
+    if not schedule.failed:
+        return
+    joined = schedule.joined().astype(np.float32)
+    cut = (joined + joined @ joined == 0) & ~np.eye(schedule.nodes, dtype=bool)
+    nodes = list(schedule.failed.nodes)
+    cut[nodes] = cut[:, nodes] = False
+    if cut.any():
+        source, target = np.argwhere(cut)[0]
+        law = "must leave every two racks a slot or a detour by one"
+        raise ValueError(f"sirius.failed: {law}, got none from rack {source} to rack {target}")
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,12 @@ PORTS = pa.schema(
         ("idle", pa.float64()),  # s, the rest of the iteration
         ("bytes", pa.float64()),  # B
         ("packets", pa.int64()),
-        ("idle_1us", pa.int64()),  # how often it was idle for more than 1 us at a time
+        ("idle_intervals", pa.int64()),  # how often it was idle
+        ("idle_1us", pa.int64()),  # and for more than 1 us at a time
         ("idle_1ms", pa.int64()),  # and for more than 1 ms
         ("fullest", pa.float64()),  # B, the most that was ever taken of the buffer at the end of the link
+        ("lost", pa.int64()),  # packets that it dropped or trimmed
+        ("marked", pa.int64()),  # packets that it marked (ECN)
     ]
 )
 LATENCIES = pa.schema(
@@ -159,9 +162,12 @@ def _ports(outcome: Result, ports: Ports) -> pa.Table:
             "stalled": ports.stalled,
             "idle": np.maximum(outcome.timeline.makespan - ports.active - ports.stalled, 0.0),  # to rounding
             "packets": ports.packets,
+            "idle_intervals": ports.idle_intervals,
             "idle_1us": ports.idle_1us,
             "idle_1ms": ports.idle_1ms,
             "fullest": ports.fullest,
+            "lost": ports.lost,
+            "marked": ports.marked,
         },
         schema=PORTS,
     )

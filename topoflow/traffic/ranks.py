@@ -1,6 +1,8 @@
-"""A motif on servers: its messages as transfers, which all may begin at once, in the order in which NICs get them."""
+"""A motif on servers: its messages as transfers, in the order in which NICs get them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,4 +34,5 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     )
     if messages.waits is not None:
         columns.wait(*messages.waits)
-    return columns.traffic(motif.name, strategy.servers, motif.gpu.local_bandwidth)
+    traffic = columns.traffic(motif.name, strategy.servers, motif.gpu.local_bandwidth)
+    return traffic if messages.release is None else replace(traffic, release=messages.release)

@@ -192,6 +192,7 @@ class Messages:
     bytes: Floats  # [M] B
     seconds: Floats | None = None  # [M] s to compute; None: nobody computes
     waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
+    release: Floats | None = None  # [M] s, not before; None: at once
 
 
 class Motif(ABC):

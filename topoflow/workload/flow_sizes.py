@@ -1,18 +1,80 @@
-"""Files of flow sizes, as they are published: two columns, bytes and the share of flows that are not larger."""
+"""Sizes of flows: distributions, and files of them as they are published.
+
+A file has two columns: bytes, and the share of flows that are not larger (0 to 1, or per cent), ascending.
+
+Shapes: n flows, R rows of a file.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoflow.arrays import Floats
 from topoflow.files import read_bytes
 
 
-def read_sizes(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sizes in bytes and the share of flows up to each, 0 to 1. Raises ``ValueError`` that names file and line."""
+class Sizes(Protocol):
+    """A distribution whose mean exists."""
+
+    def of(self, share: Floats) -> Floats:
+        """[n] B, whole and at least 1, of flows that are larger than this ``share`` [n] of all; 0 <= share < 1."""
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """P(size > x) = (x0 / x)^shape for x >= x0 = mean * (shape - 1) / shape. Source: Sirius, 7: 1.05, 100 KB."""
+
+    mean: float  # B
+    shape: float
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean)
+        if not (isfinite(self.shape) and self.shape > 1):
+            raise ValueError(f"workload.shape: must be above 1, as there is no mean otherwise, got {self.shape}")
+
+    def of(self, share: Floats) -> Floats:
+        least = self.mean * (self.shape - 1) / self.shape
+        found: Floats = np.ceil(least * (1 - share) ** (-1 / self.shape))
+        return found
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Every flow has ``mean`` bytes, rounded up."""
+
+    mean: float  # B
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean)
+
+    def of(self, share: Floats) -> Floats:
+        return np.full(len(share), np.ceil(self.mean))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Uniform between two rows of a file."""
+
+    bytes: Floats  # [R] ascending
+    shares: Floats  # [R] of flows that are not larger, to 1
+
+    def of(self, share: Floats) -> Floats:
+        found: Floats = np.maximum(np.ceil(np.interp(share, self.shares, self.bytes)), 1.0)
+        return found
+
+
+def _check_mean(mean: float) -> None:
+    if not (isfinite(mean) and mean >= 1):
+        raise ValueError(f"workload.mean: must be at least 1 byte, got {mean}")
+
+
+def read_sizes(path: Path) -> Table:
+    """The table of a file. Raises ``ValueError`` that names file and line."""
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(read_bytes(path).decode(errors="replace").splitlines(), start=1):
         words = line.split()
@@ -29,4 +91,4 @@ def read_sizes(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if len(rows) < 2 or last not in (1.0, 100.0):
         raise ValueError(f"{path}: must be of two lines at least, to a share of 1 or of 100 %, got {last:g}")
     sizes, shares = np.array(rows, np.float64).T
-    return sizes, shares / last
+    return Table(sizes, shares / last)

@@ -15,6 +15,7 @@ DEVICE void direct(World<T>& world) {
     for (int32_t target = 0; target < world.columns && state.node[source].active; ++target) {
       const int32_t at = source * world.columns + target;
       if (state.queue[at].reserved || state.local[at].head == kNone) continue;
+      if (!world.sends_to(source, state.node_at[target])) continue;
       state.queue[at].reserved = 1;
       world.relay(source, target, world.take(source, target));
     }

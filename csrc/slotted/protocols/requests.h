@@ -18,24 +18,27 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   const auto epoch = static_cast<uint32_t>(world.epoch);
   Active* const flows = world.active_of(source);
   int32_t* const candidates = state.candidate + source * world.nodes;
+  const int32_t others = state.node[source].others;
   int32_t count = state.node[source].active;
   constexpr int32_t kBlocks = T::kAlone ? 8 : 1;  // of words that are drawn together
   Words words[kBlocks];
-  for (int32_t number = 0; number < world.nodes - 1 && count; ++number) {
+  for (int32_t number = 0; number < others && count; ++number) {
     const int32_t within = number % (2 * kBlocks);
     if (!within) {
       const Words first{{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}};
       philox<kBlocks>(first, world.key[0], world.key[1], words);
     }
     const uint32_t* const word = words[within / 2].word + within % 2 * 2;
-    const int32_t place = below(word[0], count), rest = world.nodes - 1 - number;
+    const int32_t place = below(word[0], count), rest = others - number;
     const int32_t drawn = below(word[1], rest);
     const int32_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;
     Active& flow = flows[place];
-    state.request[node * world.nodes + source] = flow.target;
-    world.set_bit(state.requested + node * world.words, source);
+    if (world.forwards(node, flow.target)) {
+      state.request[node * world.nodes + source] = flow.target;
+      world.set_bit(state.requested + node * world.words, source);
+    }
     flow.asked = (flow.epoch == world.epoch ? flow.asked : 0) + 1;
     flow.epoch = world.epoch;
     if (flow.asked < flow.local) continue;

@@ -17,7 +17,7 @@ from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
-FLOWS = ("servers=192", "experiment.flows=400", "experiment.loads=[0.5]")
+FLOWS = ("servers=192", "workload.count=400", "workload.load=0.5")
 
 APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]", "experiment.volume=2e5")
 
@@ -27,19 +27,23 @@ DRAGONFLY = (
 )
 
 SMALL = {  # a figure in a second or two
-    **{f"dragonfly_fig{number}": DRAGONFLY for number in (3, 4, 5, 6, 7, 9)},
+    **{f"dragonfly_fig{number}": DRAGONFLY for number in range(3, 10)},
+    "dragonfly_table1": DRAGONFLY,
+    "dragonfly_savings": DRAGONFLY,
     "fosquare_fig4": (),
     **{f"fosquare_fig{number}": (*APPLICATION, "experiment.warmup=1e-6") for number in range(6, 10)},
     "motion_fig4": ("servers=96,192",),
     "motion_fig5": ("servers=96", "experiment.sizes=[256,8192]"),
     "motion_fig6": ("servers=96", "experiment.sizes=[256,8192]"),
     "motion_fig7": ("servers=96", "experiment.sizes=[256,8192]"),
+    "sirius_fig2a": (),
+    "sirius_fig6a": ("servers=128",),
     "sirius_fig6b": ("servers=128",),
     "sirius_fig9": FLOWS,
     "sirius_fig10": FLOWS,
     "sirius_fig11": FLOWS,
     "sirius_fig12": FLOWS,
-    "sirius_fig13": (*FLOWS, "experiment.means=[4096,100e3]"),
+    "sirius_fig13": (*FLOWS, "workload.mean=4096,100e3"),
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
     "topoopt_fig10": ("servers=16", "degree=4"),
     "topoopt_fig11": (
@@ -404,10 +408,62 @@ def test_ports_of_a_dragonfly_are_counted_once_and_their_shares_are_of_the_whole
                 assert ports[0]["active"] + ports[0]["stalled"] + ports[0]["idle"] == pytest.approx(1)
 
 
+def test_the_median_port_and_long_intervals_are_counted_over_all_kinds_of_ports(figure: Any) -> None:
+    result = figure("dragonfly_table1", *DRAGONFLY)
+    assert len(result["summary"]) == 2 * 2 * 2  # motifs, cables, bandwidths
+    for line in result["summary"]:
+        where_from = {"workload.name": line["motif"], "fabric.global_links": line["cables"], "series": line["series"]}
+        kinds: dict[Any, Any] = {row["kind"]: row for row in where(result["rows"], **where_from)}
+        switches = [kinds[kind] for kind in ("local", "group", "global")]
+        assert line["idle_intervals"] == sum(row["idle_intervals"] for row in switches)
+        assert line["over_1us"] * line["idle_intervals"] == pytest.approx(sum(row["idle_1us"] for row in switches))
+        assert line["over_1ms"] * line["idle_intervals"] == pytest.approx(sum(row["idle_1ms"] for row in switches))
+        assert 0 <= line["over_1ms"] <= line["over_1us"] <= 1
+        medians = [row["idle_median"] for row in switches]
+        assert min(medians) <= line["idle_median"] <= max(medians)
+
+
+PUBLISHED = {"local_ports": 110_592, "group_ports": 96 * 48 * 47, "nics": 110_592}  # at 24 x 48 x 96
+
+
+def of_published(cables: int, idle: float, motif: str) -> list[dict[str, Any]]:
+    """Rows of a network of the published size whose ports are idle for this share of the run."""
+    own = {"series": "S", "fabric.global_links": cables, "workload.name": motif, "runtime": 1.0, **PUBLISHED}
+    own |= {"global_ports": cables * 95 * 96, "idle": idle, "idle_intervals": 200, "idle_1us": 50}
+    return [{**own, "kind": kind} for kind in ("local", "group", "global", "all", "nic")]
+
+
+def test_savings_are_those_of_the_paper_at_its_size() -> None:
+    """IV-C.3 and 4: 164, 246, 300 kW; 0.36 MW or 1.8 % of the machine, 0.60 MW or 3 %."""
+    experiment: Any = load("dragonfly_savings")
+    rows = [row for cables in (1, 3, 6, 12) for idle in (0.9, 0.75) for row in of_published(cables, idle, f"{idle}")]
+    found = {row["saving"]: row for row in experiment.summary(rows)}
+    expected = {"tapered to 6": 164e3, "tapered to 3": 246e3, "tapered to 1": 300e3}
+    expected |= {"narrow": 0.36e6, "narrow, models": 0.60e6}
+    for name, watts in expected.items():
+        assert found[name]["power"] == pytest.approx(watts, rel=0.01)
+    assert found["narrow"]["of_budget"] == pytest.approx(0.018, rel=0.01)
+    assert found["narrow, models"]["of_budget"] == pytest.approx(0.03, rel=0.01)
+    every = 4 * 0.5 * (327_168 + 110_592) + 3 * 109_440  # W of all ports
+    assert found["proportional"]["power"] == pytest.approx(0.75 * every)  # of the motif that leaves the least idle
+    assert found["proportional"]["motif"] == "0.75"
+    assert found["dynamic"]["power"] == pytest.approx(0.75 * every - found["narrow, models"]["power"])
+    assert found["dynamic"]["over_1us"] == 0.25
+
+
+def test_the_published_size_is_one_setting() -> None:
+    assert load("dragonfly_fig3").grid["servers"] == 504
+    full = load("dragonfly_fig3", ["experiment.scale=full"]).grid
+    sizes = [full[key] for key in ("fabric.nodes", "fabric.routers", "fabric.groups")]
+    assert (full["servers"], sizes) == (110_592, [24, 48, 96])
+    with pytest.raises(ValueError, match=r"experiment.scale: must be one of small, full, got 'large'"):
+        load("dragonfly_fig3", ["experiment.scale=large"])
+
+
 def test_power_of_links_is_that_of_the_paper_at_its_size() -> None:
     """IV-C: 0.65 MW with 4X links, 0.76 MW of NICs, 0.33 MW of optical links with 12 cables between groups."""
     experiment: Any = load("dragonfly_fig9")
-    counts = {"local_ports": 110_592, "group_ports": 96 * 48 * 47, "nics": 110_592}
+    counts = PUBLISHED
     assert counts["local_ports"] + counts["group_ports"] == 327_168
     for cables, megawatts in ((12, 0.33), (6, 0.164), (3, 0.082)):
         optical = {**counts, "global_ports": cables * 95 * 96}
@@ -417,3 +473,19 @@ def test_power_of_links_is_that_of_the_paper_at_its_size() -> None:
     assert experiment.power({**counts, "global_ports": 12 * 95 * 96}) == pytest.approx(1.73e6, rel=0.01)
     nics = experiment.power({**counts, "global_ports": 0}) - experiment.power({**counts, "nics": 0, "global_ports": 0})
     assert nics == pytest.approx(0.76e6, rel=0.01)
+
+
+def test_power_of_paths_is_that_of_the_paper(figure: Any) -> None:
+    """Sirius 2: 50 W/(Tb/s) for two nodes, 487 for four layers of 64-port switches, which more than 65 K nodes need."""
+    rows = figure("sirius_fig2a")["rows"]
+    assert [row["paper"] for row in rows][::4] == pytest.approx([50, 487], rel=2e-3)
+    assert [row["nodes"] for row in rows] == [2, 64, 2048, 65_536, 2_097_152]
+    assert all(row["all_links"] - row["paper"] == pytest.approx(50 * (row["layers"] > 0)) for row in rows)
+
+
+def test_a_laser_that_draws_no_more_is_a_fixed_one(figure: Any) -> None:
+    """By 5, in W/(Tb/s): 2 * 19.53 of rack switches and 4 * 25 of transceivers, of 7 * (19.53 + 50)."""
+    one, *_, ten = figure("sirius_fig6a", "servers=128", "experiment.overheads=[1,10]")["summary"]
+    assert one["path_ratio"] == pytest.approx((2 * 19.53125 + 4 * 25) / (7 * 69.53125))
+    assert ten["path"] - one["path"] == pytest.approx(4 * 9 / 0.4)
+    assert ten["bill_ratio"] > one["bill_ratio"]

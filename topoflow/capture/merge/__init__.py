@@ -35,7 +35,9 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     counts = Counter[str]()
     for part in parts:
         counts.update(part.counts)
-        counts[UNLISTED] += sum(isinstance(event, Operation) and event.group is None for event in part.events)
+        counts[UNLISTED] += sum(
+            isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
+        )
     parts = with_groups(parts, world_size, one_group)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)

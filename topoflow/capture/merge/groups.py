@@ -1,8 +1,9 @@
 """Which ranks a process group has, where a file does not list them: what follows from the records, never a guess.
 
 Old formats name a group by a pointer, another on each rank, and say at most how many ranks it has and which place this
-rank has among them. Its ranks are then known in five cases:
+rank has among them. Its ranks are then known in six cases:
 
+- the format says that it has all ranks of the job, without saying how many there are;
 - its name is the same on all ranks (NCCL's hash of a communicator), and all of them say their places in it;
 - it has one rank, or as many as the job;
 - the job has two ranks (one rank alone does not communicate);
@@ -90,7 +91,8 @@ def strided(place: str, start: int, stride: int, size: int) -> tuple[int, ...] |
 def all_inside(parts: Sequence[Part], ranks: int) -> bool:
     """Whether the first ``ranks`` ranks certainly communicate with no other."""
     listed = (event.group for part in parts for event in part.events if isinstance(event, Operation) and event.group)
-    sizes = (shown_size(operations) for part in parts for operations in _without_ranks(part).values())
+    unlisted = [operations for part in parts for operations in _without_ranks(part).values()]
+    sizes = (shown_size(operations) for operations in unlisted if not operations[0].group_of_all)
     return all(max(group) < ranks for group in listed) and all(size is not None and size <= ranks for size in sizes)
 
 
@@ -120,6 +122,8 @@ def _ranks(
     key: Key, unlisted: Mapping[Key, Unlisted], world_size: int, complete: bool, one_group: bool
 ) -> tuple[int, ...]:
     group = unlisted[key]
+    if group.first.group_of_all:
+        return tuple(range(world_size))
     if group.size == 1:
         return (key[0],)
     if group.first.group_key_is_shared:

@@ -24,7 +24,7 @@ class Operation:
     ``group`` None is a group whose ranks the file does not list. Then ``group_key`` is what the file calls the group (a
     pointer: another on each rank; or, if ``group_key_is_shared``, a name that is the same on all), ``group_size`` and
     ``group_rank`` are its number of ranks and the place of this rank among them, ``other`` is the place of the root or
-    peer, and ``capture.merge.groups`` finds the ranks.
+    peer, and ``capture.merge.groups`` finds the ranks. ``group_of_all``: they are all ranks of the job.
     """
 
     place: str  # for messages: "trace.json: traceEvents[12]"
@@ -43,6 +43,7 @@ class Operation:
     group_key_is_shared: bool = False
     group_size: int | None = None
     group_rank: int | None = None
+    group_of_all: bool = False
     other: int | None = None
     sequence: int | None = None
     iteration: int = 0

@@ -31,7 +31,9 @@ from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
+PER_WORLD = 12 * _C.MOST_SAMPLES  # B
 PER_CELL = 20  # B, where each is logged
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Found:
     received: int  # cells that servers got in the window
     refused: Ints  # [N, 2] NACKs for packets that were sent to each node, by kind of switch; none with a schedule
     epochs: int
+    sampled: Ints  # [K, 3] of epochs: number, cells that waited at all nodes when it had passed, and the most at one
     log: Log | None = None
 
     @property
@@ -115,17 +118,20 @@ def _is_whole(world: World, control: Cyclic | OnDemand) -> bool:
         transceivers = np.tile([control.schedule.intra] * 2 + [control.schedule.inter] * 2, racks)
         whole = transceivers * fabric.interface_bandwidth
         return fabric.servers == racks and np.array_equal(world.capacity, whole)
+    shares = control.shares().ravel()
+    racks = len(shares) // 2
     servers = racks * control.servers_per_node
     if fabric.servers != servers or len(world.capacity) != 2 * (servers + racks):
         return False
     own, uplinks = world.capacity[: 2 * servers], world.capacity[2 * servers :]
-    return bool((own == fabric.degree * fabric.interface_bandwidth).all() and (uplinks == uplinks[0]).all())
+    whole = np.isclose(uplinks, uplinks[0] / shares[0] * shares, rtol=ROUNDING, atol=0.0)
+    return bool((own == fabric.degree * fabric.interface_bandwidth).all() and whole.all())
 
 
 def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run(), *, log: bool = False) -> list[Found]:
     """What becomes of each of ``worlds``, in their order; they do not influence each other.
 
-    Raises ``ValueError`` that names a world whose tasks wait for each other in a circle.
+    Raises ``ValueError`` that names a world whose tasks wait for each other in a circle, or whose cells get no slot.
     """
     steps = partial(_steps, settings=settings, threads=run.threads, log=log)
     cut = partial(cut_by_memory, needed=partial(_needed, log=log))
@@ -143,20 +149,23 @@ def _steps(
 
 def _needed(world: Cells, log: bool) -> int:
     """B of its arrays."""
-    return PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
+    return PER_WORLD + PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
 
 
 def _raise_unfinished(batch: Batch) -> None:
     status = batch.arrays["status"]
+    stuck = batch.arrays["stuck"].reshape(-1, 2)
     laws = {
         _C.DEADLOCK: "every task must become ready, got an endless wait for task {task}",
+        _C.STARVED: "every cell must get a slot, got a queue of node {node} for node {target} that nothing leaves",
         _C.TOO_LONG: f"must end within {2**31 - 2} epochs, got a longer time",
     }
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
         task = int(np.argmax(batch.of("finish", index) == NEVER))
         law = laws.get(status[index], "must not be cancelled, got that")
-        failures.append(f"{batch.worlds[index].name}: {law.format(task=task)}")
+        node, target = stuck[index].tolist()
+        failures.append(f"{batch.worlds[index].name}: {law.format(task=task, node=node, target=target)}")
     if failures:
         raise ValueError("; ".join(failures))
 
@@ -174,6 +183,7 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         received=int(of("received")[0]),
         refused=of("refused").reshape(-1, 2),
         epochs=int(of("epochs")[0]),
+        sampled=of("sampled").reshape(-1, 3)[: int(of("samples")[0])],
         log=Log(of("through"), of("sent"), of("sent_on")) if log else None,
     )
 
@@ -194,6 +204,8 @@ def _slots(world: World, found: Found) -> Slots:
         hops=found.hops,
         refused=found.refused,
         epochs=found.epochs,
+        sampled=_seconds((found.sampled[:, 0].astype(np.int64) + 1) * found.world.epoch),
+        waiting=(found.sampled[:, 1:] * cell).astype(np.float64),
     )
 
 

@@ -24,6 +24,7 @@ from topoflow.fabric.circuits.on_demand import Square
 Array = NDArray[Any]
 
 WORD = 32  # cells whose bits are in a word
+PAIRS = 64  # the same for pairs of nodes
 
 # Arrays that the kernel writes: their type, what they have entries for, and how many for each of these.
 ANSWERS = {
@@ -36,6 +37,9 @@ ANSWERS = {
     "received": ("int64", "world", 1),
     "refused": ("int32", "node", 2),
     "epochs": ("int32", "world", 1),
+    "stuck": ("int32", "world", 2),
+    "samples": ("int32", "world", 1),
+    "sampled": ("int32", "world", 3 * _C.MOST_SAMPLES),
     "status": ("int32", "world", 1),
 }
 LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for
@@ -91,6 +95,7 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
     arrays: dict[str, Array] = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
     first = [_first(world) for world in worlds]
     followers = [_followers(world) for world in worlds]
+    dark = [_dark(world) for world in worlds]
     cells = _joined([world.cells for world in worlds], np.int64)
     arrays |= {
         "first_offsets": offsets([len(each) for each in first]),
@@ -114,6 +119,8 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "follower_offsets": offsets(_joined([np.diff(begin) for begin, _ in followers], np.int64)),
         "followers": _joined([tasks for _, tasks in followers], np.int32),
         "bit_offsets": offsets(-(-cells // WORD)),
+        "dark_offsets": offsets([len(each) for each in dark]),
+        "dark": _joined(dark, np.int64),
         "cell_offsets": offsets(cells),
         "order": np.argsort([-int(world.cells.sum()) for world in worlds], kind="stable").astype(np.int32),
         "cancel": np.zeros(1, np.int32),
@@ -139,6 +146,17 @@ def _protocol(world: Cells, settings: Settings) -> int:
 def _cable(world: Cells, settings: Settings) -> int:
     """Nothing waits between a node and its server where servers are the nodes of switches that are asked."""
     return _C.ARRIVAL if isinstance(world.schedule, Square) else CABLES[settings.cable]
+
+
+def _dark(world: Cells) -> Offsets:
+    """[N * words] bits: the nodes that each has no slot for; none where nothing has failed."""
+    if isinstance(world.schedule, Square) or not world.schedule.failed:
+        return np.zeros(0, np.int64)
+    nodes = world.schedule.nodes
+    bits = np.zeros((nodes, -(-nodes // PAIRS) * PAIRS), bool)
+    bits[:, :nodes] = ~world.schedule.joined()
+    found: Offsets = np.packbits(bits, axis=1, bitorder="little").view(np.int64).ravel()
+    return found
 
 
 def _first(world: Cells) -> Offsets:

@@ -78,7 +78,7 @@ def cells_of(world: World) -> Cells:
         name=world.name,
         schedule=control.schedule,
         slot=round(control.slot * SECOND),
-        node=(np.arange(fabric.servers) // control.servers_per_node).astype(np.int32),
+        node=control.nodes_of(fabric.servers),
         pace=max(round(pace * SECOND), 1),
         cells=cells.astype(np.int32),
         source=np.where(sends, graph.source, -1).astype(np.int32),

@@ -26,6 +26,7 @@ What the paper leaves open:
       transmitted in the next epoch" (4.3). So no more than one waits at its source for each slot.
     - In which order a source looks at the grants that it got: by the places of the nodes in their groups.
     - A grant that finds no cell (it was requested in two epochs) is given back with the next cell.
+    - A node that was drawn and has no slot for the cell's destination, as a part failed, is not asked in this epoch.
     - Cells fly for no time; the node of the source and of the target may be among the intermediate ones: the target is
       (the cell then takes one hop, and is granted by the same rule), the source is not, it has no slot to itself.
 
@@ -101,7 +102,7 @@ class Reference:
         self.flow = [Flow(int(each)) for each in cells.cells]
         self.server = [Server() for _ in cells.node]
         self.active: list[list[int]] = [[] for _ in nodes]  # flows with cells in LOCAL, in no order that matters
-        self.candidates = [[j for j in nodes if j != i] for i in nodes]  # the other nodes, in no order that matters
+        self.candidates = [[j for j in nodes if j != i and self.joins(i, j)] for i in nodes]  # in no order that matters
         self.local = [[deque[int]() for _ in nodes] for _ in nodes]  # the same by destination; they take turns
         self.granted: list[dict[int, Cell]] = [{} for _ in nodes]  # at each source: node that granted -> cell
         self.relayed = [[deque[Cell]() for _ in nodes] for _ in nodes]  # [i][d] cells at i that go on to d
@@ -123,6 +124,7 @@ class Reference:
         self.hops: list[Hop] = []
         self.fullest = [0 for _ in nodes]
         self.received = 0  # cells that servers got in the window
+        self.waiting: dict[int, tuple[int, int]] = {}  # after each epoch: cells at all nodes, and the most at one
 
     def run(self) -> None:
         for task, pending in enumerate(self.pending):
@@ -151,6 +153,7 @@ class Reference:
         for node, destination in self.unused:
             self.reserved[node][destination] -= 1
         self.unused = []
+        self.note_waiting()
         self.epoch += 1
 
     # Tasks
@@ -241,6 +244,11 @@ class Reference:
         """The nodes of a task's servers."""
         return int(self.world.node[self.world.source[task]]), int(self.world.node[self.world.target[task]])
 
+    def joins(self, source: int, target: int) -> bool:
+        """Whether the schedule has a slot from a node to another one; switches that are asked have any."""
+        schedule = self.world.schedule
+        return not isinstance(schedule, Schedule) or schedule.joins(source, target)
+
     # Protocols
 
     def request_grant(self) -> None:
@@ -258,6 +266,8 @@ class Reference:
         nodes = range(self.world.schedule.nodes)
         for source in nodes:
             for destination in nodes:
+                if not self.joins(source, destination):
+                    continue
                 if self.local[source][destination] and not self.reserved[source][destination]:
                     self.reserved[source][destination] += 1
                     self.relayed[source][destination].append(self.take(source, destination, source))
@@ -270,15 +280,17 @@ class Reference:
             flows = self.active[source]
             left, count = {task: self.flow[task].local for task in flows}, len(flows)
             candidates = self.candidates[source]
-            for number in range(nodes - 1):
+            for number in range(len(candidates)):
                 if not count:
                     break
-                rest = nodes - 1 - number
+                rest = len(candidates) - number
                 word = philox((number // 2, source, self.epoch, REQUEST), self.key)[2 * (number % 2) :][:2]
                 place = below(word[0], count)
                 task = flows[place]
                 swap(candidates, below(word[1], rest), rest - 1)  # the candidates are those before
-                requests[candidates[rest - 1]][source] = self.ends(task)[1]
+                node, destination = candidates[rest - 1], self.ends(task)[1]
+                if node == destination or self.joins(node, destination):
+                    requests[node][source] = destination
                 left[task] -= 1
                 if not left[task]:
                     count -= 1
@@ -374,9 +386,16 @@ class Reference:
             self.end(task, server.free)
 
     def note_fullest(self) -> None:
-        for node, queues in enumerate(self.relayed):
-            waiting = len(self.granted[node]) + sum(map(len, queues))
-            self.fullest[node] = max(self.fullest[node], waiting)
+        self.fullest = list(map(max, self.fullest, self.held()))
+
+    def note_waiting(self) -> None:
+        self.waiting[self.epoch] = sum(self.held()), max(self.held())
+
+    def held(self) -> list[int]:
+        """[N] cells that wait for a slot."""
+        return [
+            len(granted) + sum(map(len, queues)) for granted, queues in zip(self.granted, self.relayed, strict=True)
+        ]
 
     def is_empty(self) -> bool:
         at_servers = any(server.queue or server.cable for server in self.server)

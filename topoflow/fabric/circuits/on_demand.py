@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topoflow.fabric.base import Static
 
 MOST_ROOM = 255  # packets; the kernel counts them in a byte
@@ -62,4 +65,7 @@ class OnDemand(Static):
     cell: int  # B of payload of a packet
     arrive: tuple[float, float]  # s from the beginning of a slot until a packet has arrived, by kind of transceiver
     buffering: float  # s that a server needs before it sends what it has
-    servers_per_node: int = 1
+
+    def nodes_of(self, servers: int) -> NDArray[np.int32]:
+        """[S] servers are nodes."""
+        return np.arange(servers, dtype=np.int32)

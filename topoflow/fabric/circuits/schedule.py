@@ -8,14 +8,22 @@ An epoch has E slots, in which every node is joined once to every other, and onc
 sets clocks). E = ceil(N / U), the least number of slots in which U uplinks reach N nodes; a grating needs E ports.
 Where U is no divisor of N, the last group is short and the slots of its missing nodes stay empty.
 
+Where a part has failed the schedule leaves it out: its slots stay empty, and nothing is sent that it would have to
+pass on. A failure takes the share of the slots that the part had: of a node 1 / N of those of all others, of a grating
+1 / U^2 of all, of a transceiver 1 / U of those of its node.
+
 Shapes: N nodes, U uplinks of a node, E slots of an epoch.
 Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, 4.2 and Figure 5. The paper does not say how 50 % more uplinks are
-wired; here they make the groups smaller and the epoch shorter.
+wired; here they make the groups smaller and the epoch shorter. 4.5, "Fault tolerance", of failures.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from topoflow.fabric.base import Static
 
@@ -24,17 +32,36 @@ MAX_NODES = 4096  # racks; Source: Sirius, 4.1, a large datacenter
 
 
 @dataclass(frozen=True)
+class Failed:
+    """Parts of a network of gratings that do not work."""
+
+    nodes: tuple[int, ...] = ()
+    gratings: tuple[tuple[int, int], ...] = ()  # (group whose nodes send, group whose nodes receive)
+    transceivers: tuple[tuple[int, int], ...] = ()  # (node, uplink), in both directions
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.gratings or self.transceivers)
+
+
+@dataclass(frozen=True)
 class Schedule:
-    """The cyclic schedule of ``nodes`` with ``uplinks`` each."""
+    """The cyclic schedule of ``nodes`` with ``uplinks`` each, less what has ``failed``."""
 
     nodes: int
     uplinks: int
+    failed: Failed = field(default=Failed())
 
     def __post_init__(self) -> None:
         if not 2 <= self.nodes <= MAX_NODES:
             raise ValueError(f"schedule.nodes: must be within 2..{MAX_NODES}, got {self.nodes}")
         if not 1 <= self.uplinks <= self.nodes:
             raise ValueError(f"schedule.uplinks: must be within 1..{self.nodes}, got {self.uplinks}")
+        for name, parts, limits in (
+            ("nodes", [(node,) for node in self.failed.nodes], (self.nodes,)),
+            ("gratings", self.failed.gratings, (self.groups, self.groups)),
+            ("transceivers", self.failed.transceivers, (self.nodes, self.uplinks)),
+        ):
+            _check_parts(name, parts, limits)
 
     @property
     def slots(self) -> int:
@@ -49,7 +76,30 @@ class Schedule:
     def target(self, node: int, uplink: int, slot: int) -> int:
         """The node that an uplink is joined to, EMPTY: none, or the node itself."""
         other = uplink * self.slots + (node + slot) % self.slots
-        return other if uplink < self.groups and other < self.nodes and other != node else EMPTY
+        there = uplink < self.groups and other < self.nodes and other != node
+        return other if there and self.joins(node, other) else EMPTY
+
+    def joins(self, source: int, target: int) -> bool:
+        """Whether all parts on the way from a node to another one work."""
+        failed, (sends, receives) = self.failed, (source // self.slots, target // self.slots)
+        return not failed or not (
+            source in failed.nodes
+            or target in failed.nodes
+            or (sends, receives) in failed.gratings
+            or (source, receives) in failed.transceivers
+            or (target, sends) in failed.transceivers
+        )
+
+    def joined(self) -> NDArray[np.bool_]:
+        """[N, N] which nodes each has a slot for; never itself."""
+        found, group = ~np.eye(self.nodes, dtype=bool), np.arange(self.nodes) // self.slots
+        nodes = list(self.failed.nodes)
+        found[nodes] = found[:, nodes] = False
+        for sends, receives in self.failed.gratings:
+            found[np.ix_(group == sends, group == receives)] = False
+        for node, uplink in self.failed.transceivers:
+            found[node, group == uplink] = found[group == uplink, node] = False
+        return found
 
     def slot(self, source: int, target: int) -> int:
         """The slot of each epoch in which ``source`` sends to ``target``."""
@@ -60,10 +110,33 @@ class Schedule:
 class Cyclic(Static):
     """Links that follow a schedule: the network between racks has no switch, and averaged over an epoch never changes.
 
-    Server s is in rack s // servers_per_node.
+    The servers of each node follow those of the one before; a node that failed has none.
     """
 
     schedule: Schedule
     slot: float  # s, guardband included
     cell: int  # B
     servers_per_node: int
+
+    def nodes_of(self, servers: int) -> NDArray[np.int32]:
+        """[S] the node of each of the first ``servers``."""
+        nodes = np.setdiff1d(np.arange(self.schedule.nodes), list(self.schedule.failed.nodes))
+        found: NDArray[np.int32] = nodes[np.arange(servers) // self.servers_per_node].astype(np.int32)
+        return found
+
+    def shares(self) -> NDArray[np.float64]:
+        """[W, 2] of the slots of each node that works, those in which it sends to another, and receives."""
+        joined, works = self.schedule.joined(), np.ones(self.schedule.nodes, bool)
+        works[list(self.schedule.failed.nodes)] = False
+        counts = np.stack([joined.sum(axis=1), joined.sum(axis=0)], axis=1)[works]
+        found: NDArray[np.float64] = counts / (self.schedule.nodes - 1)
+        return found
+
+
+def _check_parts(name: str, parts: Sequence[tuple[int, ...]], limits: tuple[int, ...]) -> None:
+    for part in parts:
+        for each, limit in zip(part, limits, strict=True):
+            if not 0 <= each < limit:
+                raise ValueError(f"schedule.failed.{name}: must be within 0..{limit - 1}, got {each}")
+    if len(set(parts)) < len(parts):
+        raise ValueError(f"schedule.failed.{name}: must differ, got {list(parts)}")

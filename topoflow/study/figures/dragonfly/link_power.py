@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -10,7 +10,7 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
-from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, Tapering, runtimes
+from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, NIC, Tapering, runtimes
 from topoflow.units import check_positive
 
 
@@ -37,7 +37,7 @@ class LinkPower(Tapering):
             for cables in distinct(where(rows, series=series), CABLES):
                 own = where(rows, series=series, **{CABLES: cables})
                 power = self.power(own[0])
-                saved = [power_idle(self, where(own, **{MOTIF: motif})) for motif in distinct(own, MOTIF)]
+                saved = [self.idle_power(where(own, **{MOTIF: motif}), KINDS) for motif in distinct(own, MOTIF)]
                 ratio = fmean(number(where(own, **{MOTIF: each})[0], "runtime") / best[each] for each in best)
                 row = {"series": series, "cables": cables, "runtime_over_best": ratio, "power": power}
                 found.append({**row, "idle_least": min(saved), "idle_most": max(saved)})
@@ -48,6 +48,15 @@ class LinkPower(Tapering):
         electrical = self.lanes * (number(row, "local_ports") + number(row, "group_ports"))
         optical, nics = number(row, "global_ports"), number(row, "nics")
         return self.electrical * electrical + self.optical * optical + self.nic * nics
+
+    def idle_power(self, rows: Sequence[Row], kinds: Iterable[str]) -> float:
+        """W of the ports of these kinds while they are idle; the port of a NIC needs what one inside a group does."""
+        found = 0.0
+        for kind in kinds:
+            for row in where(rows, kind=kind)[:1]:  # all rows of a kind say the same of it
+                watts = self.optical if kind == "global" else self.lanes * self.electrical
+                found += watts * number(row, "idle") * number(row, "nics" if kind == NIC else f"{kind}_ports")
+        return found
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -78,11 +87,3 @@ def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:
         for series in distinct(rows, "series")
         for seconds in runtimes(where(rows, series=series, **{MOTIF: motif})).values()
     ]
-
-
-def power_idle(prices: LinkPower, rows: Sequence[Row]) -> float:
-    """W of switch ports while they are idle: what links that cost nothing then would save."""
-    port = prices.lanes * prices.electrical
-    watts = {"local": port, "group": port, "global": prices.optical}
-    own = {kind: where(rows, kind=kind) for kind in KINDS}
-    return sum(watts[k] * number(of[0], "idle") * number(of[0], f"{k}_ports") for k, of in own.items() if of)

@@ -19,23 +19,37 @@ from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row, check_roles, distinct, number, where
 from topoflow.study.figures.setup import Setup
 
 CABLES, MOTIF = "fabric.global_links", "workload.name"  # keys of the grid
 KINDS = {"local": DOWN, "group": LOCAL, "global": GLOBAL}  # ports of switches, as the paper calls them (II)
+ALL = "all"  # of switches
+NIC = "nic"
 SHARES = 50  # steps of an axis of a ternary plot
 
 
 @dataclass(frozen=True)
 class Tapering(Experiment):
-    """A line for each of ``series`` over the cables between two groups, a panel for each motif."""
+    """A line for each of ``series`` over the cables between two groups, a panel for each motif.
+
+    ``sizes``: how large the network is, by the names that ``scale`` may have; keys of the grid.
+    """
+
+    scale: str
+    sizes: Mapping[str, Grid]
 
     def __post_init__(self) -> None:
+        if self.scale not in self.sizes:
+            raise ValueError(f"experiment.scale: must be one of {', '.join(self.sizes)}, got {self.scale!r}")
+        object.__setattr__(self, "grid", {**self.sizes[self.scale], **self.grid})
         check_roles("experiment.grid", self, CABLES, MOTIF)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each kind of port and each cell of a ternary plot in which there are ports of it."""
+        """A row for each kind of port of switches and each cell of a ternary plot in which there are ports of it.
+
+        And one for the ports of all kinds of switches, one for those of NICs, which are in no cell.
+        """
         timeline = setup.result.timeline
         if timeline.ports is None:
             raise ValueError(f"fidelity: must have ports for this figure, got {setup.problem.fidelity.name}")
@@ -43,11 +57,13 @@ class Tapering(Experiment):
         shared = {"runtime": timeline.makespan, "packet_hops": int(timeline.ports.packets.sum())}
         shared |= {f"{kind}_ports": int((level == number).sum()) for kind, number in KINDS.items()}
         shared |= {"nics": int((level == UP).sum())}
-        return [
+        found: list[Row] = [
             {**shared, **_of_kind(timeline, level == number), "kind": kind, **cell}
             for kind, number in KINDS.items()
             for cell in _cells(timeline, level == number)
         ]
+        whole = {ALL: level != UP, NIC: level == UP}
+        return found + [{**shared, **_of_kind(timeline, of), "kind": kind} for kind, of in whole.items()]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Every point once, with its runtime over that of the most cables of the same series."""
@@ -99,6 +115,7 @@ def _of_kind(timeline: Timeline, of: Mask) -> Row:
         "stalled": _mean(stalled),
         "idle": _mean(idle),
         "idle_median": float(np.median(idle)) if len(idle) else 1.0,
+        "idle_intervals": int(ports.idle_intervals[of].sum()),
         "idle_1us": int(ports.idle_1us[of].sum()),
         "idle_1ms": int(ports.idle_1ms[of].sum()),
     }

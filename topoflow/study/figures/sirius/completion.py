@@ -8,14 +8,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoflow.arrays import Floats
+from topoflow.case.base import Job
 from topoflow.engine.base import PausingFidelity, World
-from topoflow.engine.lowering.placement import place
+from topoflow.engine.lowering.placement import Placer
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.report.draw.style import png
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.configure.decide import lowering_of
+from topoflow.study.figures.base import (
+    Experiment,
+    Heading,
+    Picture,
+    Row,
+    check_roles,
+    distinct,
+    number,
+    where,
+    words,
+)
 from topoflow.study.figures.setup import Setup
-from topoflow.traffic.flows import Flows
+from topoflow.units import check_positive
+from topoflow.workload.messages.flows import Arrivals
+
+LOAD, MEAN = "workload.load", "workload.mean"  # keys of the grid
 
 # Metric -> title, unit of the axis, logarithmic
 METRICS = {
@@ -28,7 +43,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Completion(Experiment):
-    """A line for each of ``series`` over ``x``: ``load``, ``mean`` (the mean size of flows), or a key of the grid.
+    """A line for each of ``series`` over ``x``, a key of the grid. The workload is ``flows``.
 
     The simulation ends as the last flow arrives. Goodput is what servers got until then. Completion times are of flows
     below ``short`` bytes that arrived before the last ``settle`` of that time; one that has not ended by then counts as
@@ -37,49 +52,33 @@ class Completion(Experiment):
 
     x: str
     metrics: Sequence[str]
-    loads: Sequence[float]
-    means: Sequence[float]  # B
-    flows: int
-    shape: float = 1.05
     short: float = 100e3  # B
     settle: float = 0.2
 
     def __post_init__(self) -> None:
-        check_roles("experiment.x", self, *([] if self.x in ("load", "mean") else [self.x]))
+        check_roles("experiment.x", self, self.x)
+        if not self.metrics:
+            raise ValueError("experiment.metrics: must have an entry, got none")
         for metric in self.metrics:
             if metric not in METRICS:
                 raise ValueError(f"experiment.metrics: must be of {', '.join(METRICS)}, got {metric!r}")
-        for load in self.loads:
-            if not 0 < load < np.inf:
-                raise ValueError(f"experiment.loads: must be positive, got {load}")
-        for field in ("loads", "means", "metrics"):
-            if not getattr(self, field):
-                raise ValueError(f"experiment.{field}: must have an entry, got none")
-        for mean in self.means:
-            Flows(self.flows, mean=mean, shape=self.shape)
+        check_positive("experiment.short", self.short)
         if not 0 <= self.settle < 1:
             raise ValueError(f"experiment.settle: must be within 0..1, got {self.settle}")
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        names = ("loads", "means", "flows", "shape", "short", "settle")
-        return {name: getattr(self, name) for name in names}
+        return {"short": self.short, "settle": self.settle}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each load and mean size."""
-        fabric, config = setup.unwired, setup.point.config
-        bandwidth = fabric.degree * fabric.interface_bandwidth
-        rows = []
-        for mean in self.means:
-            for load in self.loads:
-                flows = Flows(self.flows, mean=mean, shape=self.shape, seed=int(config["seed"]))
-                traffic = flows.draw(setup.servers, bandwidth, load)
-                end = float(traffic.release[-1])
-                world = place(
-                    traffic, fabric, name=f"load {load:g}", routing=str(config["routing"]), seed=int(config["seed"])
-                )
-                rows.append({"load": load, "mean": mean, **self._point(setup, replace(world, until=end), bandwidth)})
-        return rows
+        """One row."""
+        problem = setup.problem
+        if not isinstance(problem.workload, Arrivals):
+            raise ValueError(f"workload: must be flows for this figure, got {problem.workload.name}")
+        traffic = Job(problem.workload, problem.start).traffic
+        world = Placer(setup.unwired, lowering_of(setup.point)).place(traffic, problem.workload.name)
+        end = float(traffic.release[-1])
+        return [self._point(setup, replace(world, until=end), problem.workload.bandwidth)]
 
     def _point(self, setup: Setup, world: World, bandwidth: float) -> Row:
         graph, end = world.graph, world.until
@@ -103,8 +102,7 @@ class Completion(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Every point."""
-        own = [] if self.x in ("load", "mean") else [self.x]
-        keys = ("series", "load", "mean", *own, *self.metrics, "offered", "unfinished")
+        keys = ("series", *dict.fromkeys((LOAD, MEAN, self.x)), *self.metrics, "offered", "unfinished")
         return [{key: row.get(key) for key in keys} for row in rows]
 
     @property
@@ -113,7 +111,8 @@ class Completion(Experiment):
         return {
             **named,
             "goodput": Heading(METRICS["goodput"][0], "%"),
-            "mean": Heading("mean size", "B"),
+            LOAD: Heading("load"),
+            MEAN: Heading("mean size", "B"),
             "offered": Heading("bytes of all flows over the same", "%"),
             "unfinished": Heading("short flows that had not ended", "%"),
         }
@@ -126,7 +125,7 @@ class Completion(Experiment):
             lines = {series: line for series, line in lines.items() if len(line[0])}
             if not lines:
                 continue  # no flow has ended
-            axis = Axis(self.x, "B" if self.x == "mean" else "", log=self.x == "mean")
+            axis = Axis("mean size of flows", "B", log=True) if self.x == MEAN else Axis(words(self.x))
             figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log))
             pictures.append(Picture(f"{metric}.png", f"{title}. After {self.source}.", png(figure)))
         return pictures

@@ -1,0 +1,209 @@
+"""Dumps of PyTorch's Flight Recorder, one file per rank: JSON, or the pickle that a job leaves when it hangs.
+
+Sizes and process groups are exact, with NCCL also of sends and receives. There is no compute, no root, and no splits of
+an all-to-all in one tensor; the last 2,000 operations are kept (TORCH_FR_BUFFER_SIZE). The name of a file ends with its
+rank. A pickle may hold programs: ``Plain`` builds containers, numbers and texts, and refuses anything else before it is
+made.
+Source: pytorch v2.13 torch/csrc/distributed/c10d: FlightRecorder.hpp, FlightRecorderDetail.hpp; the names that
+ProcessGroupNCCL.cpp gives to operations; torch/distributed/flight_recorder/components.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import PurePath
+from typing import Any, NoReturn
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
+from topoflow.capture.iterations import by_repetition
+from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES
+from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
+from topoflow.units import DTYPE_BYTES
+
+KEYS = ("version", "pg_config", "entries")
+VERSION = "2."
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+GLOO = "gloo:"
+NO_MESSAGES = "Flight Recorder does not record sends and receives over gloo"
+# What a pickle of containers, numbers and texts is made of.
+OPCODES = frozenset(
+    (
+        *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1"),
+        *("BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT"),
+        *("SETITEM", "SETITEMS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+        *("BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "MEMOIZE"),
+    )
+)
+
+
+class Plain(pickle.Unpickler):
+    """Builds no object of any class, and calls nothing."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module}.{name}, which is no plain data")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a dump says of the whole job."""
+
+    rank: int
+    epoch: int  # ns, time 0
+    groups: Mapping[str, tuple[int, ...]]
+    world_size: int | None
+
+
+def matches(source: Source) -> bool:
+    """An object with a version, process groups and entries."""
+    if PICKLE.match(source.data):
+        return all(key.encode() in source.data for key in KEYS)
+    return isinstance(source.document, dict) and set(KEYS) <= source.document.keys()
+
+
+def parse(source: Source) -> list[Part]:
+    """The one part. Raises ``ValueError`` that names file, entry, field, law and value."""
+    content = _plain(source) if PICKLE.match(source.data) else source.document
+    dump = Fields.of(f"{source.name}: ", content)
+    if not dump.text("version").startswith(VERSION):
+        dump.fail("version", f"must begin with {VERSION}")
+    groups, world_size = _groups(dump)
+    counts = Counter[str]()
+    entries = [Fields.of(f"{source.name}: entries[{at}].", each) for at, each in enumerate(dump.items("entries"))]
+    epoch = min((entry.integer("time_created_ns") for entry in entries), default=0)
+    job = Job(_rank(source.name), epoch, groups, world_size)
+    found = [_operation(entry, job, counts) for entry in entries]
+    operations = [operation for operation in found if operation is not None]
+    iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
+    gloo = any(entry.text("profiling_name").startswith(GLOO) for entry in entries)
+    return [
+        Part(
+            file=source.name,
+            rank=job.rank,
+            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            source=f"Flight Recorder {dump.text('version')[:10]}",
+            world_size=world_size,
+            iterations=max(iterations, default=0) + 1,
+            groups={name: ranks for name, ranks in groups.items() if ranks},
+            epoch_ns=epoch,
+            counts=counts,
+            notes=(NO_MESSAGES,) if gloo else (),
+        )
+    ]
+
+
+def _plain(source: Source) -> Any:
+    """What a pickle holds, if that is plain data."""
+    try:
+        for opcode, argument, position in pickletools.genops(source.data):
+            # a memo has a place for every number up to the largest
+            endless = "PUT" in opcode.name and int(argument or 0) > len(source.data)
+            if opcode.name not in OPCODES or endless:
+                raise ValueError(f"{opcode.name} at {position}")
+        return Plain(io.BytesIO(source.data)).load()
+    except (pickle.UnpicklingError, ValueError, EOFError, TypeError, KeyError, IndexError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise ValueError(f"{source.name}: must be a pickle of plain data, got {reason}") from error
+
+
+def _rank(file: str) -> int:
+    named = re.search(r"(\d{1,7})$", PurePath(file).name.split(".")[0])
+    if named is None or int(named[1]) > LARGEST_RANK:
+        raise ValueError(f"{file}: must have a name that ends with its rank, as nccl_trace_rank_3, got none")
+    return int(named[1])
+
+
+def _groups(dump: Fields) -> tuple[dict[str, tuple[int, ...]], int | None]:
+    """Ranks by the name of their group, () where they are not listed, as of gloo; and the number of all ranks."""
+    groups: dict[str, tuple[int, ...]] = {}
+    world_size = None
+    config = Fields.of(f"{dump.place}pg_config.", dump.values["pg_config"])
+    for name in config.values:
+        group = Fields.of(f"{config.place}{str(name)[:40]}.", config.values[name])
+        listed = parse_json(f"{group.place}ranks", group.text("ranks"))
+        ranks = Fields(group.place, {"ranks": listed}).integers("ranks", highest=LARGEST_RANK)
+        groups[group.text("name")[:80]] = ranks
+        if ranks and (group.text("desc") == DEFAULT_GROUPS[1] or group.text("name") in DEFAULT_GROUPS):
+            world_size = len(ranks)
+    return groups, world_size
+
+
+def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | None:
+    """The operation of an entry; None for one that is no collective, which is counted."""
+    _, _, text = entry.text("profiling_name").partition(":")
+    name, _, ends = text.partition(" ")
+    if name in NO_COLLECTIVES:
+        counts[NO_COLLECTIVES[name]] += 1
+        return None
+    if name not in COLLECTIVE_NAMES:
+        entry.fail("profiling_name", f"must be one of BACKEND:{', '.join(COLLECTIVE_NAMES)}")
+    op = COLLECTIVE_NAMES[name]
+    names = entry.require("process_group")
+    if not (isinstance(names, (list, tuple)) and names and all(isinstance(each, str) for each in names)):
+        entry.fail("process_group", "must be a name and a description")
+    group = job.groups.get(names[0]) or None
+    into, dtype_in = _tensors(entry, "input")
+    out, dtype_out = _tensors(entry, "output")
+    barrier = op == "barrier"
+    operation = Operation(
+        place=f"{entry.place}{op}",
+        op=op,
+        group=group,
+        group_name=names[0][:80],
+        group_key=names[0][:80],
+        group_of_all=group is None and names[0] in DEFAULT_GROUPS,
+        dtype="uint8" if barrier else dtype_in or dtype_out,
+        bytes_in=0 if barrier else _total(into),
+        bytes_out=0 if barrier else _total(out),
+        sequence=None if op in POINT_TO_POINT else entry.integer("collective_seq_id"),
+        issue=(entry.integer("time_created_ns") - job.epoch) * 1e-9,
+    )
+    if op in POINT_TO_POINT:
+        return _message(operation, entry, ends, job.rank)
+    if op == "all_to_all" and group is not None and dtype_in and dtype_out and len(into) == len(out) == len(group):
+        element_in, element_out = DTYPE_BYTES[dtype_in], DTYPE_BYTES[dtype_out]
+        splits = tuple(size // element_in for size in into), tuple(size // element_out for size in out)
+        return replace(operation, splits_in=splits[0], splits_out=splits[1])
+    return operation
+
+
+def _tensors(entry: Fields, side: str) -> tuple[list[int], str | None]:
+    """Bytes of each tensor, and their type; None where there is no tensor."""
+    dtypes = entry.texts(f"{side}_dtypes")
+    sizes = entry.items(f"{side}_sizes")
+    if not dtypes or not sizes:
+        return [], None
+    dtype = DTYPES.get(dtypes[0])
+    if dtype is None:
+        entry.fail(f"{side}_dtypes", f"must be of {', '.join(DTYPES)}")
+    shapes = [Fields(entry.place, {f"{side}_sizes": size}).integers(f"{side}_sizes") for size in sizes]
+    found = [prod(shape) * DTYPE_BYTES[dtype] for shape in shapes]
+    if sum(found) > LARGEST_INTEGER:
+        entry.fail(f"{side}_sizes", f"must be at most {LARGEST_INTEGER} B in all")
+    return found, dtype
+
+
+def _total(sizes: list[int]) -> int | None:
+    return sum(sizes) if sizes else None
+
+
+def _message(operation: Operation, entry: Fields, ends: str, rank: int) -> Operation:
+    """A send or receive: ``send 1->2`` and ``recv 2<-1`` name places in the group."""
+    named = re.fullmatch(r"(\d{1,7})(?:->|<-)(\d{1,7})", ends)
+    if named is None:
+        entry.fail("profiling_name", "must name both ends, as nccl:send 0->1")
+    own, other = int(named[1]), int(named[2])
+    group = operation.group
+    if group is None:
+        return replace(operation, group_rank=own, other=other)
+    if max(own, other) >= len(group) or group[own] != rank:
+        entry.fail("profiling_name", f"must begin with the place of rank {rank} in {list(group)[:8]}")
+    return replace(operation, peer=group[other])

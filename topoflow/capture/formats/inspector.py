@@ -1,0 +1,175 @@
+"""Logs of NCCL Inspector, one file per process: JSON lines, or the Parquet files that its exporter makes of them.
+
+Sizes are exact, and so are groups, in the order in which they reduce: a communicator has the same hash on all its
+ranks, and each rank knows its own place only. So the logs of all ranks are needed, and a communicator of all ranks, by
+whose places they are numbered. There is no compute, no type, and no root. Only a verbose log has times, and so the
+order of operations on several communicators. Inspector leaves small operations out, unless
+NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES is 0.
+Source: NVIDIA/nccl v2.30.7 plugins/profiler/inspector: README.md, inspector_json.cc, exporter/example.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.formats.nccl import CUT, FUNCTIONS, UNKNOWN
+from topoflow.capture.iterations import by_repetition
+from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.fields import LARGEST_WORLD, Fields, decode, parse_json
+
+MARK = b"inspector_output_format_version"
+VERSION = "v4."
+PARQUET = b"PAR1"
+COLUMNS = {"header": ("id", "rank", "n_ranks"), "metadata": ("inspector_output_format_version",)}
+NAMES = {"All2All": "AlltoAll"}  # of Inspector -> of NCCL
+UNTYPED = "operations say no type: their sizes are in bytes"
+SMALL = "NCCL Inspector leaves out operations of less than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES (8192), and their number"
+UNORDERED = (
+    "operations of several communicators have no times, so that neither their order is known nor where iterations begin"
+)
+MICROSECONDS = 1e-6
+
+
+@dataclass(frozen=True)
+class Call:
+    """One line: a collective or message on a communicator."""
+
+    place: str
+    communicator: Fields
+    kind: str  # coll or p2p: begins the names of its fields
+    fields: Fields
+
+    def times(self, field: str) -> list[int]:
+        """What a verbose log has as ``field`` of its kernels, or of the call itself; us."""
+        if not self.fields.has("event_trace_ts"):
+            return []
+        trace = Fields.of(f"{self.place}event_trace_ts.", self.fields.values["event_trace_ts"])
+        if trace.has(field):
+            return [trace.integer(field)]
+        kernels = (Fields.of(f"{trace.place}kernel_events.", kernel) for kernel in trace.items("kernel_events"))
+        return [time for time in (kernel.integer(field) for kernel in kernels if kernel.has(field)) if time]
+
+
+def matches(source: Source) -> bool:
+    """The lines, or the columns, have the version of Inspector's format."""
+    if source.data.startswith(PARQUET):
+        return MARK in source.data
+    return source.looks_like_json and MARK in source.data[:1024]
+
+
+def parse(source: Source) -> list[Part]:
+    """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
+    counts = Counter[str]()
+    rows = _columns(source) if source.data.startswith(PARQUET) else _lines(source, counts)
+    calls = [call for call in (_call(place, row) for place, row in rows) if call is not None]
+    if not calls:
+        raise ValueError(f"{source.name}: must hold collectives or messages, got none")
+    issued = [call.times(f"{call.kind}_start_ts") for call in calls]
+    timed = all(issued)
+    if timed:
+        calls = [call for _, call in sorted(zip(issued, calls, strict=True), key=lambda pair: pair[0])]
+    origin = min(min(times) for times in issued) if timed else 0
+    found = [_operation(call, origin) for call in calls]
+    operations = [operation for operation in found if operation is not None]
+    counts[UNKNOWN] += len(found) - len(operations)
+    counts[UNTYPED] += len(operations)
+    ordered = timed or len({operation.group_key for operation in operations}) == 1
+    counts[UNORDERED] += 0 if ordered else len(operations)
+    world = max(calls, key=lambda call: call.communicator.integer("n_ranks")).communicator
+    keys = [(each.op, each.group_key, each.bytes_in) for each in operations]
+    iterations = by_repetition(keys) if ordered else [0] * len(keys)
+    return [
+        Part(
+            file=source.name,
+            rank=world.integer("rank", highest=world.integer("n_ranks") - 1),
+            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            source="NCCL Inspector",
+            iterations=max(iterations, default=0) + 1,
+            rank_within=world.integer("n_ranks"),
+            epoch_ns=origin * 1000 if timed else None,
+            counts=counts,
+            notes=(SMALL,),
+        )
+    ]
+
+
+def _lines(source: Source, counts: Counter[str]) -> Iterator[tuple[str, Any]]:
+    """Every line as an object. A last line without its end is what a job left that was killed."""
+    if isinstance(source.document, dict):
+        yield f"{source.name}: ", source.document
+        return
+    lines = decode(source.name, source.data).split("\n")
+    for number, line in enumerate(lines, start=1):
+        if number == len(lines) and line:
+            counts[CUT] += 1
+        elif line.strip():
+            yield f"{source.name}:{number}: ", parse_json(f"{source.name}:{number}", line)
+
+
+def _columns(source: Source) -> Iterator[tuple[str, Any]]:
+    """The rows of a table, each as the line that it was made of."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ValueError(f"{source.name}: Parquet needs pyarrow: pip install 'topoflow[parquet]'") from error
+    try:
+        rows = parquet.read_table(io.BytesIO(source.data)).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise ValueError(f"{source.name}: must be a complete Parquet file, got {reason}") from error
+    for number, row in enumerate(rows):
+        of_line = {name: {key: row.get(key) for key in keys} for name, keys in COLUMNS.items()}
+        yield f"{source.name}: row {number}: ", {**of_line, "coll_perf" if row.get("coll") else "p2p_perf": row}
+
+
+def _call(place: str, row: Any) -> Call | None:
+    """The call of a line; None for a line of another kind."""
+    line = Fields.of(place, row)
+    metadata = Fields.of(f"{place}metadata.", line.require("metadata"))
+    if not metadata.text(MARK.decode()).startswith(VERSION):
+        metadata.fail(MARK.decode(), f"must begin with {VERSION}")
+    communicator = Fields.of(f"{place}header.", line.require("header"))
+    communicator.integer("n_ranks", 1, LARGEST_WORLD)
+    for kind in ("coll", "p2p"):
+        if line.has(f"{kind}_perf"):
+            fields = Fields.of(f"{place}{kind}_perf.", line.values[f"{kind}_perf"])
+            return Call(fields.place, communicator, kind, fields)
+    return None
+
+
+def _operation(call: Call, origin: int) -> Operation | None:
+    """A call as an operation; None for a kind that moves nothing that is known."""
+    function = call.fields.text(call.kind)
+    function = NAMES.get(function, function)
+    if function not in FUNCTIONS:
+        return None
+    op, into, out = FUNCTIONS[function]
+    ranks = call.communicator.integer("n_ranks")
+    size = call.fields.integer(f"{call.kind}_msg_size_bytes")
+    return Operation(
+        place=f"{call.place}{op}",
+        op=op,
+        group_key=call.communicator.text("id"),
+        group_key_is_shared=True,
+        group_size=ranks,
+        group_rank=call.communicator.integer("rank", highest=ranks - 1),
+        other=call.fields.integer("p2p_peer", highest=ranks - 1) if op in POINT_TO_POINT else None,
+        dtype="uint8",
+        bytes_in=size * (ranks if into is None else into),
+        bytes_out=size * (ranks if out is None else out),
+        splits_in=(),
+        splits_out=(),
+        issue=_seconds(call.times(f"{call.kind}_start_ts")[:1], origin),
+        start=_seconds(sorted(call.times("kernel_start_ts"))[:1], origin),
+        end=_seconds(sorted(call.times("kernel_stop_ts"))[-1:], origin),
+    )
+
+
+def _seconds(times: Sequence[int], origin: int) -> float | None:
+    return (times[0] - origin) * MICROSECONDS if times else None
