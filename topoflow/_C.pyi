@@ -100,5 +100,6 @@ ACK_NACK: int
 TURNS: int
 ARRIVAL: int
 MOST_RESERVATIONS: int
+MOST_SAMPLES: int
 
 def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...

@@ -18,6 +18,7 @@ enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack =
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
 constexpr int32_t kMostReservations = 16;  // Q
+constexpr int32_t kMostSamples = 512;      // epochs of which a world says what waited
 
 struct SlottedBatch {
   int32_t worlds;
@@ -44,7 +45,7 @@ struct SlottedBatch {
   int64_t *hops, *received;
   int32_t* refused;
   int32_t* epochs;
-  int32_t* stuck;
+  int32_t *stuck, *samples, *sampled;
   int32_t* through;
   int64_t *sent, *sent_on;
   int32_t* status;
@@ -108,6 +109,9 @@ constexpr std::tuple kSlottedFields{
     array("epochs", &SlottedBatch::epochs, "W", "out, when it ended"),
     array("stuck", &SlottedBatch::stuck, "2,W",
           "out, a node and the destination of cells that wait there for ever, -1"),
+    array("samples", &SlottedBatch::samples, "W", "out, how many of `sampled` there are"),
+    array("sampled", &SlottedBatch::sampled, "1536,W",
+          "out, of epochs: number, cells that wait at all nodes at its end, and the most at one"),
     optional("through", &SlottedBatch::through, "C", "out, node of the detour of each cell, -1: none, or not sent"),
     optional("sent", &SlottedBatch::sent, "C", "out, slot of the first hop of each cell, -1: none"),
     optional("sent_on", &SlottedBatch::sent_on, "C", "out, slot of the second hop of each cell, -1: none"),

@@ -103,6 +103,8 @@ struct Control {
   int32_t status;   // Status
   int64_t sent;     // cells, when something was last sent
   int32_t since;    // epoch of that
+  int32_t stride;   // every such epoch is a sample
+  int32_t samples;
 };
 
 struct State {

@@ -53,7 +53,7 @@ class World {
     team.for_each(columns, [&](int32_t i) { state.place_at[i] = i / groups; });
     team.for_each(tasks, [&](int32_t i) { begin_task(i); });
     team.for_each(1, [&](int32_t) {
-      *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0, 0, 0};
+      *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0, 0, 0, 1, 0};
       batch.stuck[2 * world] = batch.stuck[2 * world + 1] = kNone;
     });
   }
@@ -91,7 +91,10 @@ class World {
                [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
       clear(state.declined, node, words);
     });
-    team.for_each(1, [&](int32_t) { ++state.control->epoch; });
+    team.for_each(1, [&](int32_t) {
+      if (epoch % state.control->stride == 0) sample();
+      ++state.control->epoch;
+    });
   }
 
   // Whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes. A node asks a random
@@ -130,6 +133,7 @@ class World {
       batch.hops[world] = hops;
       batch.received[world] = received;
       batch.epochs[world] = state.control->epoch;
+      batch.samples[world] = state.control->samples;
     });
   }
 
@@ -316,6 +320,31 @@ class World {
     clear(state.has_relayed, i, column_words);
     clear(state.is_coming, i, column_words);
     clear(state.is_last, i, column_words);
+  }
+
+  // What waits at nodes. Where there is no room for another sample, only those of multiples of twice the stride are
+  // kept.
+  DEVICE void sample() {
+    Control& control = *state.control;
+    int32_t* const row = batch.sampled + 3 * kMostSamples * world;
+    while (control.samples == kMostSamples) {
+      control.stride *= 2;
+      control.samples = 0;
+      for (int32_t i = 0; i < kMostSamples; ++i)
+        if (row[3 * i] % control.stride == 0) keep(row + 3 * i, row + 3 * control.samples++);
+    }
+    if (epoch % control.stride) return;
+    int32_t all = 0, most = 0;
+    for (int32_t i = 0; i < nodes; ++i) {
+      all += state.node[i].held;
+      most = state.node[i].held > most ? state.node[i].held : most;
+    }
+    const int32_t found[3] = {epoch, all, most};
+    keep(found, row + 3 * control.samples++);
+  }
+
+  DEVICE static void keep(const int32_t* from, int32_t* to) {
+    for (int32_t i = 0; i < 3; ++i) to[i] = from[i];
   }
 
   // Of a cell that waits at a node, kNone: of none that it has in a queue.

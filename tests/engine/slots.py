@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
@@ -83,5 +84,9 @@ def assert_equal(found: Found, twin: Reference) -> None:
     assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
     assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
     assert found.fullest.tolist() == twin.fullest
+    epochs, *waiting = found.sampled.T.tolist()
+    assert list(zip(*waiting, strict=True)) == [twin.waiting.get(epoch, (0, 0)) for epoch in epochs]
+    busy = {epoch for epoch, (cells, _) in twin.waiting.items() if cells}
+    assert max(twin.waiting, default=0) >= _C.MOST_SAMPLES or busy <= set(epochs), "only what is empty is left out"
     assert (found.received, found.hops) == (twin.received, len(twin.hops))
     assert found.has_ended == (not twin.left)

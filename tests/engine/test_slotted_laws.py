@@ -171,6 +171,23 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue(protocol: str, fai
     assert str(error.value) == f"burst: every cell must get a slot, got a queue of {queue} that nothing leaves"
 
 
+@pytest.mark.parametrize("epochs", [10, 511, 512, 513, 5000])
+def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> None:
+    source, target = np.nonzero(~np.eye(8, dtype=bool))
+    schedule = Schedule(8, 2)
+    found = simulated(
+        replace(burst(schedule, source, target, epochs), until=epochs * schedule.slots * SLOT), "request_grant"
+    )
+    numbers, all_, most = found.sampled.T
+    apart = -(-epochs // 512)
+    assert (np.diff(numbers) == numbers[1] - numbers[0]).all()
+    assert numbers[0] == 0
+    assert apart <= numbers[1] < 2 * apart + 1
+    assert (all_ >= most).all()
+    assert (most[3:] > 0).all()
+    assert most.max() <= found.fullest.max()
+
+
 def test_a_long_wait_for_a_slow_cable_is_no_lack_of_progress() -> None:
     schedule = Schedule(8, 2)
     world = replace(burst(schedule, np.array([0]), np.array([5]), 3), pace=10_000 * schedule.slots * SLOT)

@@ -12,11 +12,15 @@ import pytest
 from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
-from topoflow.report.draw.pictures import PICTURES, Picture
+from topoflow.report.draw import pictures
+from topoflow.report.draw.pictures import Picture
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import page
 from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
+
+# Those that need slots have a test of their own.
+PICTURES = tuple(picture for picture in pictures.PICTURES if not picture.file.startswith("slots_"))
 
 
 @pytest.fixture(scope="module")

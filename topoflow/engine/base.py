@@ -177,7 +177,10 @@ class Ports:
 
 @dataclass(frozen=True)
 class Slots:
-    """What a world saw that was simulated slot by slot, in whole cells. Shapes: T tasks, N nodes of the schedule."""
+    """What a world saw that was simulated slot by slot, in whole cells.
+
+    Shapes: T tasks, N nodes of the schedule, K samples.
+    """
 
     received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
@@ -185,6 +188,8 @@ class Slots:
     hops: int  # cells that were sent, once for each hop
     refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int
+    sampled: Floats  # [K] s, after some epochs, evenly spread
+    waiting: Floats  # [K, 2] B that waited for slots then: at all nodes, and the most at one
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
+PER_WORLD = 12 * _C.MOST_SAMPLES  # B
 PER_CELL = 20  # B, where each is logged
 ROUNDING = 1e-9
 
@@ -100,6 +101,7 @@ class Found:
     received: int  # cells that servers got in the window
     refused: Ints  # [N, 2] NACKs for packets that were sent to each node, by kind of switch; none with a schedule
     epochs: int
+    sampled: Ints  # [K, 3] of epochs: number, cells that waited at all nodes when it had passed, and the most at one
     log: Log | None = None
 
     @property
@@ -147,7 +149,7 @@ def _steps(
 
 def _needed(world: Cells, log: bool) -> int:
     """B of its arrays."""
-    return PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
+    return PER_WORLD + PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
 
 
 def _raise_unfinished(batch: Batch) -> None:
@@ -181,6 +183,7 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         received=int(of("received")[0]),
         refused=of("refused").reshape(-1, 2),
         epochs=int(of("epochs")[0]),
+        sampled=of("sampled").reshape(-1, 3)[: int(of("samples")[0])],
         log=Log(of("through"), of("sent"), of("sent_on")) if log else None,
     )
 
@@ -201,6 +204,8 @@ def _slots(world: World, found: Found) -> Slots:
         hops=found.hops,
         refused=found.refused,
         epochs=found.epochs,
+        sampled=_seconds((found.sampled[:, 0].astype(np.int64) + 1) * found.world.epoch),
+        waiting=(found.sampled[:, 1:] * cell).astype(np.float64),
     )
 
 

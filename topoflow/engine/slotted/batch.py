@@ -38,6 +38,8 @@ ANSWERS = {
     "refused": ("int32", "node", 2),
     "epochs": ("int32", "world", 1),
     "stuck": ("int32", "world", 2),
+    "samples": ("int32", "world", 1),
+    "sampled": ("int32", "world", 3 * _C.MOST_SAMPLES),
     "status": ("int32", "world", 1),
 }
 LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each cell, where they are asked for

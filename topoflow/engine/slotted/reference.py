@@ -124,6 +124,7 @@ class Reference:
         self.hops: list[Hop] = []
         self.fullest = [0 for _ in nodes]
         self.received = 0  # cells that servers got in the window
+        self.waiting: dict[int, tuple[int, int]] = {}  # after each epoch: cells at all nodes, and the most at one
 
     def run(self) -> None:
         for task, pending in enumerate(self.pending):
@@ -152,6 +153,7 @@ class Reference:
         for node, destination in self.unused:
             self.reserved[node][destination] -= 1
         self.unused = []
+        self.note_waiting()
         self.epoch += 1
 
     # Tasks
@@ -384,9 +386,16 @@ class Reference:
             self.end(task, server.free)
 
     def note_fullest(self) -> None:
-        for node, queues in enumerate(self.relayed):
-            waiting = len(self.granted[node]) + sum(map(len, queues))
-            self.fullest[node] = max(self.fullest[node], waiting)
+        self.fullest = list(map(max, self.fullest, self.held()))
+
+    def note_waiting(self) -> None:
+        self.waiting[self.epoch] = sum(self.held()), max(self.held())
+
+    def held(self) -> list[int]:
+        """[N] cells that wait for a slot."""
+        return [
+            len(granted) + sum(map(len, queues)) for granted, queues in zip(self.granted, self.relayed, strict=True)
+        ]
 
     def is_empty(self) -> bool:
         at_servers = any(server.queue or server.cable for server in self.server)

@@ -85,6 +85,7 @@ class AckNackReference(Reference):
         self.sent += sum(map(len, offers.values()))
         self.move(self.answers(offers))
         self.note_fullest()
+        self.note_waiting()
         self.epoch += 1
 
     def fill(self, node: int, server: Server) -> None:
@@ -171,9 +172,8 @@ class AckNackReference(Reference):
                 forwards.claimed -= 1
                 forwards.others.append((self.epoch + self.world.pause[kind], hop.cell))
 
-    def note_fullest(self) -> None:
-        for node, row in enumerate(self.transceivers):
-            self.fullest[node] = max(self.fullest[node], sum(each.length for each in row))
+    def held(self) -> list[int]:
+        return [sum(each.length for each in row) for row in self.transceivers]
 
     def is_empty(self) -> bool:
         waiting = any(each.length for row in self.transceivers for each in row)

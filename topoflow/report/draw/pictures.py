@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from topoflow.report.base import Report
-from topoflow.report.draw import bars, cdf, gantt, heat_map, price, topology
+from topoflow.report.draw import bars, cdf, gantt, heat_map, price, slots, topology
 from topoflow.report.draw.style import png
 
 T = TypeVar("T")
@@ -104,5 +104,37 @@ PICTURES: tuple[Picture[Report], ...] = (
         "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
         cdf.draw_failures,
         needs=lambda report: bool(report.failures),
+    ),
+    Picture(
+        "slots_waiting.png",
+        "What waits for a slot",
+        "Cells that nodes of a network of slots hold, for others or after a grant, after some epochs of the step. "
+        "Cells that are still at their servers, or at their rack without a grant, are not counted.",
+        slots.draw_waiting,
+        needs=slots.has_slots,
+    ),
+    Picture(
+        "slots_completion.png",
+        "How long messages take on a network of slots",
+        "A curve per size of messages, from when a message was ready until its last byte arrived: far left is better. "
+        "Short ones wait for slots, long ones for bandwidth.",
+        slots.draw_completion,
+        needs=slots.has_messages,
+    ),
+    Picture(
+        "slots_schedule.png",
+        "The schedule",
+        "A row per node, a block per slot of an epoch, in it a square per uplink: its number and colour are the node "
+        "that it sends to. An epoch joins every two nodes once; what failed is grey.",
+        slots.draw_schedule,
+        needs=slots.has_schedule,
+    ),
+    Picture(
+        "slots_refused.png",
+        "What switches refused",
+        "Packets that met another one at an output of their switch, or found no room after it. They are sent again in "
+        "the next slot. A bar per switch.",
+        slots.draw_refused,
+        needs=slots.has_refusals,
     ),
 )

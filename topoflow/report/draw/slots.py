@@ -1,0 +1,141 @@
+"""What networks of slots saw: queues over time, completion of messages, the schedule itself, refused packets.
+
+Shapes: N nodes, E slots of an epoch, G groups of nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from topoflow.case.base import Result
+from topoflow.engine.base import Slots
+from topoflow.fabric.circuits.on_demand import OnDemand
+from topoflow.fabric.circuits.schedule import EMPTY, Cyclic, Schedule
+from topoflow.report.base import Report
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import Bars, Lines, Samples, draw_bars, draw_cdf, draw_steps
+from topoflow.report.draw.style import panels
+from topoflow.units import human
+
+MAX_PANELS = 6  # worlds that are drawn side by side
+MAX_CURVES = 8  # worlds in one panel
+MAX_NODES = 32  # of a schedule that is drawn
+MAX_NAMED = 16  # nodes: with more of them no square has its number in it
+MAX_SQUARES = 64  # side by side
+NOTHING = "#F2F2F2"
+
+
+def has_slots(report: Report) -> bool:
+    return bool(_seen(report))
+
+
+def has_messages(report: Report) -> bool:
+    return any(_completion(outcome) for outcome, _ in _seen(report))
+
+
+def has_schedule(report: Report) -> bool:
+    return bool(_schedules(report))
+
+
+def has_refusals(report: Report) -> bool:
+    return any(_refused(outcome) for outcome, _ in _seen(report))
+
+
+def draw_waiting(report: Report) -> Figure:
+    """What waited for slots after some epochs: at all nodes together, and at the fullest one."""
+    shown = _seen(report)[:MAX_CURVES]
+    names = report.labels([outcome for outcome, _ in shown])
+    parts: dict[str, Lines] = {
+        part: {name: (slots.sampled, slots.waiting[:, column]) for name, (_, slots) in zip(names, shown, strict=True)}
+        for column, part in enumerate(("all nodes together", "the fullest node"))
+    }
+    return draw_steps("What waits for a slot", parts, Axis("time", "s"), Axis("waiting cells", "B"))
+
+
+def draw_completion(report: Report) -> Figure:
+    """A panel per world, in it a curve per size: from when a message was ready until its last cell arrived."""
+    shown = [outcome for outcome, _ in _seen(report) if _completion(outcome)][:MAX_PANELS]
+    parts = {name: _completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
+    return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
+
+
+def draw_schedule(report: Report) -> Figure:
+    """A panel per schedule: the node that each node sends to, slot by slot; in each slot a square per uplink."""
+    shown = _schedules(report)
+    figure = Figure(figsize=(max(6.0, 5.0 * min(len(shown), 2)), 4.6 * -(-len(shown) // 2)), layout="constrained")
+    for axes, (schedule, name) in zip(panels(figure, len(shown), 2), shown.items(), strict=True):
+        _draw_schedule(axes, schedule, name)
+    figure.suptitle("Who sends to whom in each slot (grey: to nobody)")
+    return figure
+
+
+def draw_refused(report: Report) -> Figure:
+    """A panel per world, in it a bar per switch: packets that it refused, which were sent again."""
+    shown = [outcome for outcome, _ in _seen(report) if _refused(outcome)][:MAX_PANELS]
+    parts = {name: _refused(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
+    return draw_bars("Packets that switches refused", parts, Axis("retransmissions"), "rack, or place in the racks")
+
+
+def _seen(report: Report) -> list[tuple[Result, Slots]]:
+    """Worlds that were simulated slot by slot, and what they saw."""
+    shown = report.representatives(MAX_CURVES)
+    return [(outcome, outcome.timeline.slots) for outcome in shown if outcome.timeline.slots is not None]
+
+
+def _completion(outcome: Result) -> Samples:
+    """s of the messages of each size, from one power of ten to the next."""
+    timeline = outcome.timeline
+    size, took = timeline.world.graph.bytes, timeline.finish - timeline.start
+    arrived = (size > 0) & np.isfinite(took) & (took > 0)
+    size, took = size[arrived], took[arrived]
+    power = np.floor(np.log10(np.maximum(size, 1.0))).astype(int)
+    return {
+        f"{human(10.0**each, 'B')} to {human(10.0 ** (each + 1), 'B')}": took[power == each]
+        for each in np.unique(power).tolist()
+    }
+
+
+def _schedules(report: Report) -> dict[Schedule, str]:
+    """Small schedules that differ, each with the name of the first world that follows it."""
+    found: dict[Schedule, str] = {}
+    outcomes = [outcome for outcome, _ in _seen(report)]
+    for name, outcome in zip(report.labels(outcomes), outcomes, strict=True):
+        control = outcome.fabric.control
+        if isinstance(control, Cyclic) and control.schedule.nodes <= MAX_NODES and len(found) < MAX_PANELS:
+            found.setdefault(control.schedule, name)
+    return found
+
+
+def _draw_schedule(axes: Axes, schedule: Schedule, name: str) -> None:
+    columns = [(slot, uplink) for slot in range(schedule.slots) for uplink in range(schedule.groups)][:MAX_SQUARES]
+    to = np.array([[schedule.target(node, uplink, slot) for slot, uplink in columns] for node in range(schedule.nodes)])
+    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
+    axes.imshow(np.ma.masked_equal(to, EMPTY), cmap=colours, aspect="auto", interpolation="nearest", vmin=0)
+    if schedule.nodes <= MAX_NAMED and len(columns) <= MAX_SQUARES // 2:
+        for (node, column), target in np.ndenumerate(to):
+            if target != EMPTY:
+                light = target < schedule.nodes / 2
+                axes.text(column, node, str(target), ha="center", va="center", fontsize=6, color="w" if light else "k")
+    for slot in range(1, schedule.slots):
+        axes.axvline(slot * schedule.groups - 0.5, color="white", linewidth=2)
+    slots = range(-(-len(columns) // schedule.groups))
+    axes.set_xticks([(slot + 0.5) * schedule.groups - 0.5 for slot in slots], [str(slot) for slot in slots])
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.tick_params(labelsize=7)
+    axes.set_xlabel(f"slot of an epoch, in each of them {schedule.groups} uplinks")
+    axes.set_ylabel("node that sends")
+    axes.set_title(name, fontsize=9)
+
+
+def _refused(outcome: Result) -> Bars:
+    """Of the switches of racks, and of those that join the servers of one place."""
+    control, slots = outcome.fabric.control, outcome.timeline.slots
+    if slots is None or not isinstance(control, OnDemand) or not slots.refused.any():
+        return {}
+    square = control.schedule
+    nodes = slots.refused.reshape(square.racks, square.servers_per_rack, 2)
+    sums = {"within a rack": nodes[:, :, 0].sum(axis=1), "between racks": nodes[:, :, 1].sum(axis=0)}
+    return {name: {str(switch): float(count) for switch, count in enumerate(of)} for name, of in sums.items()}
