@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from topoflow.case.base import Result
 from topoflow.case.rows import Row
 from topoflow.report.base import Report
+from topoflow.report.packets import bottleneck
 from topoflow.units import human
 
 CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
@@ -17,7 +18,7 @@ COMPUTE_BOUND = 0.02  # of an iteration; where the network could save less, it i
 
 def answers(report: Report) -> list[str]:
     """One answer per job, in plain words."""
-    return [_answer(report, job) for job in report.jobs]
+    return [_answer(report, job) + bottleneck(recommended(job)[0]) for job in report.jobs]
 
 
 def memory_notes(report: Report) -> list[str]:
