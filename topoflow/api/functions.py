@@ -27,6 +27,7 @@ from topoflow.study.configure.output import output
 from topoflow.study.searches import CONFIG as SEARCH
 from topoflow.study.searches import check as check_search
 from topoflow.study.searches import search_all
+from topoflow.study.tracked import of_comparison, of_searches, tracked
 from topoflow.worldfile.world_file import WorldFile, read
 
 OneOrMore = Any  # a value, or a list of values that are swept
@@ -66,10 +67,12 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     ['fat_tree', 'topoopt']
     """
     points, command = _points("compare", settings, keys, check, "compare", observer)
-    with output(points, "compare") as out:
-        results = Results(compare_points(points, run_of(points, observer), command))
+    with output(points, "compare") as out, tracked(points, "compare", command, observer) as log:
+        report = compare_points(points, run_of(points, log), command)
+        results = Results(report)
         if out is not None:
             results.save(out)
+        log.found(of_comparison(report, out))
     return results
 
 
@@ -89,10 +92,12 @@ def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **
     'topoopt'
     """
     points, command = _points("search", settings, keys, check_search, SEARCH, observer)
-    with output(points, "search") as out:
-        results = SearchResults(search_all(points, run_of(points, observer), command, out))
+    with output(points, "search") as out, tracked(points, "search", command, observer) as log:
+        searched = search_all(points, run_of(points, log), command, out)
+        results = SearchResults(searched)
         if out is not None:
             results.save(out)
+        log.found(of_searches(searched, out))
     return results
 
 

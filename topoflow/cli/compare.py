@@ -20,6 +20,7 @@ from topoflow.study.compare import compare, compare_each
 from topoflow.study.configure.grid import Point, grid, run_of
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
+from topoflow.study.tracked import of_comparison, tracked
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -35,24 +36,26 @@ def run(arguments: argparse.Namespace) -> None:
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One comparison; without ``out``, its result.json is in ``folder``. Returns the time of what is recommended, s."""
-    with output(points, "compare") as out, Terminal() as terminal:
-        report = compare(points, run_of(points, terminal), command)
-        if out is not None:
-            from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
+    with output(points, "compare") as out, tracked(points, "compare", command) as log:
+        with Terminal() as terminal:
+            report = compare(points, run_of(points, log.informing(terminal)), command)
+            if out is not None:
+                from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
-            terminal.stage("drawing")
-            write(report, out, lambda done: terminal.advance(done, STEPS))
-    console = Output()
-    show(report, console)
-    if out is None:
-        where = keep("compare", lambda folder: write_result(report, folder / "result.json"), folder)
-        console.print(f"{where} Add out=DIR for report.html with pictures and Parquet tables.", highlight=False)
-    else:
-        console.print(
-            f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False
-        )
-        if not can_write_parquet():
-            console.print(NO_PARQUET, highlight=False)
+                terminal.stage("drawing")
+                write(report, out, lambda done: terminal.advance(done, STEPS))
+        console = Output()
+        show(report, console)
+        if out is None:
+            where, folder = keep("compare", lambda folder: write_result(report, folder / "result.json"), folder)
+            console.print(f"{where} Add out=DIR for report.html with pictures and Parquet tables.", highlight=False)
+        else:
+            console.print(
+                f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False
+            )
+            if not can_write_parquet():
+                console.print(NO_PARQUET, highlight=False)
+        log.found(of_comparison(report, folder if out is None else out))
     return recommended(report.ranking)[0].iteration_time
 
 
@@ -63,9 +66,11 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
             raise ValueError(f"out: must be null where jobs are one batch, got {point.config['out']!r}")
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
-    for report, folder in zip(reports, folders, strict=True):
+    for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
             write_result(report, folder / "result.json")
+            with tracked([point], "compare", report.command) as log:
+                log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]
     if done:
         show(replace(done[0], outcomes=tuple(report.outcomes[0] for report in done)), Output())

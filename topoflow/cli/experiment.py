@@ -19,6 +19,7 @@ from topoflow.study.figures.load import load, split
 from topoflow.study.figures.measure import identified, measure, setups
 from topoflow.study.figures.points import Points
 from topoflow.study.figures.write import columns, headed, write
+from topoflow.study.tracked import of_figure, tracked
 
 CHECKPOINT = "checkpoint.jsonl"
 
@@ -28,21 +29,27 @@ def run(arguments: argparse.Namespace) -> None:
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
-    with sole_writer(out, "experiment"), Terminal() as terminal:
+    with sole_writer(out, "experiment"):
         stored = Points(out / CHECKPOINT)
         points = list(setups(experiment, chosen, given))
         experiment.check([each.label for each in points])
-        how = run_of([each.point for each in points], Silent())
-        terminal.stage("composing")
-        todo = identified(experiment, points, terminal)
-        if done := sum(point in stored for point, _ in todo):
-            print(f"Continuing from {done} of {len(todo)} points in {stored.path}.", flush=True)
-        terminal.stage("simulating")
-        rows = measure(experiment, todo, stored, how, terminal)
-        experiment = experiment.titled(rows)
-        write(experiment, rows, command, out)
+        asked = [each.point for each in points]
+        how = run_of(asked, Silent())
+        with tracked(asked, "experiment", command) as log:
+            with Terminal() as terminal:
+                observer = log.informing(terminal)
+                observer.stage("composing")
+                todo = identified(experiment, points, observer)
+                if done := sum(point in stored for point, _ in todo):
+                    print(f"Continuing from {done} of {len(todo)} points in {stored.path}.", flush=True)
+                observer.stage("simulating")
+                rows = measure(experiment, todo, stored, how, observer)
+                experiment = experiment.titled(rows)
+                write(experiment, rows, command, out)
+            summary = experiment.summary(rows)
+            log.found(of_figure(summary, rows, out))
     console = Output()
-    console.print(summary_table(experiment, experiment.summary(rows)))
+    console.print(summary_table(experiment, summary))
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)
 
 

@@ -14,8 +14,10 @@ VARIABLE = "TOPOFLOW_RUNS"  # of the environment: the folder of these folders
 DEFAULT = "runs"
 
 
-def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -> str:
+def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -> tuple[str, Path | None]:
     """Write a result into ``folder``, else ``runs/DATE-TIME-VERB``; the sentence says where, or why it is not kept.
+
+    Also returns the folder, None where the result is not kept.
 
     What it costs to write is small, as nobody asked for it: no pictures.
     """
@@ -23,8 +25,8 @@ def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -
         folder = folder or new_folder(verb)
         write(folder)
     except (OSError, ValueError) as error:
-        return f"The result is not kept: {message(error)}."
-    return f"The result is kept in {folder}."
+        return f"The result is not kept: {message(error)}.", None
+    return f"The result is kept in {folder}.", folder
 
 
 def new_folder(verb: str) -> Path:

@@ -41,7 +41,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     console.print(summary_table(found, found.summary(rows)))
     if out is None:
         text = result(found, rows, command)
-        kept = keep("place", lambda where: write_atomically(where / "result.json", text), folder)
+        kept, _ = keep("place", lambda where: write_atomically(where / "result.json", text), folder)
         console.print(
             f"{kept} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
         )

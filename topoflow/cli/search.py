@@ -19,6 +19,7 @@ from topoflow.report.search_terminal import show_all
 from topoflow.study.configure.grid import Point, grid, run_of
 from topoflow.study.configure.output import output
 from topoflow.study.searches import CONFIG, Searched, check, search_all
+from topoflow.study.tracked import of_searches, tracked
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -34,26 +35,32 @@ def run(arguments: argparse.Namespace) -> None:
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One search for each point; without ``out``, plans and result.json are in ``folder``. Returns the best time, s."""
-    with output(points, "search") as out:
+    with output(points, "search") as out, tracked(points, "search", command) as log:
         with SearchTerminal() as progress:
-            searched = search_all(points, run_of(points, progress), command, out, partial(print, flush=True))
+            run = run_of(points, log.informing(progress))
+            searched = search_all(points, run, command, out, partial(print, flush=True))
         if out is not None:
             with Terminal() as terminal:
                 terminal.stage("drawing")
                 searched.write(out, terminal.advance)
-    show(searched, Output(), folder)
+        folder = show(searched, Output(), folder)
+        log.found(of_searches(searched, folder))
     return min(searched.found[name].plan.iteration_time for name in searched.winners)
 
 
-def show(searched: Searched, console: Console, folder: Path | None = None) -> None:
-    """What was chosen, at length; of several searches, a line for each, the quickest first as on the page."""
+def show(searched: Searched, console: Console, folder: Path | None = None) -> Path | None:
+    """What was chosen, at length; of several searches, a line for each, the quickest first as on the page.
+
+    Without ``out``, plans are kept in ``folder``, else in one of this moment; returns where they are.
+    """
     show_all(searched.reports, searched.winners, console)
     out = searched.out
-    where = (
-        f"{keep('search', searched.keep, folder)} Add out=DIR for report.html with pictures, and to resume a search."
-        if out is None
-        else f"Open {out / 'report.html'}; the plan is in plan.json next to it."
-        if len(searched.searches) == 1
-        else f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
-    )
+    if out is None:
+        kept, out = keep("search", searched.keep, folder)
+        where = f"{kept} Add out=DIR for report.html with pictures, and to resume a search."
+    elif len(searched.searches) == 1:
+        where = f"Open {out / 'report.html'}; the plan is in plan.json next to it."
+    else:
+        where = f"Open {out / 'report.html'}; each plan is in plan.json in its folder."
     console.print(where, highlight=False)
+    return out

@@ -40,6 +40,7 @@ from topoflow.study.configure.hints import suggest, suggest_key
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.search_path import initialized
 from topoflow.study.configure.sweeps import check_sweeps, nested
+from topoflow.track import trackers
 
 CONFIG = "compare"
 MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
@@ -175,9 +176,13 @@ def point_of(
         if group == "gpu":  # which is a part of workloads, too
             config.gpu = described(made)
     fidelities = settings_of(config, choices, overrides)
-    check({str(key): config[key] for key in config if key not in (*fidelities, HYDRA)})
+    logged = [name for name in trackers() if name in config]
+    check({str(key): config[key] for key in config if key not in (*fidelities, *logged, HYDRA)})
     values = {str(key): _resolved(config[key]) for key in config if key != HYDRA}
-    return _with_objects(_of_fidelity(dataclasses.replace(point, choices=choices, config=values), fidelities))
+    found = dataclasses.replace(point, choices=choices, config=values)
+    for name in logged:
+        build(found, name)
+    return _with_objects(_of_fidelity(found, fidelities))
 
 
 def _resolved(value: typing.Any) -> typing.Any:

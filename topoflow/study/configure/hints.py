@@ -10,6 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from topoflow.study.configure.composer import composed
+from topoflow.track import trackers
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
 
@@ -25,9 +26,7 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     loader = GlobalHydra.instance().config_loader()
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(
-        name, [o for o, at in keys.items() if at in there and at != "hydra" and loader.get_group_options(at)]
-    )
+    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and loader.get_group_options(at)])
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
@@ -37,6 +36,11 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
         parent, _, last = parent.rpartition(".")
     siblings = OmegaConf.select(config, parent) if parent else config
     return suggest(last, _keys(siblings), parent)
+
+
+def _is_group(key: str, there: DictConfig) -> bool:
+    """Whether a key may be a config group: one of the configuration, or a tracker, of which none is chosen there."""
+    return key in trackers() or (key in there and key != "hydra")
 
 
 def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:

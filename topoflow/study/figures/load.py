@@ -16,6 +16,7 @@ from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
 from topoflow.study.configure.options import options
 from topoflow.study.figures.base import Experiment
+from topoflow.track import trackers
 from topoflow.units import register_resolvers
 
 GROUP = "experiment"
@@ -23,7 +24,7 @@ OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fail", "strides", "placement", "request")  # keys of a comparison
 OF_FIGURES = (
-    *(key for key in (*GROUPS, *KEYS, *options("fidelity")) if key not in NOT_OF_FIGURES),
+    *(key for key in (*GROUPS, *KEYS, *options("fidelity"), *trackers()) if key not in NOT_OF_FIGURES),
     *("series", "search", "experiment"),
 )
 

@@ -26,8 +26,9 @@ from topoflow.study.configure.grid import Point, build
 from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
 from topoflow.study.figures.similar_cost import RULES, unwired
+from topoflow.track import trackers
 
-RUN = ("device", "threads")  # keys that no result depends on
+RUN = ("device", "threads", *trackers())  # keys that no result depends on
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,108 @@
+"""A run in the experiment trackers that its configuration chooses: what it is, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from topoflow.engine.observer import Observer, Silent
+from topoflow.report.answer import recommended
+from topoflow.report.base import Report
+from topoflow.study.configure.grid import Point, build, unique_names
+from topoflow.study.searches import Searched
+from topoflow.track import trackers
+from topoflow.track.base import About, Found, TableRows, Tracked
+
+WRITTEN = {".json", ".html", ".png", ".csv", ".parquet"}  # kinds of files that answer something; checkpoints do not
+MOST_NAMES = 3  # of points, in the name of a run
+
+
+@contextmanager
+def tracked(points: Sequence[Point], verb: str, command: str, observer: Observer = Silent()) -> Iterator[Tracked]:
+    """An observer that informs ``observer`` and the trackers of the points, until the block ends.
+
+    Raises ``ValueError`` where points differ in these, or one is not installed.
+    """
+    found = Tracked(observer)
+    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
+    for point in points:
+        for name in trackers():
+            if point.config.get(name) != points[0].config.get(name):
+                raise ValueError(f"{name}: must be one for all, got several")
+    if chosen:
+        found.begin(chosen, _about(points, verb, command))
+    try:
+        yield found
+    except BaseException:
+        found.end(failed=True)
+        raise
+    found.end(failed=False)
+
+
+def of_comparison(report: Report, folder: Path | None) -> Found:
+    """The recommended world, a table of all, and the files of a folder."""
+    best = recommended(report.ranking)[0].row
+    summary = {key: getattr(best, key) for key in ("iteration_time", "cost_usd", "power_w", "fabric", "world")}
+    return Found(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
+
+
+def of_searches(searched: Searched, folder: Path | None) -> Found:
+    """The plan that is chosen, the quickest of several, a table of all, and the files of a folder."""
+    rows = searched.rows
+    best = min((row for row in rows if row["chosen"]), key=lambda row: float(row["iteration_time"]))
+    return Found(_plain(best), {"searches": [_plain(row) for row in rows]}, files_of(folder))
+
+
+def of_figure(summary: TableRows, rows: TableRows, folder: Path) -> Found:
+    """The summary and all rows of a figure, and the files of its folder."""
+    return Found({"points": len(rows)}, {"summary": summary, "rows": rows}, files_of(folder))
+
+
+def files_of(folder: Path | None) -> dict[str, Path]:
+    """What is written in a folder, by its path there; not what is hidden, or of a tracker."""
+    if folder is None:
+        return {}
+    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.suffix in WRITTEN}
+    return {
+        name.as_posix(): path
+        for name, path in found.items()
+        if path.is_file() and not any(part.startswith(".") or part in trackers() for part in name.parts)
+    }
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value is None or isinstance(value, str | int | float)}
+
+
+def _about(points: Sequence[Point], verb: str, command: str) -> About:
+    names = unique_names(points)
+    if len(names) > MOST_NAMES:
+        names = [f"{len(points)} points of {', '.join(points[0].swept)}"]
+    config = _merged([each.config for each in points])
+    return About(verb, ", ".join(names), command, config, _group())
+
+
+def _group() -> str | None:
+    """The folder of the multirun that this run is a job of."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
+        return None
+    return Path(str(HydraConfig.get().sweep.dir)).name
+
+
+def _merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What configurations have in common; where they differ, the list of their values."""
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(key for config in configs for key in config):
+        values = [config[key] for config in configs if key in config]
+        if all(isinstance(value, Mapping) for value in values):
+            found[key] = _merged(values)
+        else:
+            different = [value for number, value in enumerate(values) if value not in values[:number]]
+            found[key] = different[0] if len(different) == 1 else different
+    return found

@@ -1,0 +1,85 @@
+"""MLflow: ``mlflow=on``, a run of an experiment of the server, database or folder ``mlflow.uri``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from topoflow.track.base import About, Found, Log
+
+LONGEST = 500  # letters of a parameter's value that every store of MLflow takes
+
+
+@dataclass(frozen=True)
+class Mlflow:
+    """What is null is as MLflow has it: ``MLFLOW_TRACKING_URI``."""
+
+    uri: str | None = None
+    experiment: str = "topoflow"
+
+    def begin(self, about: About) -> Log:
+        """Begin a run; runs of a multirun have the tag ``group`` in common."""
+        from mlflow.entities import Metric
+        from mlflow.tracking import MlflowClient
+
+        client = MlflowClient(tracking_uri=self.uri)
+        known = client.get_experiment_by_name(self.experiment)
+        experiment = client.create_experiment(self.experiment) if known is None else known.experiment_id
+        tags = {"verb": about.verb, "command": about.command, **dict.fromkeys(about.tags, "")}
+        if about.group is not None:
+            tags["group"] = about.group
+        run = client.create_run(experiment, tags=tags, run_name=about.name)
+        for key, value in _flat(about.config):
+            client.log_param(run.info.run_id, key, str(value)[:LONGEST])
+        return _Run(client, Metric, run.info.run_id)
+
+
+@dataclass
+class _Run:
+    client: Any
+    metric: Any
+    id: str
+    step: int = 0
+
+    @property
+    def where(self) -> str:
+        return f"the run is {self.id} at {self.client.tracking_uri}"
+
+    def record(self, step: int, values: Mapping[str, float]) -> None:
+        self.step, now = step, int(time.time() * 1000)
+        metrics = [self.metric(_name(key), value, now, step) for key, value in values.items()]
+        self.client.log_batch(self.id, metrics=metrics)
+
+    def found(self, found: Found) -> None:
+        """Numbers as metrics, tables as JSON, and all files as artifacts."""
+        numbers = {key: value for key, value in found.summary.items() if isinstance(value, int | float)}
+        self.record(self.step + 1, numbers)
+        for key, value in found.summary.items():
+            if key not in numbers:
+                self.client.set_tag(self.id, key, str(value))
+        for name, rows in found.tables.items():
+            self.client.log_text(self.id, json.dumps([dict(row) for row in rows], default=str), f"{name}.json")
+        for name, path in found.files.items():
+            folder = PurePosixPath(name).parent.as_posix()
+            self.client.log_artifact(self.id, str(path), None if folder == "." else folder)
+
+    def end(self, failed: bool) -> None:
+        self.client.set_terminated(self.id, "FAILED" if failed else "FINISHED")
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested mappings by their keys with dots."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield _name(f"{prefix}{key}"), value
+
+
+def _name(key: str) -> str:
+    """A key of the letters that MLflow allows."""
+    return "".join(each if each.isalnum() or each in "_-./ " else "_" for each in key)

@@ -1,0 +1,100 @@
+"""Weights & Biases: ``wandb=online``, or without a network ``wandb=offline``, whose files ``wandb sync`` uploads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topoflow.track.base import About, Found, Log
+from topoflow.units import check_positive
+
+MODES = ("online", "offline")
+
+
+@dataclass(frozen=True)
+class Wandb:
+    """A run of a project. What is null is as W&B has it: ``WANDB_PROJECT``, ``WANDB_ENTITY``, its own settings.
+
+    ``timeout``: s that the work waits for the network at its beginning, and at its end.
+    """
+
+    mode: str
+    project: str | None = None
+    entity: str | None = None
+    group: str | None = None  # null: of a multirun, the name of its folder
+    tags: Sequence[str] = ()  # in addition to the verb
+    dir: str | None = None  # null: wandb/ in the current folder
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"wandb.mode: must be one of {', '.join(MODES)}, got {self.mode!r}")
+        check_positive("wandb.timeout", self.timeout)
+        for tag in self.tags:
+            if not isinstance(tag, str) or not 1 <= len(tag) <= 64:
+                raise ValueError(f"wandb.tags: must be texts of 1 to 64 letters, got {tag!r}")
+
+    def begin(self, about: About) -> Log:
+        """Begin a run; what W&B says goes to its own log file, not to the terminal."""
+        import wandb
+
+        logging.getLogger("wandb").propagate = False  # not into the log of a job of Hydra
+        run = wandb.init(
+            mode="offline" if self.mode == "offline" else "online",
+            project=self.project or os.environ.get("WANDB_PROJECT") or "topoflow",
+            entity=self.entity,
+            name=about.name[:128],
+            job_type=about.verb,
+            group=self.group or about.group,
+            tags=[about.verb, *self.tags, *about.tags],
+            config={**about.config, "command": about.command},
+            dir=self.dir,
+            save_code=False,
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                login_timeout=self.timeout,  # or it would wait for a key to be typed
+                init_timeout=self.timeout,
+                finish_timeout=self.timeout,
+            ),
+        )
+        return _Run(wandb, run)
+
+
+@dataclass
+class _Run:
+    wandb: Any
+    run: Any
+
+    @property
+    def where(self) -> str:
+        if self.run.offline:
+            return f"the run is in {os.path.dirname(self.run.dir)}; wandb sync uploads it"
+        return f"the run is at {self.run.url}"
+
+    def record(self, step: int, values: Mapping[str, float]) -> None:
+        self.run.log(dict(values), step=step)
+
+    def found(self, found: Found) -> None:
+        """Numbers as the summary, tables and pictures in the workspace, and all files as an artifact."""
+        shown: dict[str, Any] = {}
+        for name, rows in found.tables.items():
+            columns = [*dict.fromkeys(key for row in rows for key in row)]
+            shown[name] = self.wandb.Table(
+                columns, [[row.get(key) for key in columns] for row in rows], allow_mixed_types=True
+            )
+        shown |= {f"pictures/{name}": self.wandb.Image(str(path)) for name, path in found.pictures.items()}
+        if shown:
+            self.run.log(shown)
+        self.run.summary.update(dict(found.summary))
+        artifact = self.wandb.Artifact(f"{self.run.job_type}-{self.run.id}", type="topoflow")
+        for name, path in found.files.items():
+            artifact.add_file(str(path), name)
+        if found.files:
+            self.run.log_artifact(artifact)
+
+    def end(self, failed: bool) -> None:
+        self.run.finish(exit_code=int(failed))
