@@ -39,6 +39,7 @@ class WalkSettings:
         *,
         ladders: int,
         chains: int,
+        first: int,
         seed: int,
         round: int,
         patience: int,
