@@ -41,8 +41,8 @@ PICTURES: tuple[Picture[Report], ...] = (
         "iteration_time.png",
         "How long one training step takes",
         "One bar per combination. The dark part is computation on the busiest server, which every network needs. "
-        "The orange part is when that server does not compute: transfers that its computation does not hide and, in a "
-        "pipeline, waiting for other stages, which no network takes away.",
+        "The coloured part, a colour per fabric, is when that server does not compute: transfers that its computation "
+        "does not hide and, in a pipeline, waiting for other stages, which no network takes away.",
         bars.draw,
     ),
     Picture(
