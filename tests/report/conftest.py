@@ -95,6 +95,7 @@ class ToyJob:
     recorded: RecordedJob | None = None
     strategy: Strategy | None = None
     landed: tuple[int, ...] | None = None
+    workload: object = None  # which has no layers
     share: float = 1.0  # of the GPU's memory, that may be planned with
     fits = Job.fits
 

@@ -19,8 +19,8 @@ from topoflow.report.page.template import page
 from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
 
-# Those that need slots have a test of their own.
-PICTURES = tuple(picture for picture in pictures.PICTURES if not picture.file.startswith("slots_"))
+# Those that need slots or ports have tests of their own.
+PICTURES = tuple(picture for picture in pictures.PICTURES if not picture.file.startswith(("slots_", "ports")))
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,24 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
         Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
         *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
+        *_rate_cells(job),
     ]
+
+
+def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
+    """What a step trains per second, where the workload of the job knows that."""
+    samples = Cell("samples/s", lambda outcome, _: _count(outcome.row.samples_per_second), spare=7)
+    tokens = Cell("tokens/s", lambda outcome, _: _count(outcome.row.tokens_per_second), spare=8)
+    share = Cell("MFU", lambda outcome, _: "-" if outcome.row.mfu is None else f"{outcome.row.mfu:.1%}", spare=9)
+    return [
+        *[samples] * any(one.row.samples_per_second for one in job),
+        *[tokens] * any(one.row.tokens_per_second for one in job),
+        *[share] * any(one.row.mfu for one in job),
+    ]
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
 
 
 def _seconds(value: float | None) -> str:

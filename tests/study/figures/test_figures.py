@@ -36,6 +36,8 @@ SMALL = {  # a figure in a second or two
     "motion_fig5": ("servers=96", "experiment.sizes=[256,8192]"),
     "motion_fig6": ("servers=96", "experiment.sizes=[256,8192]"),
     "motion_fig7": ("servers=96", "experiment.sizes=[256,8192]"),
+    "sirius_fig2a": (),
+    "sirius_fig6a": ("servers=128",),
     "sirius_fig6b": ("servers=128",),
     "sirius_fig9": FLOWS,
     "sirius_fig10": FLOWS,
@@ -471,3 +473,19 @@ def test_power_of_links_is_that_of_the_paper_at_its_size() -> None:
     assert experiment.power({**counts, "global_ports": 12 * 95 * 96}) == pytest.approx(1.73e6, rel=0.01)
     nics = experiment.power({**counts, "global_ports": 0}) - experiment.power({**counts, "nics": 0, "global_ports": 0})
     assert nics == pytest.approx(0.76e6, rel=0.01)
+
+
+def test_power_of_paths_is_that_of_the_paper(figure: Any) -> None:
+    """Sirius 2: 50 W/(Tb/s) for two nodes, 487 for four layers of 64-port switches, which more than 65 K nodes need."""
+    rows = figure("sirius_fig2a")["rows"]
+    assert [row["paper"] for row in rows][::4] == pytest.approx([50, 487], rel=2e-3)
+    assert [row["nodes"] for row in rows] == [2, 64, 2048, 65_536, 2_097_152]
+    assert all(row["all_links"] - row["paper"] == pytest.approx(50 * (row["layers"] > 0)) for row in rows)
+
+
+def test_a_laser_that_draws_no_more_is_a_fixed_one(figure: Any) -> None:
+    """By 5, in W/(Tb/s): 2 * 19.53 of rack switches and 4 * 25 of transceivers, of 7 * (19.53 + 50)."""
+    one, *_, ten = figure("sirius_fig6a", "servers=128", "experiment.overheads=[1,10]")["summary"]
+    assert one["path_ratio"] == pytest.approx((2 * 19.53125 + 4 * 25) / (7 * 69.53125))
+    assert ten["path"] - one["path"] == pytest.approx(4 * 9 / 0.4)
+    assert ten["bill_ratio"] > one["bill_ratio"]

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from topoflow.report.base import Report
-from topoflow.report.draw import bars, cdf, gantt, heat_map, price, slots, topology
+from topoflow.report.draw import bars, cdf, gantt, heat_map, ports, price, slots, topology
 from topoflow.report.draw.style import png
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ PICTURES: tuple[Picture[Report], ...] = (
         "iteration_time.png",
         "How long one training step takes",
         "One bar per combination. The dark part is computation on the busiest server, which every network needs. "
-        "The orange part is when that server does not compute: transfers that its computation does not hide and, in a "
-        "pipeline, waiting for other stages, which no network takes away.",
+        "The coloured part, a colour per fabric, is when that server does not compute: transfers that its computation "
+        "does not hide and, in a pipeline, waiting for other stages, which no network takes away.",
         bars.draw,
     ),
     Picture(
@@ -104,6 +104,39 @@ PICTURES: tuple[Picture[Report], ...] = (
         "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
         cdf.draw_failures,
         needs=lambda report: bool(report.failures),
+    ),
+    Picture(
+        "ports.png",
+        "What ports do",
+        "One marker per port, larger and darker where many are alike; nearer to a corner is more of the step. Ports "
+        "near the top send all the time: they limit. Those near the right have packets that wait for room elsewhere: "
+        "follow them to the ones that limit.",
+        ports.draw_time,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_use.png",
+        "Where the busy links are",
+        "Each cell is the link from the switch of that row to the switch of that column (where there are no switches, "
+        "servers), of several the busiest: the share of the step in which it sends.",
+        ports.draw_use,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_latency.png",
+        "How long packets and messages take",
+        "A packet's latency is counted from when it begins to leave its NIC, a message's from when it is ready to be "
+        "sent. Far left is better; a long tail to the right is congestion.",
+        ports.draw_latency,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_completion.png",
+        "How long messages of each size take",
+        "A curve per size of messages, from when a message was ready until its last byte arrived. Short ones wait for "
+        "latency and queues, long ones for bandwidth.",
+        ports.draw_completion,
+        needs=ports.has_messages,
     ),
     Picture(
         "slots_waiting.png",

@@ -1,0 +1,81 @@
+"""What 1 Tb/s from end to end draws as networks grow by layers of switches: Sirius' Figure 2a.
+
+    layers     nodes             switches on a path    links    W/(Tb/s) by the links that count
+    0          2                 0                     1        50            two transceivers, 25 W each
+    1          64                1                     1        50 + 20
+    4          2 (64/2)^4        7                     7        7 * (50 + 20) = 487, as 2 says
+
+A path of L layers has 2 L - 1 switches and, from node to node, 2 L links. The paper's two numbers, 50 and 487, come out
+with one link for each switch, as if a node and its first switch had one transceiver between them; so both are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.fabric.base import Item
+from topoflow.fabric.prices import Prices
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_lines
+from topoflow.report.draw.style import png
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, number
+from topoflow.study.figures.setup import Setup
+from topoflow.units import check_bandwidth, check_count
+
+TERABIT = 1e12 / 8  # B/s
+LINES = {"paper": "a link for each switch", "all_links": "with the links of both nodes"}
+
+
+@dataclass(frozen=True)
+class ScaleTax(Experiment):
+    """A line over the nodes that 0 to ``layers`` layers of switches with ``radix`` ports hold. Nothing is simulated."""
+
+    layers: int
+    radix: int
+    port_bandwidth: float  # B/s
+
+    def __post_init__(self) -> None:
+        check_count("experiment.layers", self.layers)
+        check_count("experiment.radix", self.radix)
+        check_bandwidth("experiment.port_bandwidth", self.port_bandwidth)
+        if self.radix % 2:
+            raise ValueError(f"experiment.radix: must be even, got {self.radix}")
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {"layers": self.layers, "radix": self.radix, "port_bandwidth": self.port_bandwidth}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each number of layers."""
+        rows: list[Row] = []
+        for layers in range(self.layers + 1):
+            switches = max(2 * layers - 1, 0)
+            watts = {
+                name: path_power(setup.prices, switches, links, self.port_bandwidth)
+                for name, links in (("paper", max(switches, 1)), ("all_links", max(2 * layers, 1)))
+            }
+            rows.append({"layers": layers, "nodes": 2 * (self.radix // 2) ** layers, **watts})
+        return rows
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Every row."""
+        return [{key: row[key] for key in ("layers", "nodes", *LINES)} for row in rows]
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {name: Heading(f"W/(Tb/s), {text}") for name, text in LINES.items()}
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        nodes = np.array([number(row, "nodes") for row in rows])
+        lines = {text: (nodes, np.array([number(row, name) for row in rows])) for name, text in LINES.items()}
+        axes = Axis("nodes", log=True), Axis("power of a path [W/(Tb/s)]")
+        return [Picture("power.png", f"After {self.source}.", png(draw_lines(self.title, {"": lines}, *axes)))]
+
+
+def path_power(prices: Prices, switches: float, links: float, bandwidth: float) -> float:
+    """W of 1 Tb/s: a port of each of the ``switches``, two transceivers on each of the ``links``; B/s of them all."""
+    parts = (Item("switch_port", switches, bandwidth), Item("transceiver", 2 * links, bandwidth))
+    return prices.power(parts) * TERABIT / bandwidth
