@@ -215,4 +215,4 @@ def _index(asked: Any, key: str, values: Sequence[str]) -> int:
         order = sorted(range(len(values)), key=lambda index: float(values[index]))
     except ValueError:
         return int(asked.suggest_categorical(key, list(range(len(values)))))
-    return order[asked.suggest_int(key, 0, len(values) - 1)]
+    return order[int(asked.suggest_int(key, 0, len(values) - 1))]

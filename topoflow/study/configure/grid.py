@@ -68,7 +68,7 @@ class Product(Sequence[list[str]]):
         if not isinstance(number, int) or not 0 <= number < len(self):
             raise IndexError(number)
         found = []
-        for key, values in reversed(self.values.items()):
+        for key, values in reversed([*self.values.items()]):
             number, index = divmod(number, len(values))
             found.append(f"{key}={values[index]}")
         return found[::-1]
