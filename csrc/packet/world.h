@@ -290,6 +290,13 @@ class World {
     port.first = i;
   }
 
+  // The rest of a message waits for its turn; where it is sent to its end, it has waited since it came.
+  DEVICE void wait_again(Port& port, int32_t i, int64_t now) {
+    if (b_.in_order) return prepend(port, i);
+    s_.sender[i].time = now;
+    append(port, i);
+  }
+
   // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
   DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
     while (port.coming != kNone && s_.sender[port.coming].time <= now) {
@@ -329,8 +336,7 @@ class World {
       if (sender.pace > 0) {
         offer(i, now + sender.pace * (sender.number - before));
       } else {
-        sender.time = now;
-        b_.in_order ? prepend(port, i) : append(port, i);
+        wait_again(port, i, now);
       }
     }
     if (port.first != kNone)
@@ -795,8 +801,7 @@ class World {
     flow.waits = may_send(sender, flow);
     if (!flow.waits) return;
     if (flow.earliest > now) return offer(i, flow.earliest);
-    sender.time = now;
-    b_.in_order ? prepend(port, i) : append(port, i);
+    wait_again(port, i, now);
   }
 
   DEVICE static bool may_send(const Sender& sender, const Flow& flow) {

@@ -206,11 +206,11 @@ class Simulation:
             self.wait(port, message, now)
 
     def wait(self, port: int, message: Message, now: int) -> None:
-        """The rest of a message that has just sent a packet waits for its turn."""
-        message.time = now
+        """The rest of a message waits for its turn; where it is sent to its end, it has waited since it came."""
         if self.settings.in_order:
             self.ports[port].messages.appendleft(message)
         else:
+            message.time = now
             self.ports[port].messages.append(message)
 
     # Ports
