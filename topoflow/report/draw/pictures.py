@@ -24,6 +24,7 @@ class Picture(Generic[T]):
     caption: str
     draw: Callable[[T], Figure]
     needs: Callable[[T], bool] = lambda report: True
+    interactive: bool = False  # the page draws it by a script in place of the PNG
 
 
 def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
@@ -44,6 +45,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "The coloured part, a colour per fabric, is when that server does not compute: transfers that its computation "
         "does not hide and, in a pipeline, waiting for other stages, which no network takes away.",
         bars.draw,
+        interactive=True,
     ),
     Picture(
         "price.png",
@@ -51,6 +53,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "One point per combination: its step time against the price of the network's parts. The dashed line joins "
         "the ones worth considering; above it, something else is both faster and cheaper, or memory is too little.",
         price.draw,
+        interactive=True,
         needs=lambda report: any(outcome.cost is not None for outcome in report.outcomes),
     ),
     Picture(
@@ -69,6 +72,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
         "sending overlaps with computing it costs nothing; where a server only sends, it waits for the network.",
         gantt.draw,
+        interactive=True,
     ),
     Picture(
         "topology.png",
@@ -78,6 +82,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
         "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
         topology.draw,
+        interactive=True,
         needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
     ),
     Picture(
