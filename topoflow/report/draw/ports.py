@@ -21,7 +21,7 @@ from topoflow.report.draw.ternary import Points, draw_ternary
 from topoflow.report.packets import kinds
 
 MAX_PANELS = 6  # worlds that are drawn side by side
-MAX_BLOCKS = 64  # rows of a heat map; where there are more nodes, a row is several of them
+MAX_BLOCKS = 128  # rows of a heat map; where there are more nodes, a row is several of them
 STEPS = 50  # of an axis of a ternary plot
 NOTHING = "#F2F2F2"
 
