@@ -2,6 +2,7 @@
 
     python benchmarks/slotted.py                       one core, each load, then two cores over one
     python benchmarks/slotted.py loads=0.5 worlds=0
+    python benchmarks/slotted.py loads= worlds=0 failures=yes    what failures take of the bandwidth
 
 Prints ``path.metric value`` lines. A cell-hop is a cell sent by one uplink; the time is the CPU time of the run loop
 with the world packed in memory, the best of ``ROUNDS``. The network is that of Sirius 7: 128 racks of 24 servers, 12
@@ -20,13 +21,22 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.slotted import simulate_cells
 from topoflow.engine.slotted.batch import Batch, pack
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.schedule import Failed, Schedule
 
 ROUNDS = 3
 SEED = 1
+EPOCHS = 400  # of a network that lost a part
+FAILURES = {
+    "nothing": Failed(),
+    "rack": Failed(nodes=(5,)),
+    "four_racks": Failed(nodes=(5, 40, 77, 100)),
+    "grating": Failed(gratings=((0, 3),)),
+    "transceiver": Failed(transceivers=((5, 2),)),
+}
 RACKS, SERVERS, UPLINKS = 128, 24, 12
 SLOT = 100_000  # ps
 CELL = 562  # B
@@ -88,15 +98,49 @@ def two_cores(worlds: int) -> None:
     print(f"worlds_{worlds}.two_cores_over_one {walls[1] / walls[2]:.2f}", flush=True)
 
 
+def failures() -> None:
+    """Cells between all pairs of racks without end: what a rack that works receives in an epoch, and of that before."""
+    whole = 0.0
+    for name, failed in FAILURES.items():
+        schedule = Schedule(RACKS, UPLINKS, failed)
+        works = np.setdiff1d(np.arange(RACKS), failed.nodes).astype(np.int32)
+        source, target = (each.ravel() for each in np.meshgrid(works, works, indexing="ij"))
+        source, target = source[source != target], target[source != target]
+        tasks = len(source)
+        one = Cells(
+            name=name,
+            schedule=schedule,
+            slot=SLOT,
+            node=np.arange(RACKS, dtype=np.int32),
+            pace=1,
+            cells=np.full(tasks, EPOCHS, np.int32),
+            source=source,
+            target=target,
+            delay=np.zeros(tasks, np.int64),
+            release=np.zeros(tasks, np.int64),
+            after_offsets=np.zeros(tasks + 1, np.int64),
+            after=np.zeros(0, np.int32),
+            until=EPOCHS * schedule.slots * SLOT,
+        )
+        (found,) = simulate_cells([one], Settings(credits=None, seed=SEED))
+        rate = float(found.delivered.sum()) / len(works) / EPOCHS
+        whole = whole or rate
+        print(f"{name}.cells_per_rack_and_epoch {rate:.2f}")
+        print(f"{name}.share {rate / whole:.4f}", flush=True)
+
+
 def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     loads, worlds = asked.pop("loads", "0.25,0.5,1"), int(asked.pop("worlds", "64"))
+    lose = asked.pop("failures", "no") == "yes"
     if asked:
-        sys.exit(f"loads, worlds: must be all that is given, got {' '.join(sys.argv[1:])}")
-    for load in loads.split(","):
+        sys.exit(f"loads, worlds, failures: must be all that is given, got {' '.join(sys.argv[1:])}")
+    for load in filter(None, loads.split(",")):
         one_core(float(load))
     if worlds:
         two_cores(worlds)
+    if lose:
+        failures()
 
 
 if __name__ == "__main__":

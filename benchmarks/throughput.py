@@ -69,6 +69,7 @@ def run(chosen: Sequence[str], merge: float, folder: Path) -> None:
         bound()
     if "gpu" in chosen:
         gpu(peer, merge, many_c(GPU_BATCH))
+        gpu(None, merge, many_c(GPU_BATCH, 4), "fluid.gpu.16_hosts")
         bound_on_gpu(CASES["E"]())
 
 

@@ -39,6 +39,7 @@ class WalkSettings:
         *,
         ladders: int,
         chains: int,
+        first: int,
         seed: int,
         round: int,
         patience: int,
@@ -73,6 +74,25 @@ TOO_LONG: int
 NEVER: int
 LATENCY_BINS: int
 
+class Transport:
+    def __init__(
+        self,
+        *,
+        is_on: bool,
+        loss: int,
+        control: int,
+        timeout: int,
+        mark_from: int,
+        mark_to: int,
+        mark_most: int,
+        timer: int,
+        bytes: int,
+        alpha_timer: int,
+        notice: int,
+        gain: int,
+        recoveries: int,
+    ) -> None: ...
+
 class PacketModel:
     def __init__(
         self,
@@ -86,9 +106,11 @@ class PacketModel:
         output_queues: bool,
         by_message: bool,
         by_age: bool,
+        by_arrival: bool,
         in_order: bool,
         by_free: bool,
         threshold: float,
+        transport: Transport,
     ) -> None: ...
 
 def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...

@@ -173,5 +173,8 @@ def shorten(value: object) -> str:
     """A value for a message: one line of at most 60 characters, whatever a damaged file holds."""
     if isinstance(value, int) and abs(value) > 10**60:
         return f"a whole number of {value.bit_length()} bits"
-    text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
+    try:
+        text = f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 20 else repr(value)
+    except RecursionError:
+        return "values within values without end"
     return text if len(text) <= 60 else text[:57] + "..."

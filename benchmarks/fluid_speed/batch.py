@@ -29,7 +29,7 @@ def batch(merge: float) -> None:
     say("fluid.batch.two_cores.ratio_to_one_core", one / two)
 
 
-def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World]) -> None:
+def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World], path: str = "fluid.gpu") -> None:
     """Worlds of case C per second, arrays on the GPU, and with the copies to it and back; next to SimGrid on one core.
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
@@ -58,11 +58,11 @@ def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World]) -> None:
         raise RuntimeError(
             f"gpu: every world must be simulated, got {np.count_nonzero(status != _C.DONE)} that were not"
         )
-    say("fluid.gpu.worlds", len(worlds))
-    say("fluid.gpu.worlds_per_second", len(worlds) / kernel)
-    say("fluid.gpu.with_copies.worlds_per_second", len(worlds) / on_gpu(round_trip))
+    say(f"{path}.worlds", len(worlds))
+    say(f"{path}.worlds_per_second", len(worlds) / kernel)
+    say(f"{path}.with_copies.worlds_per_second", len(worlds) / on_gpu(round_trip))
     if peer is not None:
         files = [peer.write(case) for case in CASES["C"]()]
         simgrid = statistics.fmean(peer.run(file).seconds for file in files)
-        say("fluid.gpu.simgrid_worlds_per_second", 1 / simgrid)
-        say("fluid.gpu.ratio_to_simgrid", simgrid * len(worlds) / kernel)
+        say(f"{path}.simgrid_worlds_per_second", 1 / simgrid)
+        say(f"{path}.ratio_to_simgrid", simgrid * len(worlds) / kernel)

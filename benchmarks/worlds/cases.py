@@ -60,9 +60,12 @@ def all_to_all(name: str, radix: int, *, ecmp: bool, uneven: bool, seed: int = S
     return on_tree(name, tree, graph)
 
 
-def many_c(count: int) -> list[World]:
-    """Worlds of case C, alike in nothing but the tree: each with sizes of its own, every other with random routes."""
-    return [all_to_all(f"C.{n}", 6, ecmp=n % 2 == 1, uneven=True, seed=SEED + n).world for n in range(count)]
+def many_c(count: int, radix: int = 6) -> list[World]:
+    """Worlds of case C, or on a fat-tree of another radix, alike in nothing but the tree.
+
+    Each has sizes of its own, every other one random routes.
+    """
+    return [all_to_all(f"C.{n}", radix, ecmp=n % 2 == 1, uneven=True, seed=SEED + n).world for n in range(count)]
 
 
 def ring_all_reduce(name: str, radix: int, size: float) -> Case:

@@ -8,8 +8,9 @@ namespace {
 struct PacketModel {
   int32_t size, flit;
   int64_t switch_latency, nic_latency, credit_latency;
-  bool cut_through, output_queues, by_message, by_age, in_order, by_free;
+  bool cut_through, output_queues, by_message, by_age, by_arrival, in_order, by_free;
   double threshold;
+  Transport transport;
 };
 
 int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads) {
@@ -28,9 +29,11 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.output_queues = model.output_queues;
   batch.by_message = model.by_message;
   batch.by_age = model.by_age;
+  batch.by_arrival = model.by_arrival;
   batch.in_order = model.in_order;
   batch.by_free = model.by_free;
   batch.threshold = model.threshold;
+  batch.transport = model.transport;
   batch.budget = budget;
   batch.device = arrays.first().device_id;
   batch.stream = stream;
@@ -44,6 +47,30 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   return cpu::packets(batch);
 }
 
+void bind_transport(py::module_& module) {
+  py::class_<Transport>(module, "Transport", "Ports that lose or mark packets, and what messages do about it.")
+      .def(py::init([](bool is_on, int32_t loss, int32_t control, int64_t timeout, int32_t mark_from, int32_t mark_to,
+                       int64_t mark_most, int64_t timer, int64_t bytes, int64_t alpha_timer, int64_t notice,
+                       int32_t gain, int32_t recoveries) {
+             return Transport{.is_on = is_on,
+                              .loss = loss,
+                              .control = control,
+                              .timeout = timeout,
+                              .mark_from = mark_from,
+                              .mark_to = mark_to,
+                              .mark_most = mark_most,
+                              .timer = timer,
+                              .bytes = bytes,
+                              .alpha_timer = alpha_timer,
+                              .notice = notice,
+                              .gain = gain,
+                              .recoveries = recoveries};
+           }),
+           py::kw_only(), py::arg("is_on"), py::arg("loss"), py::arg("control"), py::arg("timeout"),
+           py::arg("mark_from"), py::arg("mark_to"), py::arg("mark_most"), py::arg("timer"), py::arg("bytes"),
+           py::arg("alpha_timer"), py::arg("notice"), py::arg("gain"), py::arg("recoveries"));
+}
+
 }  // namespace
 
 void bind_packet(py::module_& module, py::dict& fields) {
@@ -51,16 +78,30 @@ void bind_packet(py::module_& module, py::dict& fields) {
   module.attr("TOO_LONG") = static_cast<int>(kTooLong);
   module.attr("NEVER") = kNever;
   module.attr("LATENCY_BINS") = kLatencyBins;
+  bind_transport(module);
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
-                       bool cut_through, bool output_queues, bool by_message, bool by_age, bool in_order, bool by_free,
-                       double threshold) {
-             return PacketModel{size,          flit,       switch_latency, nic_latency, credit_latency, cut_through,
-                                output_queues, by_message, by_age,         in_order,    by_free,        threshold};
+                       bool cut_through, bool output_queues, bool by_message, bool by_age, bool by_arrival,
+                       bool in_order, bool by_free, double threshold, const Transport& transport) {
+             return PacketModel{.size = size,
+                                .flit = flit,
+                                .switch_latency = switch_latency,
+                                .nic_latency = nic_latency,
+                                .credit_latency = credit_latency,
+                                .cut_through = cut_through,
+                                .output_queues = output_queues,
+                                .by_message = by_message,
+                                .by_age = by_age,
+                                .by_arrival = by_arrival,
+                                .in_order = in_order,
+                                .by_free = by_free,
+                                .threshold = threshold,
+                                .transport = transport};
            }),
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"), py::arg("by_message"),
-           py::arg("by_age"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"));
+           py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"),
+           py::arg("transport"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Returns the bytes of "

@@ -19,7 +19,7 @@ struct Sizes {
 };
 
 struct WalkSettings {
-  int32_t ladders, chains;
+  int32_t ladders, chains, first;
   int64_t seed, round, patience;
   double trades, stays, joins;
   int64_t memory;
@@ -68,6 +68,7 @@ void walk(const py::dict& named, const Sizes& sizes, const WalkSettings& setting
   arrays.of['A'] = settings.ladders;
   arrays.of['C'] = settings.chains;
   arrays.take(batch, kWalkFields);
+  batch.first = settings.first;
   batch.moves.trades = settings.trades;
   batch.moves.stays = settings.stays;
   batch.moves.joins = settings.joins;
@@ -119,12 +120,13 @@ void bind_screen(py::module_& module, py::dict& fields) {
            py::kw_only(), py::arg("servers"), py::arg("first_bucket_bytes"), py::arg("bucket_bytes"), py::arg("unit"),
            py::arg("largest_tree"), py::arg("coflows"));
   py::class_<WalkSettings>(module, "WalkSettings", "How chains walk: probabilities of moves, B that a GPU has.")
-      .def(py::init([](int32_t ladders, int32_t chains, int64_t seed, int64_t round, int64_t patience, double trades,
-                       double stays, double joins, int64_t memory, bool binds) {
-             return WalkSettings{ladders, chains, seed, round, patience, trades, stays, joins, memory, binds};
+      .def(py::init([](int32_t ladders, int32_t chains, int32_t first, int64_t seed, int64_t round, int64_t patience,
+                       double trades, double stays, double joins, int64_t memory, bool binds) {
+             return WalkSettings{ladders, chains, first, seed, round, patience, trades, stays, joins, memory, binds};
            }),
-           py::kw_only(), py::arg("ladders"), py::arg("chains"), py::arg("seed"), py::arg("round"), py::arg("patience"),
-           py::arg("trades"), py::arg("stays"), py::arg("joins"), py::arg("memory"), py::arg("binds"));
+           py::kw_only(), py::arg("ladders"), py::arg("chains"), py::arg("first"), py::arg("seed"), py::arg("round"),
+           py::arg("patience"), py::arg("trades"), py::arg("stays"), py::arg("joins"), py::arg("memory"),
+           py::arg("binds"));
   module.def("contention", &contention, py::arg("arrays"), py::arg("sizes"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"), "The estimate of every placement.");
   module.def("walk", &walk, py::arg("arrays"), py::arg("sizes"), py::arg("settings"), py::arg("part"), py::arg("step"),

@@ -84,20 +84,19 @@ class Adjust {
   // Queues the touched links whose level is another. `opened`: paths have been opened on them.
   DEVICE void requeue(const Team auto& team, int32_t event, bool opened) const {
     rates_.for_each_touched(team, event, [&](int32_t l) {
-      LinkInfo& k = rates_.info[l];
       Bottleneck& h = rates_.limited[l];
-      k.touched = 0;
+      rates_.info[l].touched = 0;
       // It had less than ample left only between two paths, so whether it was touched depends on which came first.
-      if (!opened && !k.limits() && rates_.link[l].left.high >= LinkInfo::kAmple) return;
+      if (!opened && !rates_.limits(l) && rates_.link[l].left.high >= LinkInfo::kAmple) return;
       if (h.weight + rates_.link[l].open == Amount{}) {
-        k.level = kInfinity;
+        rates_.level[l] = kInfinity;
         h.above_weight = h.above_used = {};
-        k.watch = LinkInfo::kAmple;
+        rates_.watch[l] = LinkInfo::kAmple;
         if (rates_.overloaded(l)) rates_.queue.lower(team, l, 0);
         return;
       }
       const double level = even(l);
-      if (!(rates_.link[l].open + h.above_weight == Amount{}) || !Rates::same(level, k.level))
+      if (!(rates_.link[l].open + h.above_weight == Amount{}) || !Rates::same(level, rates_.level[l]))
         rates_.queue.lower(team, l, level);
     });
   }
@@ -105,11 +104,10 @@ class Adjust {
   // `key` is what the queue had as the link's level, which may have risen since.
   template <class Settle>
   DEVICE int32_t fill(const Team auto& team, int32_t l, double key, int32_t event, const Settle& settle) const {
-    LinkInfo& k = rates_.info[l];
     Bottleneck& h = rates_.limited[l];
     const bool none = h.weight + h.above_weight + rates_.link[l].open == Amount{};
     if (none && !rates_.overloaded(l)) return 0;
-    const double old = k.level;
+    const double old = rates_.level[l];
     double level = none ? 0 : even(l);
     const bool known = h.above_weight == Amount{} && level >= old * (1 - kSame);  // nobody else has more
     if (known && rates_.link[l].open == Amount{} && Rates::same(level, old)) return 0;
@@ -117,7 +115,7 @@ class Adjust {
     const int32_t n = gather(team, l, level, known);
     if (!known && comes_later(team, l, level, key)) return 0;
     if (Rates::same(level, old)) level = old;
-    team.for_each(1, [&](int32_t) { k.watch = LinkInfo::kAmple; });
+    team.for_each(1, [&](int32_t) { rates_.watch[l] = LinkInfo::kAmple; });
     const Amount had = rates_.unit.amount(old < kInfinity ? old : 0), gets = rates_.unit.amount(level);
     const double longer = old / level;
     team.for_each(n, [&](int32_t i) {
@@ -131,9 +129,9 @@ class Adjust {
       }
     });
     team.for_each(1, [&](int32_t) {
-      k.level = level;
+      rates_.level[l] = level;
       h.above_weight = h.above_used = {};
-      k.watch = LinkInfo::kAlways;
+      rates_.watch[l] = LinkInfo::kAlways;
     });
     requeue(team, event, false);
     return n;
@@ -150,7 +148,7 @@ class Adjust {
   DEVICE int32_t gather(const Team auto& team, int32_t l, double& level, bool known) const {
     const LinkInfo& k = rates_.info[l];
     const Bottleneck& h = rates_.limited[l];
-    const double risen = level * (1 + kSame), held = k.level * (1 - kSame);
+    const double risen = level * (1 + kSame), held = rates_.level[l] * (1 - kSame);
     const double least = risen < held ? risen : held;
     const int32_t *const row = rates_.members + k.first, *const order = rates_.order.items;
     const int32_t listed = team.pick(
@@ -190,8 +188,7 @@ class Adjust {
   DEVICE void keep(const Team auto& team, int32_t p, int32_t to, double level, const Uses& use, double longer,
                    const Settle& settle) const {
     rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
-      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.info[l].watch)
-        look_at(team, p, l, weight, use);
+      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.watch[l]) look_at(team, p, l, weight, use);
     });
     atomic_add(team, &rates_.limited[to].used, Amount{} - use.freed(rates_.paths.weight_on(p, to)));
     rates_.rate[p] = level;
@@ -206,8 +203,7 @@ class Adjust {
     const Uses use = uses(p, open ? 0 : rates_.rate[p], level);
     rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
       if (open) atomic_add(team, &rates_.link[l].open, Amount{} - rates_.weigh(p, weight));
-      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.info[l].watch)
-        look_at(team, p, l, weight, use);
+      if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.watch[l]) look_at(team, p, l, weight, use);
     });
     const double weight = rates_.paths.weight_on(p, to);
     atomic_add(team, &rates_.limited[to].used, use.on(weight).gets);
@@ -221,10 +217,9 @@ class Adjust {
   // The rate of a path on this link is another. Has it more now than those that the link limits?
   DEVICE void look_at(const Team auto& team, int32_t p, int32_t l, double weight, const Uses& use) const {
     rates_.touch(team, l);
-    if (!rates_.info[l].limits()) return;
-    const LinkInfo& k = rates_.info[l];
+    if (!rates_.limits(l)) return;
     Bottleneck& h = rates_.limited[l];
-    const double most = k.level * (1 + kSame);
+    const double most = rates_.level[l] * (1 + kSame);
     const bool had = use.had > most, has = use.gets > most;
     if (!had && !has) return;
     const Use on = use.on(weight);

@@ -26,8 +26,9 @@ struct Layout {
       rates.link[l] = {all, {}};
       rates.info[l] = {};
       rates.limited[l] = {};
-      rates.info[l].watch = LinkInfo::kAmple;
-      rates.info[l].level = kInfinity;
+      rates.watch[l] = LinkInfo::kAmple;
+      rates.level[l] = kInfinity;
+      rates.awake[l] = 0;
       rates.info[l].slack = static_cast<float>(all.units() * kSame);
     });
     team.for_each(rates.path_count, [&](int32_t p) {

@@ -58,10 +58,8 @@ struct LinkState {
   Amount open;  // weight of the open paths, kWhole for each flow
 };
 
-// What else is known of it.
+// What else is known of it, but for what loops over all links read (rates.h).
 struct LinkInfo {
-  int64_t watch;    // the link is checked when less than this is left, of `high`
-  double level;     // B/s: the rate of the paths that it limits; infinity: there are none
   Amount total;     // weight of all paths
   float slack;      // units by which rounding may overrun it, kSame of its capacity
   int32_t touched;  // 1: it has to be checked
@@ -69,13 +67,9 @@ struct LinkInfo {
   int32_t listed;   // paths there
   int32_t idle;     // of these, without flows
   int32_t cleaned;  // event at which idle ones were last taken out
-  int32_t from;     // where the paths that it limits begin, in the order of filling
-  int32_t awake;    // 1: it takes part in the filling
 
-  static constexpr int64_t kAlways = int64_t{1} << 62;  // it limits paths
-  static constexpr int64_t kAmple = 1 << 24;            // with more left it is not overloaded, whatever `low` says
-
-  DEVICE bool limits() const { return watch == kAlways; }
+  static constexpr int64_t kAlways = int64_t{1} << 62;  // of `watch`: it limits paths
+  static constexpr int64_t kAmple = 1 << 24;  // likewise: with more left it is not overloaded, whatever `low` says
 };
 
 // Weight and use of the paths that this link limits, and of those that have more.

@@ -126,11 +126,11 @@ class LinkStore {
     const PackedMove move = packed_move();
     const double per_unit = per_unit_;
     const auto bottleneck = rates_.bottleneck;
-    const LinkInfo* const info = rates_.info;
+    const double* const level = rates_.level;
     const auto given = [=](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
       const bool other = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
-      return Given{p, other ? -1 : info[l].level};
+      return Given{p, other ? -1 : level[l]};
     };
     team.for_each(n, given, [=, this](int32_t, const Given& path) {
       if (path.level < 0) return;

@@ -29,6 +29,9 @@ struct Rates {
   int32_t path_count;                           // P
   Global<LinkState> link;                       // [L] with the virtual links of the paths' limits
   Global<LinkInfo> info;                        // [L]
+  Global<int64_t> watch;                        // [L] it is checked when less than this is left of it, of `high`
+  Global<double> level;                         // [L] B/s of the paths that it limits; infinity: there are none
+  Global<int32_t> awake;                        // [L] 1: it takes part in the filling
   Global<Bottleneck> limited;                   // [L]
   Global<double> before;                        // [P] B/s, open paths: their rate before
   Tournament queue;                             // links by B/s: no more than the level at which they will be full
@@ -39,9 +42,10 @@ struct Rates {
   decltype(PathStates::counted) counted;        // [P] flows that the links know of
   Global<int32_t> left;                         // [P] event at which the last flow left
   Global<int32_t> members;                      // [H] the paths of every link that have flows, and some that had
-  List order;             // paths as refilling froze them; adjusting lists here those that may change
-  Global<int32_t> fills;  // [L] links as refilling filled them, their levels ascending
-  List others;            // paths that others than the link that is adjusted limit
+  List order;                    // paths as refilling froze them; adjusting lists here those that may change
+  Global<int32_t> fills;         // [L] links as refilling filled them, their levels ascending
+  Global<int32_t> first_frozen;  // [L] where the paths of each of these begin in `order`
+  List others;                   // paths that others than the link that is adjusted limit
   Hot hot;
 
   static constexpr int32_t kSnapshots = 16;
@@ -55,6 +59,9 @@ struct Rates {
       : path_count(static_cast<int32_t>(n.paths)),
         link(arena.take<LinkState>(n.links)),
         info(arena.take<LinkInfo>(n.links)),
+        watch(arena.take<int64_t>(n.links)),
+        level(arena.take<double>(n.links)),
+        awake(arena.take<int32_t>(n.links)),
         limited(arena.take<Bottleneck>(n.links)),
         before(arena.take<double>(n.paths)),
         queue(arena.tournament(n.links)),
@@ -67,6 +74,7 @@ struct Rates {
         members(arena.take<int32_t>(n.hops)),
         order(arena.list(n.paths)),
         fills(arena.take<int32_t>(n.links)),
+        first_frozen(arena.take<int32_t>(n.links)),
         others(arena.list(n.paths)) {
     double* const keys = reinterpret_cast<double*>(fast);
     std::byte* const pairs = fast + n.links * static_cast<int64_t>(sizeof(double));
@@ -88,6 +96,8 @@ struct Rates {
     return limit < kInfinity ? limit : 0;
   }
   DEVICE Amount capacity(int32_t l) const { return unit.amount(bandwidth(l)); }
+
+  DEVICE bool limits(int32_t l) const { return watch[l] == LinkInfo::kAlways; }
 
   // The link carries more than its capacity, by more than rounding does.
   DEVICE bool overloaded(int32_t l) const { return link[l].left.units() < -static_cast<double>(info[l].slack); }

@@ -92,12 +92,12 @@ class Refill {
     team.for_each(r.links(), [&](int32_t l) {
       r.link[l] = {r.capacity(l), {}};
       r.limited[l] = {};
-      r.info[l].watch = LinkInfo::kAmple;
-      r.info[l].awake = 0;
+      r.watch[l] = LinkInfo::kAmple;
+      r.awake[l] = 0;
     });
-    team.for_each(filled_, [&](int32_t i) { r.info[r.fills[i]].watch = LinkInfo::kAlways; });
+    team.for_each(filled_, [&](int32_t i) { r.watch[r.fills[i]] = LinkInfo::kAlways; });
     team.for_each(r.links(), [&](int32_t l) {
-      if (!r.info[l].limits()) r.info[l].level = kInfinity;
+      if (!r.limits(l)) r.level[l] = kInfinity;
     });
     team.for_each(frozen_, [&](int32_t i) {
       const int32_t p = r.order[i], to = r.bottleneck[p];
@@ -122,9 +122,9 @@ class Refill {
   template <bool kPacked>
   DEVICE void wake(int32_t l) const {
     store_.reset<kPacked>(l);
-    rates_.info[l].watch = store_.capacity<kPacked>(l) >> kNear;
+    rates_.watch[l] = store_.capacity<kPacked>(l) >> kNear;
     rates_.info[l].touched = 0;
-    rates_.info[l].awake = 1;
+    rates_.awake[l] = 1;
   }
 
   template <bool kPacked, class Settle>
@@ -149,22 +149,22 @@ class Refill {
           settle(change.path, change.had / change.gets);
           return 1;
         });
-    team.for_each(r.links(), [&](int32_t l) { r.info[l].awake = store_.left_of<kPacked>(l) <= r.info[l].watch; });
+    team.for_each(r.links(), [&](int32_t l) { r.awake[l] = store_.left_of<kPacked>(l) <= r.watch[l]; });
     return true;
   }
 
   // B/s, of a path that is frozen. `rate` is what it had before the event until all are.
-  DEVICE double found(int32_t p) const { return rates_.info[rates_.bottleneck[p]].level; }
+  DEVICE double found(int32_t p) const { return rates_.level[rates_.bottleneck[p]]; }
 
   // Opens the paths that were frozen at `level` or later: either those are moved or the others, whichever are fewer.
   template <bool kPacked>
   DEVICE void restart(const Team auto& team, double level) {
-    const LinkInfo* const info = rates_.info;
+    const double* const levels = rates_.level;
     const auto bottleneck = rates_.bottleneck;
     const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
     const double least = level * (1 - kSame);
-    const int32_t kept = team.first(filled_, [&](int32_t i) { return info[fills[i]].level >= least; });
-    const int32_t from = kept < filled_ ? info[fills[kept]].from : frozen_;
+    const int32_t kept = team.first(filled_, [&](int32_t i) { return levels[fills[i]] >= least; });
+    const int32_t from = kept < filled_ ? rates_.first_frozen[kept] : frozen_;
     const int32_t near = store_.forget(from);
     if (from - near < frozen_ - from) {
       store_.restore<kPacked>(team);
@@ -187,12 +187,13 @@ class Refill {
   DEVICE bool fill(const T& team, int32_t flowing) {
     const Tournament& queue = rates_.queue;
     const LinkInfo* const info = rates_.info;
+    const int32_t* const wakes = rates_.awake;
     int32_t* const awake = rates_.hot.awake;
     uint64_t mask = 0;
     while (mask + 1 < static_cast<uint64_t>(queue.n)) mask = 2 * mask + 1;
     const int32_t n = team.pick(
         queue.n, [](int32_t l) { return l; }, awake,
-        [&](int32_t l) { return (info[l].awake != 0) & store_.has_open<kPacked>(l); }, [](int32_t) {});
+        [&](int32_t l) { return (wakes[l] != 0) & store_.has_open<kPacked>(l); }, [](int32_t) {});
     typename T::Keys keys(team, n, rates_.hot.key, queue.winner, queue.blocks(), [&](int32_t i) {
       bool open;
       return key(i, store_.level_of<kPacked>(awake[i], open), mask);
@@ -210,7 +211,7 @@ class Refill {
       const int32_t l = awake[place];
       bool open;
       const Row row{info[l].first, info[l].listed};  // memory answers while keys are compared
-      const double before = info[l].level, level = store_.level_of<kPacked>(l, open);
+      const double before = rates_.level[l], level = store_.level_of<kPacked>(l, open);
       const double later = open ? key(place, level, mask) : kInfinity;
       low = keys.others(place, low);
       if (later <= low && open) {
@@ -239,12 +240,11 @@ class Refill {
   // The open paths on this link, those of the row of `members`, get its level.
   template <bool kPacked>
   DEVICE void freeze(const Team auto& team, int32_t l, const Row& row, double level) {
-    LinkInfo& k = rates_.info[l];
     const int32_t n =
         store_.freeze<kPacked>(team, row.hops, rates_.members + row.first, l, level, rates_.order.items + frozen_);
     team.once([&] {
-      k.level = level;
-      k.from = frozen_;
+      rates_.level[l] = level;
+      rates_.first_frozen[filled_] = frozen_;
       rates_.fills[filled_] = l;
     });
     ++filled_;
@@ -255,12 +255,12 @@ class Refill {
   template <bool kPacked>
   DEVICE double wake_overloaded(const Team auto& team) const {
     constexpr int64_t most = kPacked ? 0 : LinkInfo::kAmple;
-    LinkInfo* const info = rates_.info;
-    if (!team.any(rates_.links(), [&](int32_t l) { return (store_.left_of<kPacked>(l) < most) & !info[l].awake; }))
+    int32_t* const awake = rates_.awake;
+    if (!team.any(rates_.links(), [&](int32_t l) { return (store_.left_of<kPacked>(l) < most) & !awake[l]; }))
       return kInfinity;
     return team.min(rates_.links(), [&](int32_t l) {
-      if (info[l].awake || !store_.overloaded<kPacked>(l)) return kInfinity;
-      info[l].awake = 1;
+      if (awake[l] || !store_.overloaded<kPacked>(l)) return kInfinity;
+      awake[l] = 1;
       return full_at(l);
     });
   }
@@ -268,11 +268,11 @@ class Refill {
   // Wakes the links that open paths cross. Returns a level below which none of them is full, -1 if there are none.
   template <bool kPacked>
   DEVICE double wake_open(const Team auto& team) const {
-    LinkInfo* const info = rates_.info;
+    int32_t* const awake = rates_.awake;
     const double level = team.min(rates_.links(), [&](int32_t l) {
-      if (info[l].awake || !store_.has_open<kPacked>(l)) return kInfinity;
-      info[l].awake = 1;
-      return rates_.even(rates_.capacity(l), info[l].total);
+      if (awake[l] || !store_.has_open<kPacked>(l)) return kInfinity;
+      awake[l] = 1;
+      return rates_.even(rates_.capacity(l), rates_.info[l].total);
     });
     return level < kInfinity ? level : -1;
   }

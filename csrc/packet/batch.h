@@ -15,6 +15,21 @@ namespace topoflow {
 
 constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.h)
 
+enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
+enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2 };
+
+// Ports that lose or mark packets, and what messages do about it (transport.h). Times: ps.
+struct Transport {
+  bool is_on;  // else nothing of it is looked at
+  int32_t loss, control;
+  int64_t timeout;              // of a packet that was dropped
+  int32_t mark_from, mark_to;   // B that wait: none is marked, all are; mark_to < 0: none ever
+  int64_t mark_most;            // 2^-32, of those just below mark_to
+  int64_t timer, bytes;         // after which a rate rises
+  int64_t alpha_timer, notice;  // after which alpha falls; in which a receiver says once that there are marks
+  int32_t gain, recoveries;     // 2^-16; rises until the target rises
+};
+
 struct PacketBatch {
   int32_t worlds, bins;
   const int64_t *task_offsets, *root_offsets, *edge_offsets, *branch_offsets, *port_offsets, *channel_offsets,
@@ -32,6 +47,8 @@ struct PacketBatch {
   const int32_t* queues;
   const int32_t *channel_port, *buffer, *slots;
   const int32_t* queue_channel;
+  const int32_t *allowed, *puller, *step, *leap, *depth;
+  const int64_t *back, *under_way;
   const int32_t *routing, *groups, *routers, *cables;
   const int64_t *endpoint_offsets, *inside_offsets, *outside_offsets;
   const int32_t *endpoint_router, *down, *inside, *outside;
@@ -41,7 +58,8 @@ struct PacketBatch {
   const int32_t* cancel;
   int64_t *start, *finish;
   int64_t *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free;
-  int32_t *fullest, *waits_for;
+  int64_t *lost, *marked;
+  int32_t *fullest, *waits_for, *deepest;
   int64_t *latencies, *latency_sum, *latency_most;
   int32_t* status;
 
@@ -50,13 +68,15 @@ struct PacketBatch {
   bool cut_through, output_queues;
   bool by_message;   // of several paths, one for all packets of a message
   bool by_age;       // the oldest packet is sent first
+  bool by_arrival;   // that which has come first
   bool in_order;     // a NIC sends a message to its end before the next; else they take turns
   bool by_free;      // adaptive-local compares what is free, not what is occupied
   double threshold;  // of adaptive-local
-  int32_t threads;   // of the CPU, 0: all
-  int64_t budget;    // B of memory for all teams together
-  int device;        // where the arrays lie
-  int64_t stream;    // the stream to run on, as a number; 0 on the CPU
+  Transport transport;
+  int32_t threads;  // of the CPU, 0: all
+  int64_t budget;   // B of memory for all teams together
+  int device;       // where the arrays lie
+  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
 };
 
 constexpr std::tuple kPacketFields{
@@ -95,6 +115,14 @@ constexpr std::tuple kPacketFields{
     array("buffer", &PacketBatch::buffer, "C", "flits"),
     array("slots", &PacketBatch::slots, "C", "packets that fit at most"),
     array("queue_channel", &PacketBatch::queue_channel, "Q", "channel that the queue is a part of"),
+    array("allowed", &PacketBatch::allowed, "S",
+          "packets that may be under way; with a transport only, as what follows"),
+    array("back", &PacketBatch::back, "S", "ps from when a packet has arrived until its sender knows"),
+    array("puller", &PacketBatch::puller, "S", "port by whose time its receiver pulls"),
+    array("step", &PacketBatch::step, "N", "2^-20 of the port's rate that the target of a rate rises by"),
+    array("leap", &PacketBatch::leap, "N", "the same once it rises fast"),
+    array("depth", &PacketBatch::depth, "N", "flits that may wait for it where packets are lost"),
+    array("under_way", &PacketBatch::under_way, "W", "packets that all messages may have under way"),
     array("routing", &PacketBatch::routing, "W", "0: by paths, else by address (addresses.h)"),
     array("groups", &PacketBatch::groups, "W", "of routers"),
     array("routers", &PacketBatch::routers, "W", "of a group"),
@@ -127,6 +155,9 @@ constexpr std::tuple kPacketFields{
     array("idle_1us", &PacketBatch::idle_1us, "N", "out, and for more than 1 us"),
     array("idle_1ms", &PacketBatch::idle_1ms, "N", "out, and for more than 1 ms"),
     array("free", &PacketBatch::free, "N", "out, ps, when it last sent"),
+    array("lost", &PacketBatch::lost, "N", "out, packets that the port dropped or trimmed"),
+    array("marked", &PacketBatch::marked, "N", "out, packets that it marked"),
+    array("deepest", &PacketBatch::deepest, "N", "out, flits that waited for it at most, of a transport"),
     array("fullest", &PacketBatch::fullest, "C", "out, flits that were taken at most"),
     array("waits_for", &PacketBatch::waits_for, "C", "out, for a blocked world: the channel that its packets wait for"),
     array("latencies", &PacketBatch::latencies, "W,B", "out, packets whose latency lies in each bin"),

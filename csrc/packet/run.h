@@ -23,7 +23,8 @@ struct Run {
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
     std::byte* const own = memory + place * bytes;
-    if (batch.output_queues && !batch.by_age && batch.routing[world] == kByPaths) {
+    const bool by_turns = !batch.by_age && !batch.by_arrival;
+    if (batch.output_queues && by_turns && batch.routing[world] == kByPaths && !batch.transport.is_on) {
       run(team, world, World<true>(batch, world, own));
     } else {
       run(team, world, World<false>(batch, world, own));

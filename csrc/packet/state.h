@@ -11,6 +11,7 @@
 #include "parallel/bits.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
+#include "transport.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -18,7 +19,8 @@ constexpr int32_t kNone = -1;
 
 enum Routing : int32_t { kByPaths = 0, kMinimal = 1, kValiant = 2, kAdaptive = 3, kUgal = 4 };  // addresses.h
 
-constexpr uint32_t kShort = uint32_t{1} << 31;  // of a packet's number: it is the last one and not of the full size
+// Of a packet's number: it is the last one and not of the full size; it was marked; the rest.
+constexpr uint32_t kShort = uint32_t{1} << 31, kMarked = uint32_t{1} << 30, kNumber = kMarked - 1;
 
 // A step from a queue to the next port (batch.h).
 struct Edge {
@@ -29,7 +31,7 @@ struct Packet {
   int64_t born;  // ps, when it began to leave the NIC
   int32_t task;
   int32_t step;     // what follows the queue that it waits in (batch.h); with input queues: the edge that it waits for
-  uint32_t number;  // among the packets of its message; kShort
+  uint32_t number;  // among the packets of its message; kShort, kMarked
   int32_t next;     // list of slots
 };
 
@@ -130,6 +132,9 @@ struct State {
   Flight* flight;       // [C]
   EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes
   int64_t* arrives;     // [R] ps, the first of them
+  Flow* flow;           // [T] with a transport only, as what follows
+  Lane* lane;           // [N]
+  Coming* coming;       // [Q]
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
@@ -150,7 +155,8 @@ struct State {
     first_sender = memory.take<int32_t>(tasks);
     pending = memory.take<int32_t>(tasks);
     const bool adapts = batch.routing[world] >= kAdaptive;
-    heap_ = memory.take<Event>(tasks);
+    const bool transports = batch.transport.is_on;
+    heap_ = memory.take<Event>(tasks + (transports ? batch.under_way[world] : 0));
     const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
     const int64_t routers = adapts ? count(batch.inside_offsets) / batch.routers[world] : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);
@@ -158,6 +164,9 @@ struct State {
     arriving = memory.take<EventHeap>(routers);
     arrives = memory.take<int64_t>(routers);
     arrivals = memory.take<Event>(channels);
+    flow = memory.take<Flow>(transports ? tasks : 0);
+    lane = memory.take<Lane>(transports ? ports : 0);
+    coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
     bytes = memory.taken();
   }
 

@@ -24,6 +24,7 @@ namespace topoflow::BACKEND::packet {
 
 constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
 constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
 constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
 // kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
@@ -58,6 +59,7 @@ class World {
     for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
     b_.latency_sum[world_] = b_.latency_most[world_] = 0;
     begin_messages();
+    if (transports()) begin_transport();
     for (int32_t t = 0; t < tasks_; ++t)
       if (s_.pending[t] == 0) ready(t, 0);
   }
@@ -95,6 +97,11 @@ class World {
       b_.idle_1us[port_ + p] = port.idle_1us;
       b_.idle_1ms[port_ + p] = port.idle_1ms;
       b_.free[port_ + p] = port.free;
+      if (transports()) {
+        b_.lost[port_ + p] = s_.lane[p].lost;
+        b_.marked[port_ + p] = s_.lane[p].marked;
+        b_.deepest[port_ + p] = s_.lane[p].most;
+      }
     }
     const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
     for (int64_t c = 0; c < channels; ++c) {
@@ -116,6 +123,9 @@ class World {
  private:
   DEVICE bool output_queues() const { return kUsual || b_.output_queues; }
   DEVICE bool by_age() const { return !kUsual && b_.by_age; }
+  DEVICE bool by_arrival() const { return !kUsual && b_.by_arrival; }
+  DEVICE bool transports() const { return !kUsual && b_.transport.is_on; }
+  DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
 
   // Before the first window
 
@@ -203,10 +213,15 @@ class World {
   }
 
   DEVICE void happen(const Event& event) {
+    if (event.what >= kHeard) {
+      const int64_t heard = event.what - kHeard;
+      return hear(static_cast<int32_t>(heard / 16), static_cast<int32_t>(heard % 16), event.time);
+    }
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
       const int32_t first = s_.first_sender[task];
       for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
+      if (transports()) s_.flow[task].waits = true;
       return;
     }
     b_.finish[task_ + task] = event.time;
@@ -275,6 +290,13 @@ class World {
     port.first = i;
   }
 
+  // The rest of a message waits for its turn; where it is sent to its end, it has waited since it came.
+  DEVICE void wait_again(Port& port, int32_t i, int64_t now) {
+    if (b_.in_order) return prepend(port, i);
+    s_.sender[i].time = now;
+    append(port, i);
+  }
+
   // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
   DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
     while (port.coming != kNone && s_.sender[port.coming].time <= now) {
@@ -288,14 +310,18 @@ class World {
     }
     waits = true;
     const Sender& sender = s_.sender[port.first];
-    if (sender.channel == kNone) return true;
+    if (sender.channel == kNone || loses()) return true;
     const Channel& channel = s_.channel[sender.channel];
     return channel.room >= full_ || has_room(sender.channel, size_of(sender.task, number_of(sender)), now, soonest);
   }
 
-  DEVICE static uint32_t number_of(const Sender& sender) {
+  DEVICE uint32_t number_of(const Sender& sender) const {
+    if (transports() && has_lost(s_.flow[sender.task])) {
+      const Flow& flow = s_.flow[sender.task];  // other numbers than before, so that they draw other paths
+      return (static_cast<uint32_t>(sender.packets + flow.resent) & kNumber) | (flow.again == 0 ? kShort : 0);
+    }
     const bool is_short = sender.ends_short && sender.number == sender.packets - 1;
-    return (static_cast<uint32_t>(sender.number) & ~kShort) | (is_short ? kShort : 0);
+    return (static_cast<uint32_t>(sender.number) & kNumber) | (is_short ? kShort : 0);
   }
 
   DEVICE Packet leave_nic(Port& port, int64_t now) {
@@ -304,12 +330,13 @@ class World {
     port.first = sender.next;
     const Packet packet{now, sender.task, sender.step, number_of(sender), kNone};
     const int64_t before = sender.number;
-    if (advance(sender)) {
+    if (transports()) {
+      send_next(port, i, packet, now);
+    } else if (advance(sender)) {
       if (sender.pace > 0) {
         offer(i, now + sender.pace * (sender.number - before));
       } else {
-        sender.time = now;
-        b_.in_order ? prepend(port, i) : append(port, i);
+        wait_again(port, i, now);
       }
     }
     if (port.first != kNone)
@@ -323,8 +350,11 @@ class World {
 
   // Random numbers of a packet for a branch.
   DEVICE Words words(int32_t task, int64_t number, uint32_t branch) const {
-    const auto place = static_cast<uint32_t>(b_.by_message ? 0 : number) & ~kShort;
-    return philox(Words{{kPurpose, static_cast<uint32_t>(task), place, branch}}, static_cast<uint32_t>(seed_),
+    return words(kPurpose, task, static_cast<uint32_t>(b_.by_message ? 0 : number) & kNumber, branch);
+  }
+
+  DEVICE Words words(uint32_t purpose, int32_t task, uint32_t number, uint32_t place) const {
+    return philox(Words{{purpose, static_cast<uint32_t>(task), number, place}}, static_cast<uint32_t>(seed_),
                   static_cast<uint32_t>(seed_ >> 32));
   }
 
@@ -464,13 +494,13 @@ class World {
       return false;
     }
     waits = true;
-    if (queue.after == kNone || s_.channel[queue.after].room >= full_) return true;
+    if (queue.after == kNone || loses() || s_.channel[queue.after].room >= full_) return true;
     return has_room(queue.after, size_of_head(queue), now, soonest);
   }
 
   // Whose turn it is at `now`, by round robin; kNone: nobody can send before `soonest`. `waits`: a packet is ready.
   DEVICE int32_t choose(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    if (by_age()) return oldest(port, now, soonest, waits);
+    if (by_age() || by_arrival()) return first_come(port, now, soonest, waits);
     const int32_t turn = port.turn;
     if (port.is_large()) return choose_of_many(port, turn, now, soonest, waits);
     for (uint64_t word = rotated(port.occupied, turn); word; word &= word - 1) {
@@ -492,21 +522,24 @@ class World {
     return place == kNone ? kNone : place + 1;
   }
 
-  // The same by age: the packet that left its NIC first, of equally old ones that of the first queue.
-  DEVICE int32_t oldest(Port& port, int64_t now, int64_t& soonest, bool& waits) {
+  // The same by age: the packet that left its NIC first; or that which came to the port first. Of equals that of the
+  // first queue. A packet that has not left its NIC is younger than all others.
+  DEVICE int32_t first_come(Port& port, int64_t now, int64_t& soonest, bool& waits) {
     int32_t found = kNone;
-    int64_t born = kNever;
+    int64_t first = kNever;
     for (int32_t place = 0; place != kNone && place < port.queues;) {
       place = first_queue(port, place, port.queues, now, soonest, waits);
       if (place == kNone) break;
-      const int64_t since = s_.slot[s_.queue[queue_at(port, place)].head].packet.born;
+      const Slot& head = s_.slot[s_.queue[queue_at(port, place)].head];
+      const int64_t since = by_arrival() ? head.ready : head.packet.born;
       ++place;
-      if (since < born) {
-        born = since;
+      if (since < first) {
+        first = since;
         found = place;
       }
     }
-    return found == kNone && nic_can_send(port, now, soonest, waits) ? 0 : found;
+    if ((found != kNone && !by_arrival()) || !nic_can_send(port, now, soonest, waits)) return found;
+    return found == kNone || s_.sender[port.first].time <= first ? 0 : found;
   }
 
   // All ports send to the end of the window.
@@ -532,6 +565,7 @@ class World {
     Port& port = s_.port[p];
     int64_t now = s_.next[p] > port.free ? s_.next[p] : port.free;
     while (now < end) {
+      if (transports()) admit(p, now);
       int64_t soonest = kNever;
       bool waits = false;
       const int32_t turn = choose(port, now, soonest, waits);
@@ -544,6 +578,9 @@ class World {
       }
     }
     s_.next[p] = now;
+    if (!transports()) return;
+    admit(p, end - 1);
+    if (s_.lane[p].arrives < now) s_.next[p] = s_.lane[p].arrives;
   }
 
   // When a port that has just begun to send may send again.
@@ -592,6 +629,7 @@ class World {
     if (turn == 0) {
       const int32_t channel = s_.sender[port.first].channel;
       const Packet packet = leave_nic(port, now);
+      if (transports()) s_.lane[&port - s_.port].sending = 0;
       pass(port, packet, packet.step, channel, now);
       return;
     }
@@ -601,7 +639,8 @@ class World {
     if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
     const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, now);
-    give_back(s_.channel[queue.channel], size, port.free);
+    if (transports()) leave_lane(s_.lane[&port - s_.port], size);
+    if (!loses()) give_back(s_.channel[queue.channel], size, port.free);
   }
 
   // The port sends a packet into a channel, or to its target; `next` is what follows there. Returns its flits.
@@ -628,6 +667,7 @@ class World {
   DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int64_t now) {
     const int32_t old = queue.head;
     queue.head = s_.slot[old].packet.next;
+    if (transports() && s_.coming[&queue - s_.queue].before == old) s_.coming[&queue - s_.queue].before = kNone;
     free_slot(old);
     if (queue.head == kNone) {
       queue.ready = kNever;
@@ -672,19 +712,22 @@ class World {
     Message& message = s_.message[packet.task];
     if (arrival > message.arrival) message.arrival = arrival;
     if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    if (transports()) tell(arrival, packet, packet.number & kMarked ? kMark : 0);
   }
 
   DEVICE void forward(const Port& port, const Packet& packet, int32_t next, int32_t channel, int32_t size,
                       int64_t now) {
     if (by_address()) return forward_by_address(port, packet, channel, size, now);
-    take_room(s_.channel[channel], size, now);
+    if (!loses()) take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
     const bool usual = output_queues() && size == full_;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
     const Packet waits{packet.born, packet.task, output_queues() ? taken.next : edge, packet.number, kNone};
-    if (!enqueue(queue, waits, ready)) return;
+    const bool is_head = enqueue(queue, waits, ready);
+    if (transports()) expect(queue, ready);
+    if (!is_head) return;
     if (!output_queues()) lead(queue, edge);
     remember(queue.port, queue.turn, ready);
   }
@@ -717,6 +760,189 @@ class World {
     if (next.byte_time >= port.byte_time) return flit;
     const int64_t without_gap = taken - (size == full_ ? next.full_time : time(next, size));
     return flit > without_gap ? flit : without_gap;
+  }
+
+  // Ports that lose or mark packets, and what messages do about it (transport.h)
+
+  DEVICE void begin_transport() {
+    for (int32_t t = 0; t < tasks_; ++t) {
+      Flow& flow = s_.flow[t];
+      flow = {};
+      flow.rate.begin();
+      flow.allowed = b_.allowed[task_ + t];
+    }
+    for (int32_t p = 0; p < ports_; ++p) s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
+    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
+    for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
+  }
+
+  DEVICE static bool has_lost(const Flow& flow) { return flow.again + flow.last > 0; }
+
+  // Sender `i` has sent `packet`; the next one waits for its turn, if there is one that may be sent.
+  DEVICE void send_next(Port& port, int32_t i, const Packet& packet, int64_t now) {
+    Sender& sender = s_.sender[i];
+    Flow& flow = s_.flow[sender.task];
+    if (has_lost(flow)) {
+      --(flow.again ? flow.again : flow.last);
+      ++flow.resent;
+    } else {
+      ++sender.number;
+    }
+    --flow.allowed;
+    const int32_t size = size_of(packet.task, packet.number);
+    int64_t gap = 0;
+    if (b_.transport.control == kDcqcn) {
+      const int64_t own = port_ + (&port - s_.port);
+      flow.rate.catch_up(b_.transport, now, b_.step[own], b_.leap[own]);
+      flow.rate.sent(b_.transport, size * b_.flit, b_.step[own], b_.leap[own]);
+      gap = flow.rate.gap(time(port, size));
+    }
+    flow.earliest = now + (gap > sender.pace ? gap : sender.pace);
+    flow.waits = may_send(sender, flow);
+    if (!flow.waits) return;
+    if (flow.earliest > now) return offer(i, flow.earliest);
+    wait_again(port, i, now);
+  }
+
+  DEVICE static bool may_send(const Sender& sender, const Flow& flow) {
+    return flow.allowed > 0 && (has_lost(flow) || sender.number < sender.packets);
+  }
+
+  // A message hears of a packet at `time`: at its receiver first, and then at its sender.
+  DEVICE void tell(int64_t time, const Packet& packet, int32_t news) {
+    s_.events->push({time, kHeard + 16 * int64_t{packet.task} + (news | (packet.number & kShort ? kLastOne : 0))});
+  }
+
+  DEVICE void hear(int32_t task, int32_t news, int64_t now) {
+    if (news & kAtSender) return hear_at_sender(task, news, now);
+    Flow& flow = s_.flow[task];
+    if (now < flow.quiet) {
+      news &= ~kMark;
+    } else if (news & kMark) {
+      flow.quiet = now + b_.transport.notice;
+    }
+    int64_t sent = now;
+    if (b_.transport.control == kPulls) {
+      if (!(news & kLost)) {
+        if (flow.pulled == s_.sender[s_.first_sender[task]].packets - b_.allowed[task_ + task]) return;
+        ++flow.pulled;
+      }
+      const int32_t p = b_.puller[task_ + task];
+      int64_t& pulls = s_.lane[p].pulls;
+      if (pulls > sent) sent = pulls;
+      pulls = sent + s_.port[p].full_time;
+    }
+    s_.events->push({sent + b_.back[task_ + task], kHeard + 16 * int64_t{task} + (news | kAtSender)});
+  }
+
+  DEVICE void hear_at_sender(int32_t task, int32_t news, int64_t now) {
+    const int32_t i = s_.first_sender[task], p = b_.root_port[root_ + s_.sender[i].root];
+    send_until(p, now);
+    Flow& flow = s_.flow[task];
+    ++flow.allowed;
+    if (news & kLost) ++(news & kLastOne ? flow.last : flow.again);
+    if (news & kMark && b_.transport.control == kDcqcn)
+      flow.rate.cut(b_.transport, now, b_.step[port_ + p], b_.leap[port_ + p]);
+    if (flow.waits || !may_send(s_.sender[i], flow)) return;
+    flow.waits = true;
+    offer(i, now > flow.earliest ? now : flow.earliest);
+  }
+
+  // A packet is on its way to the end of a queue.
+  DEVICE void expect(Queue& queue, int64_t ready) {
+    Coming& coming = s_.coming[&queue - s_.queue];
+    if (coming.first == kNone) coming = {ready, coming.before, queue.tail};
+    Lane& lane = s_.lane[queue.port];
+    if (ready < lane.arrives) lane.arrives = ready;
+    if (ready < s_.next[queue.port]) s_.next[queue.port] = ready;
+  }
+
+  // Packets that come to a port until `end` begin to wait, or are lost, in the order of their times.
+  DEVICE void admit(int32_t p, int64_t end) {
+    Lane& lane = s_.lane[p];
+    while (lane.arrives <= end) {
+      const Port& port = s_.port[p];
+      int32_t found = kNone;
+      int64_t first = kNever, second = kNever;
+      for (int32_t place = 0; place < port.queues; ++place) {
+        const int64_t time = s_.coming[port.first_queue + place].time;
+        if (time < first) {
+          second = first;
+          first = time;
+          found = place;
+        } else if (time < second) {
+          second = time;
+        }
+      }
+      if (found != kNone) admit_one(p, found, first);
+      const int64_t next = found == kNone ? kNever : s_.coming[port.first_queue + found].time;
+      lane.arrives = next < second ? next : second;
+    }
+  }
+
+  DEVICE void admit_one(int32_t p, int32_t place, int64_t now) {
+    Port& port = s_.port[p];
+    Lane& lane = s_.lane[p];
+    Queue& queue = s_.queue[port.first_queue + place];
+    Coming& coming = s_.coming[port.first_queue + place];
+    const int32_t slot = coming.first;
+    Packet& packet = s_.slot[slot].packet;
+    const int32_t size = size_of(packet.task, packet.number), next = packet.next;
+    const int32_t waits = lane.waiting + (now < port.free ? lane.sending : 0);
+    coming.first = next;
+    coming.time = next == kNone ? kNever : s_.slot[next].ready;
+    if (loses() && waits + size > b_.depth[port_ + p]) {
+      ++lane.lost;
+      lose(p, queue, packet, now);
+      (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
+      if (queue.tail == slot) queue.tail = coming.before;
+      free_slot(slot);
+      if (coming.before != kNone) return;
+      queue.ready = coming.time;
+      if (next == kNone) forget(port, place);
+      return;
+    }
+    if (is_marked(packet, p, int64_t{waits} * b_.flit)) {
+      packet.number |= kMarked;
+      ++lane.marked;
+    }
+    lane.waiting += size;
+    if (waits + size > lane.most) lane.most = waits + size;
+    coming.before = slot;
+  }
+
+  DEVICE static void leave_lane(Lane& lane, int32_t size) {
+    lane.waiting -= size;
+    lane.sending = size;
+  }
+
+  DEVICE bool is_marked(const Packet& packet, int32_t p, int64_t waits) const {
+    const Transport& how = b_.transport;
+    if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
+    if (waits >= how.mark_to) return true;
+    const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
+    return words(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(p)).word[0] < limit;
+  }
+
+  // What is trimmed goes on as a flit that nothing is in the way of; for what is dropped its sender waits.
+  DEVICE void lose(int32_t p, const Queue& queue, const Packet& packet, int64_t now) {
+    const Port& port = s_.port[p];
+    if (b_.transport.loss == kTrims) return tell(now + rest(p, queue.after, packet), packet, kLost);
+    const int64_t known = packet.born + b_.transport.timeout, least = now + time(port, 1) + port.latency;
+    tell(known > least ? known : least, packet, kLost | kAtSender);
+  }
+
+  // ps until a flit that leaves port `p` has come to the target of a packet, which will be in `channel` next.
+  DEVICE int64_t rest(int32_t p, int32_t channel, const Packet& packet) const {
+    int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
+    for (int32_t next = packet.step; channel != kNone;) {
+      const int32_t edge = taken_edge(next, packet);
+      const Port& port = s_.port[b_.edge_port[edge_ + edge]];
+      total += b_.switch_latency + time(port, 1) + port.latency;
+      channel = b_.edge_channel[edge_ + edge];
+      next = s_.edge[edge].next;
+    }
+    return total;
   }
 
   // Routers that forward by address (addresses.h)

@@ -16,12 +16,12 @@ enum Drawn : int32_t { kWhere, kLength, kOffset, kEnd, kOther, kKind, kTakes, kS
 constexpr int32_t kDrawn = 12;
 constexpr int64_t kBlock = 64;  // steps whose numbers follow each other, as tempering_reference.py draws them
 
-// Number `drawn` of a chain. The counter is (block of steps, ladder).
+// Number `drawn` of a chain. The counter is (block of steps, number of the ladder among all).
 HD double draw(const WalkBatch& batch, int32_t ladder, int64_t step, int32_t drawn, int32_t chain) {
   const Philox random{{static_cast<uint64_t>(batch.seed), static_cast<uint64_t>(batch.round)}};
   const int64_t number = (drawn * kBlock + step % kBlock) * batch.chains + chain;
   return random.uniform(static_cast<uint64_t>(number), static_cast<uint64_t>(step / kBlock),
-                        static_cast<uint64_t>(ladder));
+                        static_cast<uint64_t>(batch.first + ladder));
 }
 
 struct Proposal {

@@ -51,6 +51,7 @@ struct WalkBatch {
   MemoryBudget budget;
   Where where;
   int32_t ladders, chains, kept, slice;
+  int32_t first;  // the number, among all that walk, of the first ladder here: what a ladder draws depends on it
   int32_t* placement;
   double* energy;
   int32_t* rung;

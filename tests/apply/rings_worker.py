@@ -20,11 +20,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import fsdp
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from topoflow.apply import groups
+from topoflow.apply.fsdp import RingAllGather, RingReduceScatter
 from topoflow.apply.torch import PermutedRings
+from topoflow.emulate.rank import follow
 
 SENT = 200  # offset of tcpi_bytes_sent in struct tcp_info; linux/tcp.h, since Linux 4.19
 Connection = tuple[str, str]
@@ -175,6 +178,48 @@ def fsdp_learns_the_same(rank: int, ranks: int, _: Path) -> None:
     ours = sharded()
     PermutedRings([1, ranks - 2]).register(ours)
     assert torch.allclose(torch.tensor(losses(ours, rank, 30)), torch.tensor(plain), rtol=1e-4, atol=1e-6)
+
+
+def a_script_follows_its_plan(rank: int, ranks: int, folder: Path) -> None:
+    """Emulated: all layers of FSDP2, and models of DDP, take the rings of plan.json, whose groups are made once."""
+
+    def sharded() -> Any:
+        made = model()
+        for layer in made:
+            if isinstance(layer, torch.nn.Linear):
+                fsdp.fully_shard(layer)
+        return fsdp.fully_shard(made)
+
+    plain = losses(sharded(), rank, 10)
+    before = len(dist.distributed_c10d._world.pg_map)
+    shard, wrap = fsdp.fully_shard, DistributedDataParallel.__init__
+    counts = {"gathered": 0, "scattered": 0}
+    calls = {"gathered": RingAllGather, "scattered": RingReduceScatter}
+
+    def counted(name: str, call: Callable[..., None]) -> Callable[..., None]:
+        def count(*arguments: Any, **keywords: Any) -> None:
+            counts[name] += 1
+            call(*arguments, **keywords)
+
+        return count
+
+    originals = {name: kind.__call__ for name, kind in calls.items()}
+    try:
+        for name, kind in calls.items():
+            setattr(kind, "__call__", counted(name, originals[name]))  # noqa: B010
+        follow(str(folder / "plan.json"))
+        ours = sharded()
+        assert torch.allclose(torch.tensor(losses(ours, rank, 10)), torch.tensor(plain), rtol=1e-4, atol=1e-6)
+        assert counts["gathered"] >= 10 * 3
+        assert counts["scattered"] == 10 * 3
+        trained = DistributedDataParallel(model())
+        losses(trained, rank, 2)
+        assert len(dist.distributed_c10d._world.pg_map) == before + 2, "one process group for each ring"
+    finally:
+        fsdp.fully_shard = shard
+        DistributedDataParallel.__init__ = wrap
+        for name, kind in calls.items():
+            setattr(kind, "__call__", originals[name])  # noqa: B010
 
 
 def a_subgroup_has_rings_of_its_own(rank: int, ranks: int, _: Path) -> None:

@@ -75,7 +75,28 @@ def test_the_next_job_is_set_up_on_panels_that_the_running_one_does_not_use() ->
 
 
 MOVES = [Move("disconnect", (1, 17)), Move("connect", (1, 13)), Move("connect", (5, 9))]
-FORMS = {  # what public programs send to such switches
+OPENCONFIG = "/optical-switch/port-connections/port-connection"
+FORMS = {  # what public programs send to such switches; of OpenConfig, the tree that was proposed to it
+    "sonic_cli": [
+        "config ocs cross-connect delete 1A-9B",
+        "config ocs cross-connect add 1A-5B update",
+        "config ocs cross-connect add 5A-1B update",
+    ],
+    "openconfig": [
+        {"delete": f"{OPENCONFIG}[slot=1][port=1]"},
+        {
+            "update": f"{OPENCONFIG}[slot=1][port=1]",
+            "val": {
+                "slot": "1",
+                "port": "1",
+                "config": {"slot": "1", "port": "1", "peer-slot": "1", "peer-port": "13"},
+            },
+        },
+        {
+            "update": f"{OPENCONFIG}[slot=1][port=5]",
+            "val": {"slot": "1", "port": "5", "config": {"slot": "1", "port": "5", "peer-slot": "1", "peer-port": "9"}},
+        },
+    ],
     "polatis_tl1": ["DLT-PATCH::1:1:;", "ENT-PATCH::1,13:2:;", "ENT-PATCH::5,9:3:;"],
     "polatis_restconf": [
         {"method": "DELETE", "path": "/api/data/optical-switch:cross-connects/pair=1"},
@@ -95,7 +116,7 @@ FORMS = {  # what public programs send to such switches
 
 @pytest.mark.parametrize("name", adapters())
 def test_an_adapter_has_the_published_form(name: str) -> None:
-    lines: list[Any] = adapter(name).commands(MOVES).splitlines()
+    lines: list[Any] = adapter(name).commands(MOVES, PORTS).splitlines()
     assert ([json.loads(line) for line in lines] if "jsonl" in adapter(name).SUFFIX else lines) == FORMS[name]
 
 

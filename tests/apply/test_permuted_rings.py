@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.plans import topoopt_plan
 from topoflow.apply.orders import check_orders, cuts, orders_of_plan, orders_of_strides, shares
 from topoflow.search.base import Plan, Ring
 from topoflow.strategy.as_captured import Recorded
@@ -36,6 +37,11 @@ def test_rings_among_processes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_fsdp_subgroups_and_older_torch(tmp_path: Path) -> None:
     run("fsdp_learns_the_same,a_subgroup_has_rings_of_its_own,before_torch_2_12", 5, tmp_path)
+
+
+def test_emulated_scripts_follow_their_plan(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(topoopt_plan(3, 2).to_json())
+    run("a_script_follows_its_plan", 3, tmp_path)
 
 
 def test_a_dead_rank_is_an_error_on_the_others(tmp_path: Path) -> None:

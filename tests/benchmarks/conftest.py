@@ -1,6 +1,6 @@
 """The benchmarks are scripts beside each other, not a package: their folder goes where imports are looked for.
 
-And the peer, which is compiled once for all tests.
+And the peers, which are compiled once for all tests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+from peers.ns3_peer import Ns3
 from peers.simgrid_peer import SimGrid
 
 
@@ -24,3 +25,11 @@ def simgrid(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
             pytest.fail(f"CI must have the peer: {missing}")
         pytest.skip(f"the peer cannot be built: {missing}")
     return SimGrid.build(tmp_path_factory.mktemp("simgrid"))
+
+
+@pytest.fixture(scope="session")
+def ns3(tmp_path_factory: pytest.TempPathFactory) -> Ns3:
+    missing = Ns3.missing()
+    if missing is not None:
+        pytest.skip(f"the peer cannot be built: {missing}")
+    return Ns3.build(tmp_path_factory.mktemp("ns3"))

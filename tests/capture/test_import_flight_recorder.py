@@ -82,12 +82,40 @@ def test_a_pickle_of_more_than_plain_data_builds_nothing(
     assert not Path("touched_by_a_pickle").exists()
 
 
-def test_a_place_of_the_memo_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
-    content = pickle.dumps(example(0), protocol=2)
-    content = content[:2] + b"Nr\xff\xff\xff\x7f0" + content[2:]
+def text(value: str) -> bytes:
+    return b"X" + len(value).to_bytes(4, "little") + value.encode()
+
+
+def by_hand(version: bytes, more: bytes = b"") -> bytes:
+    """A pickle of a dump with this version, and further keys and values."""
+    pairs = (text("pg_config"), b"}", text("entries"), b"]", text("version"), version, more)
+    return b"\x80\x02}(" + b"".join(pairs) + b"u."
+
+
+DEEP = b"N" + 200_000 * b"\x85"  # a tuple of a tuple of a tuple ..
+
+
+@pytest.mark.parametrize(
+    ("content", "law"),
+    [
+        (by_hand(DEEP), "version: must be a string, got values within values without end"),
+        (by_hand(b"]q\x00h\x00a"), r"version: must be a string, got \[\[...\]\]"),
+        (by_hand(text("2.1"), DEEP + b"N"), "got SETITEMS at"),
+        (by_hand(text("2.1"), b"N"), "got SETITEMS at"),
+        (by_hand(b"Nr\xff\xff\xff\x7f"), "version: must be a string, got None"),
+        (by_hand(b"h\x07"), "got BINGET at"),
+        (by_hand(b"\x87"), "got TUPLE3 at|got SETITEMS at"),
+        (by_hand(b"0"), "got POP at"),
+        (by_hand(b"cbuiltins\nprint\n"), "got GLOBAL at"),
+        (by_hand(text("2.1"))[:-1], "must be a pickle of plain data"),
+    ],
+)
+def test_a_hostile_pickle_is_one_line(content: bytes, law: str, tmp_path: Path) -> None:
+    """Depth without end, a list that holds itself, keys that no stack can hash, places and names that are not there."""
     (tmp_path / "rank_0").write_bytes(content)
-    with pytest.raises(ValueError, match="got LONG_BINPUT at 3"):
+    with pytest.raises(ValueError, match=law) as error:
         load([tmp_path / "rank_0"])
+    assert "\n" not in str(error.value)
 
 
 def test_gloo_lists_no_ranks_which_the_user_may_say(tmp_path: Path) -> None:
@@ -122,6 +150,7 @@ def changed(entry: int, **values: Any) -> dict[str, Any]:
         (changed(0, input_sizes=[[2**62, 2**62]]), "entries[0].input_sizes: must be at most"),
         (changed(0, input_dtypes=["Rubber"]), "entries[0].input_dtypes: must be of"),
         (changed(0, process_group=[]), "entries[0].process_group: must be a name"),
+        (changed(0, process_group=[1]), "entries[0].process_group: must be a list of strings"),
         ({**example(0), "version": "1.0"}, "version: must begin with 2."),
         (
             {**example(0), "pg_config": {"0": {"name": "0", "desc": "", "ranks": "all"}}},

@@ -9,6 +9,26 @@ namespace emulation {
 
 Counts counts;
 
+namespace {
+
+constexpr uintptr_t kSector = 32;  // B that a request of global memory moves at least
+// KiB that a block may have of a first-level cache, or of the second level, where few or many share it.
+constexpr size_t kCaches[] = {1, 2, 4, 8, 16, 24, 32, 64};
+
+}  // namespace
+
+bool Cache::use(uintptr_t sector) {
+  const auto [place, is_new] = places_.try_emplace(sector);
+  if (!is_new) sectors_.erase(place->second);
+  sectors_.push_front(sector);
+  place->second = sectors_.begin();
+  if (sectors_.size() > most_) {
+    places_.erase(sectors_.back());
+    sectors_.pop_back();
+  }
+  return !is_new;
+}
+
 bool Counts::accesses() {
   static const bool wanted = setting("CUDA_EMULATION_COUNT", 0) != 0;
   return wanted;
@@ -16,7 +36,6 @@ bool Counts::accesses() {
 
 void Counts::access(unsigned block, unsigned thread, uintptr_t address, size_t bytes, Access access, bool shared,
                     const void* site) {
-  constexpr uintptr_t kSector = 32;  // B that a request of global memory moves at least
   Epoch& epoch = epochs_[block];
   const uint32_t before = epoch.times[{thread, site}]++;
   Request& request = epoch.requests[{thread / kLanes, site, before}];
@@ -33,7 +52,7 @@ void Counts::end_epoch(unsigned block) {
   std::map<unsigned, std::pair<uint64_t, uint64_t>> chains;  // of each warp: global, shared
   for (const auto& [key, request] : epoch.requests) {
     ++totals_[request.shared ? "shared_requests" : "global_requests"];
-    if (!request.shared) totals_["global_sectors"] += request.sectors.size();
+    if (!request.shared) look_up(request);
     auto& [global, shared] = chains[std::get<0>(key)];
     if (request.waits) ++(request.shared ? shared : global);
   }
@@ -47,10 +66,24 @@ void Counts::end_epoch(unsigned block) {
   epochs_.erase(block);
 }
 
+// Caches of several sizes, as if there were one block only: how many requests have to wait for more than that.
+void Counts::look_up(const Request& request) {
+  totals_["global_sectors"] += request.sectors.size();
+  for (const size_t size : kCaches) {
+    Cache& cache = caches_.try_emplace(size, size * 1024 / kSector).first->second;
+    size_t missed = 0;
+    for (const uintptr_t sector : request.sectors) missed += !cache.use(sector);
+    const std::string of = "_past_" + std::to_string(size) + "_KiB";
+    totals_["global_sectors" + of] += missed;
+    if (request.waits) totals_["global_chain" + of] += missed > 0;
+  }
+}
+
 std::string Counts::take() {
   std::string text;
   for (const auto& [name, number] : totals_) text += name + " " + std::to_string(number) + "\n";
   totals_.clear();
+  caches_.clear();
   epochs_.clear();
   return text;
 }

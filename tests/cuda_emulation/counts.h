@@ -2,15 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "memory.h"
 
 namespace emulation {
+
+// A block's share of a cache: the sectors that it used last.
+class Cache {
+ public:
+  explicit Cache(size_t sectors) : most_(sectors) {}
+
+  // Whether it has the sector, which is the last from now on.
+  bool use(uintptr_t sector);
+
+ private:
+  size_t most_;
+  std::list<uintptr_t> sectors_;  // the last first
+  std::unordered_map<uintptr_t, std::list<uintptr_t>::iterator> places_;
+};
 
 // Of all launches since the last take(). An epoch lies between two barriers of a block; a block of one warp has one at
 // each __syncwarp, too. The n-th access of a place in the code by the lanes of a warp in an epoch is one request.
@@ -44,8 +60,10 @@ class Counts {
   };
 
   void end_epoch(unsigned block);
+  void look_up(const Request& request);
 
   std::map<std::string, uint64_t> totals_;
+  std::map<size_t, Cache> caches_;              // by KiB
   std::unordered_map<unsigned, Epoch> epochs_;  // by block
 };
 extern Counts counts;

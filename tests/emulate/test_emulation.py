@@ -130,6 +130,27 @@ def test_nothing_is_left_of_a_run_that_was_killed(tmp_path: Path) -> None:
 
 
 @needs_namespaces
+def test_a_namespace_of_the_same_name_is_neither_in_the_way_nor_touched(tmp_path: Path) -> None:
+    """Those of an emulation are named s0, s1, ..; the one here has a device to be known by."""
+    program = f"""
+from pathlib import Path
+from topoflow.emulate.sandbox import start
+network = {{"servers": 2, "links": [[0, 1, 1e6], [1, 0, 1e6]], "mtu": 1500, "scripts": []}}
+assert start(Path({str(tmp_path)!r}), network, ["ip", "-n", "s0", "-o", "link"], {{}}) == 0
+"""
+    (tmp_path / "program.py").write_text(program)
+    before = "mount -t tmpfs none /run && ip netns add s0 && ip -n s0 link add dev known type veth peer name other"
+    after = f"{sys.executable} {tmp_path / 'program.py'} && ip netns list && ip -n s0 -o link"
+    command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", f"{before} && {after}"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "known" in ran.stdout
+    assert "to1" not in ran.stdout
+    assert "to1" in (tmp_path / "job.log").read_text()
+    assert "known" not in (tmp_path / "job.log").read_text()
+
+
+@needs_namespaces
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("buffer", 4095, "must be a whole number within 4096..34359738368 or auto, got 4095"),
         ("switching", "wormhole", "must be one of cut_through, store_and_forward, got 'wormhole'"),
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
-        ("arbiter", "oldest", "must be one of round_robin, age, got 'oldest'"),
+        ("arbiter", "oldest", "must be one of round_robin, age, arrival, got 'oldest'"),
         ("eager", -1, "must be a whole number within 0..9007199254740992 or null, got -1"),
         ("draws", "flow", "must be one of packet, message, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),

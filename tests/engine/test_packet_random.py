@@ -24,6 +24,7 @@ from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation
 from topoflow.engine.packet.reference_addresses import AddressedSimulation
+from topoflow.engine.packet.reference_transport import TransportSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.fabric.routing.base import padded
 
@@ -31,12 +32,15 @@ Rows = Sequence[np.ndarray]  # links of each path
 CASES = st.integers(0, 2**32 - 1)
 
 
-def random_world(draw: np.random.Generator) -> World:
-    """Tasks on random paths over few links: many meet, links differ in speed, some worlds have circles."""
+def random_world(draw: np.random.Generator, *, one_interface: bool = False) -> World:
+    """Tasks on random paths over few links: many meet, links differ in speed, some worlds have circles.
+
+    With ``one_interface`` all paths of a message begin with the same link.
+    """
     links, paths, tasks = int(draw.integers(1, 9)), int(draw.integers(1, 8)), int(draw.integers(1, 14))
     rows = [draw.permutation(links)[: draw.integers(0, min(links, 5) + 1)] for _ in range(paths)]
     after = [np.unique(draw.integers(0, t, draw.integers(0, 3))) if t else np.zeros(0, int) for t in range(tasks)]
-    several = alternatives(draw, rows) if draw.random() < 0.5 else None
+    several = alternatives(draw, rows, int(one_interface)) if draw.random() < 0.5 else None
     hops = union_of(rows, several)
     path = draw.integers(-1, paths, tasks)
     nothing = draw.random(tasks) < 0.2
@@ -64,12 +68,12 @@ def random_world(draw: np.random.Generator) -> World:
     return World("random", graph, draw.choice(speeds, links), latency, seed=int(draw.integers(2**63)))
 
 
-def alternatives(draw: np.random.Generator, rows: Rows) -> Alternatives:
-    """Of each path up to four: prefixes and suffixes of its own, and others that cross the same links."""
+def alternatives(draw: np.random.Generator, rows: Rows, kept: int) -> Alternatives:
+    """Of each path up to four: others that cross the same links or some of them, the first ``kept`` ones as it does."""
     found, shares = [], []
     for row in rows:
         others = draw.integers(0, 4) if len(row) else 0
-        found.append([row, *(draw.permutation(row)[: draw.integers(1, len(row) + 1)] for _ in range(others))])
+        found.append([row, *(other_way(draw, row, kept) for _ in range(others))])
         share = draw.random(len(found[-1])) + 0.1
         shares.append(share / share.sum())
     each = [row for several in found for row in several]
@@ -79,6 +83,11 @@ def alternatives(draw: np.random.Generator, rows: Rows) -> Alternatives:
         np.concatenate(each).astype(np.int32),
         np.concatenate(shares),
     )
+
+
+def other_way(draw: np.random.Generator, row: np.ndarray, kept: int) -> np.ndarray:
+    rest = draw.permutation(row[kept:])
+    return np.concatenate([row[:kept], rest[: draw.integers(1, len(rest) + 1)] if len(rest) else rest])
 
 
 def union_of(rows: Rows, several: Alternatives | None) -> Hops:
@@ -100,7 +109,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         buffer="auto" if draw.random() < 0.2 else int(size * draw.choice([1, 1.5, 4])),
         switching=str(draw.choice(["cut_through", "store_and_forward"])),
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
-        arbiter=str(draw.choice(["round_robin", "age"])),
+        arbiter=str(draw.choice(["round_robin", "age", "arrival"])),
         draws=str(draw.choice(["packet", "packet", "message"])),
         messages=str(draw.choice(["round_robin", "in_order"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
@@ -111,10 +120,36 @@ def random_model(draw: np.random.Generator) -> Packet:
     )
 
 
+def random_transport(draw: np.random.Generator) -> Packet:
+    """A model with losses, marks or control. Its timers are short, as the worlds are."""
+    usual, low = random_model(draw), int(draw.integers(0, 3) * 4096)
+    found = replace(
+        usual,
+        queues="virtual_output",
+        loss=str(draw.choice(["none", "drop", "trim"])),
+        control=str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"])),
+        window=[None, "auto", 1, 10_000][draw.integers(0, 4)],
+        timeout=float(draw.choice([1e-9, 20e-6])),
+        ecn_from=None if draw.random() < 0.2 else low,
+        ecn_to=low + int(draw.integers(0, 3) * 4096),
+        ecn_most=float(draw.random()),
+        dcqcn_gain=float(draw.random()),
+        dcqcn_timer=float(draw.choice([1e-6, 5e-6])),
+        dcqcn_bytes=int(draw.choice([5_000, 20_000])),
+        dcqcn_alpha_timer=float(draw.choice([1e-6, 5e-6])),
+        dcqcn_notice=float(draw.choice([1e-12, 3e-6])),
+        dcqcn_recoveries=int(draw.integers(1, 4)),
+        dcqcn_step=float(draw.choice([1e5, 1e8])),
+    )
+    return found if found.has_transport else replace(found, loss="drop")
+
+
 def twin_of(world: World, model: Packet) -> Simulation:
     layout = layout_of(world.graph, model, world.routing)
-    kind = AddressedSimulation if isinstance(layout, AddressedLayout) else Simulation
-    return kind(world, layout, numbers(world, layout, model), model)
+    amounts = numbers(world, layout, model)
+    if isinstance(layout, AddressedLayout):
+        return AddressedSimulation(world, layout, amounts, model)
+    return (TransportSimulation if model.has_transport else Simulation)(world, layout, amounts, model)
 
 
 def by_twin(world: World, model: Packet) -> Answer:
@@ -127,7 +162,8 @@ def seconds(times: list[int | None]) -> list[float]:
 
 def compare(world: World, model: Packet, run: Run) -> bool:
     """Whether the world came to its end; kernel and twin must say the same."""
-    expected = by_twin(world, model)
+    twin = twin_of(world, model)
+    expected = twin.run()
     if expected.buffered or None in expected.finish:
         with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of links"):
             model.simulate([world], run)
@@ -147,9 +183,15 @@ def compare(world: World, model: Packet, run: Run) -> bool:
         assert of_ports.idle_1us[link] == port.idle_1us + (rest > MICROSECOND)
         assert of_ports.idle_1ms[link] == port.idle_1ms + (rest > MILLISECOND)
     fullest = np.zeros(world.graph.links)
-    np.add.at(fullest, layout.port_link[layout.channel_port], np.array(expected.fullest, float) * model.flit)
+    if model.loses:
+        fullest[layout.port_link] = np.array(twin.most, float) * model.flit
+    else:
+        np.add.at(fullest, layout.port_link[layout.channel_port], np.array(expected.fullest, float) * model.flit)
     assert of_ports.fullest.tolist() == fullest.tolist()
     agree(of_ports.latency, expected.latencies)
+    for seen, of_twin in ((of_ports.lost, twin.lost), (of_ports.marked, twin.marked)):
+        assert seen[layout.port_link].tolist() == of_twin
+        assert seen.sum() == sum(of_twin)
     amounts = numbers(world, layout, model)
     ends = zip(
         expected.start,
@@ -176,6 +218,13 @@ def agree(found: Histogram, values: list[int]) -> None:
 def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
+
+
+@settings(max_examples=150)
+@given(seed=CASES)
+def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    compare(random_world(draw, one_interface=True), random_transport(draw), Run(Device.named(device), threads=1))
 
 
 @settings(max_examples=50)

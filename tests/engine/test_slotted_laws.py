@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from tests.engine.slots import SLOT, burst, random_failed, with_failures
+from topoflow import _C
 from topoflow.engine.base import Run
+from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted.batch import pack
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
 from topoflow.fabric.circuits.schedule import EMPTY, Failed, Schedule
@@ -71,6 +74,7 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
         worlds = [*worlds[1::2], *(with_failures(draw, world, protocol) for draw, world in failed)]
         for found in run_cells(worlds, Settings(protocol, queue, seed=begin)):
             check_conservation(found)
+            check_queues(found, queue)
 
 
 def check_conservation(found: Found) -> None:
@@ -97,6 +101,20 @@ def check_conservation(found: Found) -> None:
         port = (slots * schedule.nodes + ends[1]) * schedule.nodes + ends[0] // schedule.slots
         assert len(np.unique(port)) == len(port), "two cells at one port in one slot"
     assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
+
+
+def check_queues(found: Found, queue: int) -> None:
+    """No node ever has more than ``queue`` cells for a destination: those that came, less those that left before."""
+    world, log = found.world, found.log
+    assert log is not None
+    task = np.repeat(np.arange(world.tasks), world.cells)
+    (detours,) = np.nonzero(log.through >= 0)
+    at = log.through[detours].astype(np.int64) * world.schedule.nodes + world.node[world.target[task[detours]]]
+    came = np.stack([at, log.sent[detours] + 1, np.ones_like(at)])
+    left = np.stack([at, log.sent_on[detours] + 1, -np.ones_like(at)])  # after its slot its place is free
+    where, when, change = np.concatenate([came, left], axis=1)
+    order = np.lexsort((change, when, where))
+    assert np.cumsum(change[order]).max(initial=0) <= queue, "every queue is empty in the end, so that one sum does"
 
 
 @pytest.mark.parametrize("protocol", ["request_grant", "ideal"])
@@ -186,6 +204,13 @@ def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> N
     assert (all_ >= most).all()
     assert (most[3:] > 0).all()
     assert most.max() <= found.fullest.max()
+
+
+@pytest.mark.parametrize("queue", [4, 8, 16])
+def test_a_place_for_a_cell_takes_32_bytes_at_most(queue: int) -> None:
+    """Tables and bits of all pairs of 128 racks included; cells at their source are numbers of their flow."""
+    batch = pack([burst(Schedule(128, 12), np.array([0]), np.array([5]), 1)], Settings(queue=queue))
+    assert _C.slots(batch.arrays, HOST_MEMORY, 0, 1) / (128 * 128 * queue) <= 32
 
 
 def test_a_long_wait_for_a_slow_cable_is_no_lack_of_progress() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,16 +122,53 @@ def test_all_devices_walk_alike_to_the_bit(device: str, problem: Make, keys: tup
     assert same(*walks)
 
 
+@pytest.mark.parametrize("ladders", [1, 2, 5])
+@pytest.mark.parametrize("several", ["torch", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_several_devices_share_ladders_and_estimates(
+    several: str, ladders: int, problem: Make, check_device: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times torch's CPU, or two GPUs: each has its share, and what is found is what one device finds."""
+    torch = pytest.importorskip("torch")
+    if several == "torch":
+        one = Device(torch.device("cpu"))
+        together = replace(one, others=(one, one))
+    elif check_device("cuda") and torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    else:
+        together = Device.named("cuda:0,cuda:1")
+    asked, walk, used = problem("servers=4"), _C.walk, list[Any]()
+
+    def recorded(arrays: dict[str, Any], *how: Any) -> None:
+        used.append((arrays["energy"].device, len(arrays["energy"])))
+        walk(arrays, *how)
+
+    monkeypatch.setattr(_C, "walk", recorded)
+    walks, estimates = [], []
+    for where in (Device(), together):
+        run = tempering(asked, patience=3, run=Run(where))
+        if where is together:
+            used.clear()
+        walks.append(last(run, run.begin(start_of(asked, 3, ladders), 4), SLICE + 4))
+        estimates.append(run.model.makespans(walks[0].placement.reshape(3 * ladders, -1)))
+    assert same(*walks)
+    assert estimates[0].tobytes() == estimates[1].tobytes()
+    sharing = min(len(together.all), ladders)
+    begun = used[:sharing]
+    assert sum(chains for _, chains in begun) == 3 * ladders  # none twice
+    assert max(chains for _, chains in begun) - min(chains for _, chains in begun) <= 3
+    assert several == "torch" or len({device for device, _ in begun}) == sharing
+
+
 def test_a_walk_that_is_cancelled_stops_between_two_steps(device: str, problem: Make) -> None:
     asked = problem("servers=4")
     run = tempering(asked, patience=3, run=Run(Device.named(device)))
     ladders = run.ladders()
     ladders.begin(start_of(asked, 3, 2), 4)
     before = ladders.read()
-    ladders.arrays["cancel"][0] = 1
+    ladders.parts[0].arrays["cancel"][0] = 1
     ladders.advance(0, SLICE)
     assert all(np.array_equal(before[name], array) for name, array in ladders.read().items())
-    ladders.arrays["cancel"][0] = 0
+    ladders.parts[0].arrays["cancel"][0] = 0
     ladders.advance(0, SLICE)
     assert not np.array_equal(before["energy"], ladders.read()["energy"])
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
 from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
+from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
@@ -253,6 +254,7 @@ class Result:
         """The numbers of this result."""
         settings, lowering = self.settings, self.case.lowering
         recorded = self.case.job.recorded
+        rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
         compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
         return Row(
             world=settings.world,
@@ -277,6 +279,9 @@ class Result:
             power_w=self.power,
             memory_per_gpu=self.memory,
             recorded_time=self.recorded_time,
+            samples_per_second=rate.samples,
+            tokens_per_second=rate.tokens,
+            mfu=rate.mfu,
         )
 
     def to_pandas(self) -> Any:

@@ -42,6 +42,9 @@ class Row:
     power_w: float | None
     memory_per_gpu: float | None
     recorded_time: float | None
+    samples_per_second: float | None = None
+    tokens_per_second: float | None = None
+    mfu: float | None = None
 
 
 COLUMNS = {
@@ -69,6 +72,9 @@ COLUMNS = {
     "power_w": "watts that the network's parts draw (null: no bill of materials)",
     "memory_per_gpu": "bytes that the strategy needs on the fullest GPU, at least (null: a recorded job)",
     "recorded_time": "seconds that the step took when the job was recorded (null: it was not, or without times)",
+    "samples_per_second": "samples that all servers train on per second (null: a job without layers)",
+    "tokens_per_second": "the same in positions of the sequence (null: layers without a sequence)",
+    "mfu": "model FLOP/s of forward and backward pass, as a share of the peak of all GPUs (null: a job without layers)",
 }
 
 

@@ -45,7 +45,7 @@ def _files(plan: Plan, arguments: argparse.Namespace) -> Iterator[tuple[str, str
     form = adapter(arguments.adapter)
     for table in found:
         old = before.get(table.switch, Table(table.switch, table.ports, ()))
-        yield f"{table.switch}.{form.SUFFIX}", form.commands(moves(old, table))
+        yield f"{table.switch}.{form.SUFFIX}", form.commands(moves(old, table), table.ports)
     if arguments.hosts is not None:
         yield from _hosts(plan, arguments)
 

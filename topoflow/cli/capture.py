@@ -12,12 +12,30 @@ from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
 from topoflow.printable import printable
+from topoflow.report.files import check_folder, whole_folder
 from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Import, write, and say what came in and what was left out."""
+    """Import or export."""
+    {"import": _import, "export": _export}[arguments.action](arguments)
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    """Write a file for each rank, or nothing."""
+    from topoflow.traffic.captured.as_chakra import chakra_files
+
+    check_folder(arguments.out, "capture")
+    files = chakra_files(load(arguments.files))
+    with whole_folder(arguments.out) as folder:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    print(printable(f"{len(files) - 1} ranks written to {arguments.out}"))
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    """Read, write, and say what came in and what was left out."""
     out: Path = arguments.out
     if any(realpath(out) == realpath(file) for file in arguments.files):
         raise ValueError(f"--out: must not be one of the files to import, got {out}")

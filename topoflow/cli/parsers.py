@@ -187,6 +187,18 @@ def _capture(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
     )
+    exporter = _subparser(
+        actions,
+        "export",
+        "write a trace for ASTRA-sim",
+        "Write the iteration that stands for a job as Chakra's protobuf, one file per rank, as ASTRA-sim reads it.",
+        """\
+  topoflow capture export examples/ddp_4_ranks.jsonl.gz --out runs/et
+  AstraSim --workload-configuration=runs/et/ddp_4_ranks --comm-group-configuration=runs/et/ddp_4_ranks.groups.json ..
+""",
+    )
+    exporter.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace, or a folder of traces")
+    exporter.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write NAME.RANK.et")
 
 
 @_verb(

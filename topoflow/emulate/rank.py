@@ -1,8 +1,8 @@
 """One rank of a job under torchrun: enters the namespace of its server, then runs the job's script.
 
 torchrun itself runs in the namespace of the control network, which the rendezvous takes and the job's data do not.
-Optimizer steps are noted, so that the iterations of any script can be measured; models of DistributedDataParallel
-follow the plan of the environment, if it names one.
+Optimizer steps are noted, so that the iterations of any script can be measured; models of DistributedDataParallel and
+of FSDP2's fully_shard follow the plan of the environment, if it names one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import os
 import runpy
 import sys
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,38 @@ def note_steps() -> None:
 
 
 def follow(plan: str) -> None:
-    """Every model that DistributedDataParallel wraps from now on takes the rings of ``plan``."""
+    """Every model that DistributedDataParallel wraps from now on takes the rings of ``plan``, and of fully_shard."""
+    import torch.distributed as dist
+    from torch.distributed import fsdp
     from torch.nn.parallel import DistributedDataParallel
 
     from topoflow.apply.torch import PermutedRings
 
-    wrap = DistributedDataParallel.__init__
+    @cache
+    def rings(ranks: tuple[int, ...]) -> PermutedRings:  # one for all layers that are spread over the same ranks
+        return PermutedRings.from_plan(plan, group=groups[ranks])
+
+    def register(model: Any, group: Any) -> None:
+        ranks = tuple(dist.get_process_group_ranks(group))
+        groups.setdefault(ranks, group)
+        rings(ranks).register(model)
+
+    groups: dict[tuple[int, ...], Any] = {}
+    wrap, shard = DistributedDataParallel.__init__, fsdp.fully_shard
 
     def wrapped(self: Any, *arguments: Any, **keywords: Any) -> None:
         wrap(self, *arguments, **keywords)
-        PermutedRings.from_plan(plan, group=self.process_group).register(self)
+        register(self, self.process_group)
+
+    @wraps(shard)
+    def sharded(module: Any, *, mesh: Any = None, **keywords: Any) -> Any:
+        found = shard(module, mesh=mesh, **keywords)
+        first = found[0] if isinstance(found, list) else found
+        register(first, dist.group.WORLD if mesh is None else mesh.get_group())
+        return found
 
     DistributedDataParallel.__init__ = wrapped
+    fsdp.fully_shard = sharded
 
 
 def main(arguments: list[str]) -> None:

@@ -166,7 +166,9 @@ class Ports:
     idle_intervals: Offsets  # [L] how often it was idle
     idle_1us: Offsets  # [L] and for more than 1 us at a time
     idle_1ms: Offsets  # [L] and for more than 1 ms
-    fullest: Floats  # [L] B, the most that was ever taken of the buffer at the end of the link
+    fullest: Floats  # [L] B, the most ever taken of the buffer at the end of the link; of the port's own if it may lose
+    lost: Offsets  # [L] packets that the port dropped or trimmed
+    marked: Offsets  # [L] packets that it marked (ECN)
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
     message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
 

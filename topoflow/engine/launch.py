@@ -1,6 +1,6 @@
 """Launch: a kernel runs in a thread of its own, so that progress is shown and Ctrl-C works meanwhile.
 
-    launch       one kernel
+    launch       one kernel, or one on each of several devices
     in_pieces    the worlds of a batch, on one device or several
 
 A GPU has two pieces at a time, on a stream each: one is copied while the kernel of the other runs. Everything but
@@ -74,15 +74,22 @@ def launch(kernel: Kernel, device: Device = Device()) -> None:
 
     Raises ``KernelFault`` with the names of the worlds that it was at where the GPU stops it.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    launch_together([(kernel, device)])
+
+
+def launch_together(kernels: Sequence[tuple[Kernel, Device]]) -> None:
+    """Run each on its device, all at once, as ``launch`` does one; returns when all have ended."""
+    with ThreadPoolExecutor(max_workers=len(kernels)) as pool:
         try:
-            begun = _Begun(kernel, Lane(device), pool)
-            while not wait([begun.future], timeout=POLL_INTERVAL).done:
+            begun = [_Begun(kernel, Lane(device), pool) for kernel, device in kernels]
+            while wait([each.future for each in begun], timeout=POLL_INTERVAL).not_done:
                 pass
         except BaseException:
-            kernel.cancel[0] = 1
+            for kernel, _ in kernels:
+                kernel.cancel[0] = 1
             raise
-    begun.result()
+    for each in begun:
+        each.result()
 
 
 def in_pieces(

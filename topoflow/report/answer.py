@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from topoflow.case.base import Result
 from topoflow.case.rows import Row
 from topoflow.report.base import Report
+from topoflow.report.packets import bottleneck
 from topoflow.units import human
 
 CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
+TIE = 0.0005  # worlds whose times differ by less are equally fast: 0.05 %, the rounding of the four digits printed
+MAX_NAMED = 6  # networks in a sentence
+COMPUTE_BOUND = 0.02  # of an iteration; where the network could save less, it is not what limits
 
 
 def answers(report: Report) -> list[str]:
     """One answer per job, in plain words."""
-    return [_answer(report, job) for job in report.jobs]
+    return [_answer(report, job) + bottleneck(recommended(job)[0]) for job in report.jobs]
 
 
 def memory_notes(report: Report) -> list[str]:
@@ -62,20 +66,45 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
             return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
     if len(job) == 1:
-        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{ideal}"
-    text = f"{first} is the fastest with {human(best, 's')} per step{_price(fastest)}.{unknown}"
+        return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{ideal}{_limit(fastest)}"
+    text = _fastest(f"{place(row)}{how}", job, names) + unknown
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
-        return text + ideal
+        return text + ideal + _limit(fastest)
     close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + CLOSE)]
-    if close and close[0] is not fastest:
+    if close and close[0] is not fastest and close[0].row.iteration_time > best * (1 + TIE):
         name = names[close[0].settings.world]
         text += f" Within {CLOSE:.0%} of that, the cheapest is {name}{_slower(close[0], best)}."
-    elif close:
+    elif close and close[0].row.iteration_time <= best * (1 + TIE):
         text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
-    return text + ideal
+    return text + ideal + _limit(fastest)
+
+
+def _fastest(who: str, job: tuple[Result, ...], names: Mapping[str, str]) -> str:
+    """Who is the fastest, with what it costs; those that are equally fast are named together, and the cheapest."""
+    ties = [outcome for outcome in job if outcome.row.iteration_time <= job[0].row.iteration_time * (1 + TIE)]
+    time, first = human(job[0].row.iteration_time, "s"), names[job[0].settings.world]
+    if len(ties) == 1:
+        return f"{who}: {first} is the fastest with {time} per step{_price(job[0])}."
+    named = [names[outcome.settings.world] for outcome in ties[:MAX_NAMED]]
+    named += [f"{len(ties) - MAX_NAMED} more"] * (len(ties) > MAX_NAMED)
+    text = f"{who}: {', '.join(named[:-1])} and {named[-1]} are the fastest, equally so, with {time} per step"
+    priced = [outcome for outcome in ties if outcome.cost is not None]
+    if not priced:
+        return f"{text}."
+    cheapest = min(priced, key=lambda outcome: outcome.cost or 0.0)
+    return f"{text}; the cheapest of these is {names[cheapest.settings.world]}{_price(cheapest)}."
+
+
+def _limit(fastest: Result) -> str:
+    """What limits, as a sentence, where the network does not."""
+    row = fastest.row
+    if not row.compute_time or row.network_time is None or row.network_time > COMPUTE_BOUND * row.iteration_time:
+        return ""
+    share = f"{row.compute_time / row.iteration_time:.1%}"
+    return f" The network does not limit this job: computing on the busiest server takes {share} of the step."
 
 
 def _ideal(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:

@@ -36,6 +36,11 @@ class Report:
         keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.settings.swept)
         return tuple(key for key in keys if len({o.settings.swept.get(key) for o in self.outcomes}) > 1)
 
+    @cached_property
+    def fabrics(self) -> tuple[str, ...]:
+        """Names of the fabrics, each once, in the order of the grid: what their looks follow."""
+        return tuple(dict.fromkeys(outcome.settings.fabric for outcome in self.outcomes))
+
     def labels(self, outcomes: Sequence[Result]) -> list[str]:
         """What tells these worlds from each other, short: ``fat_tree, 25 Gb/s, degree=4``."""
         keys = [key for key in self.swept if key != "fabric"]

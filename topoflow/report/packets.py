@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoflow.arrays import Mask
 from topoflow.case.base import Result
 from topoflow.engine.base import Histogram
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.routing.next_hops import GLOBAL, LOCAL, AddressedRoutes
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -18,6 +21,44 @@ ABOUT = (
     "and all of them for room in the next buffer (stalled), and the rest (idle). Latencies are to a 16th. "
     "ports.parquet has every port, latencies.parquet how latencies are distributed."
 )
+
+BUSY = 0.5  # of the step; where no port sends for longer, bandwidth does not limit
+AS_BUSY = 0.9  # of what the busiest port sends
+
+
+def kinds(fabric: Fabric) -> dict[str, Mask]:
+    """[L] which links join what, by name; a kind without links is left out."""
+    from_server, to_server = fabric.source < fabric.servers, fabric.target < fabric.servers
+    between = ~from_server & ~to_server
+    found = {"from servers": from_server & ~to_server, "to servers": to_server & ~from_server}
+    found |= {"between servers": from_server & to_server}
+    route: object = fabric.route
+    if isinstance(route, AddressedRoutes):
+        level = route.next_hops().level
+        found |= {"inside groups": between & (level == LOCAL), "between groups": between & (level == GLOBAL)}
+    else:
+        found["between switches"] = between
+    return {kind: of for kind, of in found.items() if of.any()}
+
+
+def bottleneck(outcome: Result) -> str:
+    """Which ports limit, in a sentence or two; nothing of a world that was not simulated packet by packet."""
+    ports, step = outcome.timeline.ports, outcome.timeline.makespan
+    if ports is None or not ports.active.any():
+        return ""
+    share = ports.active / step
+    most = int(np.argmax(share))
+    if share[most] < BUSY:
+        text = f" No port sends for more than {share[most]:.1%} of the step, so bandwidth is not what limits."
+    else:
+        kind, of = next((kind, of) for kind, of in kinds(outcome.fabric).items() if of[most])
+        alike = int((share[of] >= AS_BUSY * share[most]).sum())
+        text = f" Of its ports that from {_port(outcome, most)} limits most: it sends for {share[most]:.1%} of the step"
+        text += f"; {alike} of the {int(of.sum())} {kind} do so for {AS_BUSY:.0%} of that or more."
+    worst = int(np.argmax(ports.stalled))
+    if ports.stalled[worst] > 0:
+        text += f" Packets wait longest for room from {_port(outcome, worst)}, {ports.stalled[worst] / step:.1%} of it."
+    return text
 
 
 def lines(report: Report) -> list[tuple[str, ...]]:

@@ -57,6 +57,8 @@ PORTS = pa.schema(
         ("idle_1us", pa.int64()),  # and for more than 1 us at a time
         ("idle_1ms", pa.int64()),  # and for more than 1 ms
         ("fullest", pa.float64()),  # B, the most that was ever taken of the buffer at the end of the link
+        ("lost", pa.int64()),  # packets that it dropped or trimmed
+        ("marked", pa.int64()),  # packets that it marked (ECN)
     ]
 )
 LATENCIES = pa.schema(
@@ -164,6 +166,8 @@ def _ports(outcome: Result, ports: Ports) -> pa.Table:
             "idle_1us": ports.idle_1us,
             "idle_1ms": ports.idle_1ms,
             "fullest": ports.fullest,
+            "lost": ports.lost,
+            "marked": ports.marked,
         },
         schema=PORTS,
     )

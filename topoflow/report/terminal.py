@@ -28,6 +28,7 @@ class Cell:
     text: Callable[[Result, float], str]  # (world, fastest time of its job) -> what is printed
     right: bool = True
     spare: int = 0  # where a terminal is too narrow, the highest goes first; 0 stays
+    field: str = ""  # the column of ``Row`` that it shows, by which a page sorts; "": by the text
 
 
 def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
@@ -38,18 +39,36 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
         *[Cell("fidelity", lambda outcome, _: outcome.settings.fidelity, right=False)] * (len(_fidelities(job)) > 1),
-        Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s")),
-        *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2)]
+        Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s"), field="iteration_time"),
+        *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2, field="recorded_time")]
         * any(one.recorded_time for one in job),
-        Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1),
-        Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2),
-        Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time)),
-        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3),
-        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4),
-        Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}"),
-        Cell("power", lambda outcome, _: "-" if outcome.power is None else f"{outcome.power:,.0f} W", spare=5),
-        *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6)] * any(one.memory for one in job),
+        Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1, field="iteration_time"),
+        Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2, field="compute_time"),
+        Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
+        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3, field="bandwidth_tax"),
+        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4, field="path_length_mean"),
+        Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),
+        Cell("power", lambda one, _: "-" if one.power is None else f"{one.power:,.0f} W", spare=5, field="power_w"),
+        *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6, field="memory_per_gpu")]
+        * any(one.memory for one in job),
+        *_rate_cells(job),
     ]
+
+
+def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
+    """What a step trains per second, where the workload of the job knows that."""
+    samples = Cell("samples/s", lambda one, _: _count(one.row.samples_per_second), spare=7, field="samples_per_second")
+    tokens = Cell("tokens/s", lambda one, _: _count(one.row.tokens_per_second), spare=8, field="tokens_per_second")
+    share = Cell("MFU", lambda one, _: "-" if one.row.mfu is None else f"{one.row.mfu:.1%}", spare=9, field="mfu")
+    return [
+        *[samples] * any(one.row.samples_per_second for one in job),
+        *[tokens] * any(one.row.tokens_per_second for one in job),
+        *[share] * any(one.row.mfu for one in job),
+    ]
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
 
 
 def _seconds(value: float | None) -> str:

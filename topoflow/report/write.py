@@ -10,6 +10,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, draw_all
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import page
+from topoflow.report.perfetto import write_perfetto
 from topoflow.report.tables import write_result
 
 STEPS = len(PICTURES) + 1
@@ -22,7 +23,7 @@ def can_write_parquet() -> bool:
 
 
 def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
-    """Write ``result.json``, Parquet, pictures and ``report.html`` into the folder ``out``: all of them or none.
+    """Write ``result.json``, ``trace.json``, Parquet, pictures and ``report.html`` into ``out``: all or none.
 
     Without pyarrow there are no Parquet tables (``NO_PARQUET`` says so to the user). ``progress`` is called with how
     many of ``STEPS`` are done.
@@ -32,6 +33,7 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
         for name, image in images.items():
             (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")
+        write_perfetto(report, folder / "trace.json")
         if can_write_parquet():
             from topoflow.report.parquet_tables import write_tables
 

@@ -1,4 +1,6 @@
-"""Control languages of optical switches. Each module has ``SUFFIX``, of its files, and ``commands(moves)``, their text.
+"""Control languages of optical switches. Each module has ``SUFFIX``, of its files, and ``commands(moves, ports)``.
+
+``commands`` is the text for a switch of ``ports`` ports each way.
 
 None of them was tried on a device; each names the source of its syntax.
 """

@@ -18,7 +18,7 @@ SUFFIX = "jsonl"
 PATH = "/api/data/optical-switch:cross-connects"
 
 
-def commands(moves: Sequence[Move]) -> str:
+def commands(moves: Sequence[Move], ports: int) -> str:
     """Requests, to be made one after the other."""
     return "".join(f"{json.dumps(_request(move))}\n" for move in moves)
 

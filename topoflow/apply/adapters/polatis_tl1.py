@@ -16,7 +16,7 @@ from topoflow.apply.cross_connects import Move
 SUFFIX = "tl1"
 
 
-def commands(moves: Sequence[Move]) -> str:
+def commands(moves: Sequence[Move], ports: int) -> str:
     """The session between login and logout; the tag of a command (CTAG) is its number."""
     return "".join(f"{_verb(move)}:{number}:;\n" for number, move in enumerate(moves, 1))
 

@@ -2,25 +2,21 @@
 
 Sizes and process groups are exact, with NCCL also of sends and receives. There is no compute, no root, and no splits of
 an all-to-all in one tensor; the last 2,000 operations are kept (TORCH_FR_BUFFER_SIZE). The name of a file ends with its
-rank. A pickle may hold programs: ``Plain`` builds containers, numbers and texts, and refuses anything else before it is
-made.
+rank. A pickle may hold programs: ``capture.plain_pickle`` refuses whatever is no plain data.
 Source: pytorch v2.13 torch/csrc/distributed/c10d: FlightRecorder.hpp, FlightRecorderDetail.hpp; the names that
 ProcessGroupNCCL.cpp gives to operations; torch/distributed/flight_recorder/components.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import pickletools
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import PurePath
-from typing import Any, NoReturn
 
+from topoflow.capture import plain_pickle
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
 from topoflow.capture.iterations import by_repetition
@@ -34,22 +30,6 @@ VERSION = "2."
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 GLOO = "gloo:"
 NO_MESSAGES = "Flight Recorder does not record sends and receives over gloo"
-# What a pickle of containers, numbers and texts is made of.
-OPCODES = frozenset(
-    (
-        *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1"),
-        *("BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT"),
-        *("SETITEM", "SETITEMS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-        *("BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "MEMOIZE"),
-    )
-)
-
-
-class Plain(pickle.Unpickler):
-    """Builds no object of any class, and calls nothing."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"{module}.{name}, which is no plain data")
 
 
 @dataclass(frozen=True)
@@ -71,7 +51,8 @@ def matches(source: Source) -> bool:
 
 def parse(source: Source) -> list[Part]:
     """The one part. Raises ``ValueError`` that names file, entry, field, law and value."""
-    content = _plain(source) if PICKLE.match(source.data) else source.document
+    pickled = PICKLE.match(source.data) is not None
+    content = plain_pickle.read(source.name, source.data) if pickled else source.document
     dump = Fields.of(f"{source.name}: ", content)
     if not dump.text("version").startswith(VERSION):
         dump.fail("version", f"must begin with {VERSION}")
@@ -98,20 +79,6 @@ def parse(source: Source) -> list[Part]:
             notes=(NO_MESSAGES,) if gloo else (),
         )
     ]
-
-
-def _plain(source: Source) -> Any:
-    """What a pickle holds, if that is plain data."""
-    try:
-        for opcode, argument, position in pickletools.genops(source.data):
-            # a memo has a place for every number up to the largest
-            endless = "PUT" in opcode.name and int(argument or 0) > len(source.data)
-            if opcode.name not in OPCODES or endless:
-                raise ValueError(f"{opcode.name} at {position}")
-        return Plain(io.BytesIO(source.data)).load()
-    except (pickle.UnpicklingError, ValueError, EOFError, TypeError, KeyError, IndexError, AttributeError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise ValueError(f"{source.name}: must be a pickle of plain data, got {reason}") from error
 
 
 def _rank(file: str) -> int:
@@ -146,8 +113,8 @@ def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | Non
     if name not in COLLECTIVE_NAMES:
         entry.fail("profiling_name", f"must be one of BACKEND:{', '.join(COLLECTIVE_NAMES)}")
     op = COLLECTIVE_NAMES[name]
-    names = entry.require("process_group")
-    if not (isinstance(names, (list, tuple)) and names and all(isinstance(each, str) for each in names)):
+    names = entry.texts("process_group")
+    if not names:
         entry.fail("process_group", "must be a name and a description")
     group = job.groups.get(names[0]) or None
     into, dtype_in = _tensors(entry, "input")

@@ -63,6 +63,11 @@ class Packet(Settings):
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
             law = f"paths must be known one by one with fidelity={self.name}"
             return f"routing: {law}, got only their union in {world.name}"
+        if self.has_transport and world.graph.next_hops is not None:
+            law = "must be none, as packet.ecn_from and packet.window must be null,"
+            return f"packet.loss and packet.control: {law} with routing={world.routing}"
+        if self.has_transport and world.graph.alternatives is not None and _leaves_by_several(world.graph):
+            return f"packet.control: a message must leave by one interface of its server, got several in {world.name}"
         if world.graph.next_hops is not None and not self.output_queues:
             return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
         if world.graph.next_hops is not None and self.eager is not None:  # how long the way is nobody has said
@@ -103,9 +108,11 @@ class Packet(Settings):
             output_queues=self.output_queues,
             by_message=self.by_message,
             by_age=self.by_age,
+            by_arrival=self.by_arrival,
             in_order=self.in_order,
             by_free=self.by_free,
             threshold=self.threshold,
+            transport=self.transport,
         )
 
     def _check(self, world: World) -> None:
@@ -144,6 +151,16 @@ def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout
     if graph.next_hops is not None:
         return lay_out_addresses(graph, graph.next_hops, routing, channels)
     return lay_out(graph, channels, output_queues=settings.output_queues)
+
+
+def _leaves_by_several(graph: Graph) -> bool:
+    """Whether alternatives of a path begin with different links, or end with the first of them and do not."""
+    several = graph.alternatives
+    assert several is not None, "the caller asks for graphs with alternatives"
+    hops = np.diff(several.hop_offsets)
+    first = 2 * several.links[several.hop_offsets[:-1][hops > 0]] + (hops[hops > 0] > 1)
+    path = np.repeat(np.arange(len(several.offsets) - 1), np.diff(several.offsets))[hops > 0]
+    return bool(((np.diff(path) == 0) & (np.diff(first) != 0)).any())
 
 
 def _routes(graph: Graph) -> Hashable:
@@ -236,8 +253,11 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         return _on_links(world.graph, layout.port_link, batch.of(name, index))
 
     fullest = np.zeros(world.graph.links)
-    taken = batch.of("fullest", index).astype(np.float64) * settings.flit
-    np.add.at(fullest, layout.port_link[layout.channel_port], taken)
+    if settings.loses:
+        fullest[layout.port_link] = batch.of("deepest", index).astype(np.float64) * settings.flit
+    else:
+        taken = batch.of("fullest", index).astype(np.float64) * settings.flit
+        np.add.at(fullest, layout.port_link[layout.channel_port], taken)
     end = int(batch.of("finish", index).max(initial=0, where=batch.of("finish", index) < _C.NEVER))
     rest = end - batch.of("free", index)  # ps, since the port last sent
     return Ports(
@@ -248,6 +268,8 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         idle_1us=_idle(world.graph, layout, batch.of("idle_1us", index) + (rest > MICROSECOND), end > MICROSECOND),
         idle_1ms=_idle(world.graph, layout, batch.of("idle_1ms", index) + (rest > MILLISECOND), end > MILLISECOND),
         fullest=fullest,
+        lost=each("lost").astype(np.int64),
+        marked=each("marked").astype(np.int64),
         latency=_histogram(
             batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),

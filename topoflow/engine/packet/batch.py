@@ -36,6 +36,9 @@ ANSWERS = {
     "free": ("int64", "port"),
     "fullest": ("int32", "channel"),
     "waits_for": ("int32", "channel"),
+    "lost": ("int64", "port"),
+    "marked": ("int64", "port"),
+    "deepest": ("int32", "port"),
     "latency_sum": ("int64", "world"),
     "latency_most": ("int64", "world"),
     "status": ("int32", "world"),
@@ -95,6 +98,9 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
     for name in ("root_bound", "edge_bound"):
         arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
+    for name in ("allowed", "back", "puller", "step", "leap", "depth"):
+        dtype = np.int64 if name == "back" else np.int32
+        arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
     slots = [each.slots for each in amounts]
     arrays |= _addresses(layouts) | {
         "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),
@@ -110,6 +116,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "buffer": _joined([each.buffer for each in amounts], np.int32),
         "slots": _joined(slots, np.int32),
         "slot_total": np.array([each.slot_total for each in amounts], np.int64),
+        "under_way": np.array([each.control.under_way for each in amounts], np.int64),
         "window": np.array([each.window for each in amounts], np.int64),
         "until": np.array([_until(world) for world in worlds], np.int64),
         "order": np.argsort([-int(each.bytes.sum()) for each in amounts], kind="stable").astype(np.int32),

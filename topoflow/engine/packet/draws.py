@@ -5,6 +5,7 @@ from __future__ import annotations
 from topoflow.engine.random import philox
 
 PURPOSE = 0x50415448  # "PATH": another purpose with the same seed draws other numbers
+MARKS = 0x4D41524B  # "MARK"
 AT_NIC = 0xFFFFFFFF  # the branch of a packet that chooses its first port
 AT_SOURCE, AT_MIDDLE = 0xFFFFFFFE, 0xFFFFFFFD  # by address: at the router of the source, and where a middle was reached
 WORD = 2**32 - 1
@@ -13,6 +14,11 @@ WORD = 2**32 - 1
 def draw(seed: int, task: int, number: int, branch: int) -> int:
     """32 bits for packet ``number`` of a task where it comes to a branch."""
     return draws(seed, task, number, branch)[0]
+
+
+def mark(seed: int, task: int, number: int, port: int) -> int:
+    """32 bits for packet ``number`` of a task where a port may mark it."""
+    return philox((MARKS, task, number, port), (seed & WORD, seed >> 32 & WORD))[0]
 
 
 def draws(seed: int, task: int, number: int, branch: int) -> tuple[int, int, int, int]:

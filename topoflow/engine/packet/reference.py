@@ -1,8 +1,8 @@
 """The packet model in plain Python, event by event: the oracle of the tests, written for the reader.
 
     a port sends        when it is free, a packet in one of its queues is ready, and the buffer at its end has
-                        room for all of it; of several such queues the next one in turn (round robin), or that with
-                        the packet that left its NIC first (age)
+                        room for all of it; of several such queues the next one in turn (round robin), that with the
+                        packet that left its NIC first (age), or that whose packet came first (arrival)
     a packet            occupies the link for its flits, and the room in the buffer that it left until its last flit
                         has gone; the room's credit then takes the latency of the link to come back
     the packet's head   is ready at the next port after one flit (cut-through; all of it with store-and-forward), the
@@ -50,6 +50,7 @@ class Packet:
     port: int
     channel: int  # where it will lie afterwards
     next: int  # what follows (``Layout``)
+    came: int = 0  # ps, when it came to the port; in a NIC: since when its message waits
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Message:
     task: int
     root: int
     unsent: list[int]  # the numbers of its packets, the next one last
+    time: int = 0  # ps, since when it waits for its turn
 
 
 @dataclass
@@ -110,6 +112,8 @@ class Simulation:
         self.sent_from = [self.queues_of(a, b) for a, b in itertools.pairwise(layout.port_queues.tolist())]
         self.room = numbers.buffer.tolist()
         self.fullest = [0] * layout.channels
+        # [N] packets lost, packets marked, and flits that waited at most (``reference_transport``)
+        self.lost, self.marked, self.most = ([0] * layout.ports for _ in range(3))
         self.underway: dict[int, int] = {}  # B that have not arrived, by task
         self.latencies: list[int] = []
         self.events: list[tuple[int, int, int, int, Callable[[int], None]]] = []
@@ -177,6 +181,7 @@ class Simulation:
 
     def offer(self, message: Message, time: int) -> None:
         port = int(self.layout.root_port[message.root])
+        message.time = time
         self.ports[port].messages.append(message)
         self.try_later(port, time)
 
@@ -197,9 +202,15 @@ class Simulation:
         if message.unsent and pace:
             later = now + pace * (message.unsent[-1] - packet.number)
             self.at(later, partial(self.offer, message), message.task)
-        elif message.unsent and self.settings.in_order:
-            self.ports[port].messages.appendleft(message)
         elif message.unsent:
+            self.wait(port, message, now)
+
+    def wait(self, port: int, message: Message, now: int) -> None:
+        """The rest of a message waits for its turn; where it is sent to its end, it has waited since it came."""
+        if self.settings.in_order:
+            self.ports[port].messages.appendleft(message)
+        else:
+            message.time = now
             self.ports[port].messages.append(message)
 
     # Ports
@@ -220,6 +231,8 @@ class Simulation:
         turns = 1 + len(self.sent_from[port])
         if self.settings.by_age:
             turn = min(ready, key=lambda turn: (ready[turn].born, turn))
+        elif self.settings.by_arrival:
+            turn = min(ready, key=lambda turn: (ready[turn].came, turn))
         else:
             turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
         idle = (now if state.stalled_since is None else state.stalled_since) - state.free
@@ -237,6 +250,7 @@ class Simulation:
         found: dict[int, Packet] = {}
         own = self.next_packet(port, now)
         if own is not None:
+            own.came = self.ports[port].messages[0].time
             found[0] = own
         for position, queue in enumerate(self.sent_from[port]):
             if self.queues[queue] and self.queues[queue][0].port == port:
@@ -304,6 +318,7 @@ class Simulation:
         return int(self.layout.queue_channel[queue])
 
     def arrive(self, packet: Packet, queue: int, time: int) -> None:
+        packet.came = time
         self.queues[queue].append(packet)
         if self.queues[queue][0] is packet:
             self.try_later(packet.port, time)

@@ -15,16 +15,16 @@ from topoflow.engine.base import AUTO, World
 from topoflow.engine.packet.addresses import AddressedLayout, most_slots
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
+from topoflow.engine.packet.transport import LONGEST, Control, Transport, check_whole, control_of, is_number
 
 SECOND = 1e12  # ps
 MICROSECOND, MILLISECOND = 10**6, 10**9  # ps
-LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
 LARGEST_BUFFER = 2**30  # flits
 SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
-ARBITERS = ("round_robin", "age")
+ARBITERS = ("round_robin", "age", "arrival")
 MESSAGES = ("round_robin", "in_order")
 COMPARES = ("occupied", "free")
 CHOICES = {
@@ -38,13 +38,14 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Transport):
     """How switches and NICs treat packets. Bytes and seconds.
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
     one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
-    next in turn, or that with the packet that left its NIC first (those of the own NIC are the youngest). ``messages``:
+    next in turn, that with the packet that left its NIC first (those of the own NIC are the youngest), or that whose
+    packet came to the port first. ``messages``:
     those of one NIC take turns packet by packet, or each is sent to its end before the next. ``eager``: a message of
     more bytes first asks its receiver (rendezvous); None: none does.
     ``threshold``: adaptive-local routing takes the non-minimal route where the minimal one's port has more than
@@ -69,25 +70,29 @@ class Settings:
     compares: str = "occupied"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for field in ("size", "flit"):
-            _check_whole(field, getattr(self, field), 1, 2**24)
+            check_whole(field, getattr(self, field), 1, 2**24)
         if self.size % self.flit:
             raise ValueError(f"packet.size: must be a multiple of the {self.flit} B of a flit, got {self.size}")
         if self.buffer != AUTO:
-            _check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
+            check_whole("buffer", self.buffer, self.size, LARGEST_BUFFER * self.flit, f" or {AUTO}")
         if self.virtual_channels != AUTO:
-            _check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
+            check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
         if self.eager is not None:
-            _check_whole("eager", self.eager, 0, LONGEST, " or null")
+            check_whole("eager", self.eager, 0, LONGEST, " or null")
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
-        if not _is_number(self.threshold) or not 0 < self.threshold < math.inf:
+        if not is_number(self.threshold) or not 0 < self.threshold < math.inf:
             raise ValueError(f"packet.threshold: must be a positive number, got {self.threshold!r}")
         for field in ("switch_latency", "nic_latency", "credit_latency"):
             value = getattr(self, field)
-            if not _is_number(value) or not 0 <= value * SECOND <= LONGEST:
+            if not is_number(value) or not 0 <= value * SECOND <= LONGEST:
                 raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
+        if self.has_transport and not self.output_queues:
+            law = "must be virtual_output where packets are lost or marked, or messages controlled"
+            raise ValueError(f"packet.queues: {law}, got {self.queues}")
 
     @property
     def cut_through(self) -> bool:
@@ -100,6 +105,10 @@ class Settings:
     @property
     def by_age(self) -> bool:
         return self.arbiter == ARBITERS[1]
+
+    @property
+    def by_arrival(self) -> bool:
+        return self.arbiter == ARBITERS[2]
 
     @property
     def in_order(self) -> bool:
@@ -128,6 +137,7 @@ class Numbers:
     buffer: Ints  # [C] flits
     slots: Offsets  # [C] packets that fit into the buffer at most
     slot_total: int  # of all channels; more than ``slots`` where channels share them
+    control: Control
     window: int  # ps: what a port does is seen by others so much later at the earliest
 
     def time(self, port: int, bytes: int) -> int:
@@ -153,6 +163,13 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     handshake = picoseconds(world, "latency", _handshake(world, settings) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings)
+    control = Control.nothing(graph.tasks, layout.ports)
+    if settings.has_transport:
+        back = picoseconds(world, "latency", _one_way(world, settings) * (bytes_ > 0))
+        depth = _depths(world, settings, byte_time, latency)
+        control = control_of(world, layout, settings, settings.size, bytes_.astype(np.int64), back, depth)
+        if settings.loses:
+            slot_total = control.under_way + 1  # a packet gets its next slot before it leaves the one that it has
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
@@ -166,6 +183,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         buffer,
         slots,
         slot_total,
+        control,
         _window(layout, settings, byte_time, latency),
     )
 
@@ -207,22 +225,35 @@ def _handshake(world: World, settings: Settings) -> Floats:
     asks = graph.bytes > (np.inf if settings.eager is None else settings.eager)
     if not asks.any() or len(graph.path_offsets) == 1:
         return np.zeros(graph.tasks)
+    return np.where(asks, 2 * _one_way(world, settings), 0.0)
+
+
+def _one_way(world: World, settings: Settings) -> Floats:
+    """[T] s that a flit takes on the idle path of a task; of any length for a task without one."""
+    graph = world.graph
     paths = len(graph.path_offsets) - 1
+    if not paths:
+        return np.zeros(graph.tasks)
     path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
     weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
     flit = np.ceil(settings.flit * SECOND / world.capacity[graph.path_links]) / SECOND
-    crossed = np.bincount(path, flit * weight, paths)[graph.path]
-    return np.where(asks, 2 * (crossed + _latency_alone(world, settings)), 0.0)
+    crossed: Floats = np.bincount(path, flit * weight, paths)[graph.path] + _latency_alone(world, settings)
+    return crossed
 
 
 def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+    return _depths(world, settings, byte_time, latency)[layout.channel_port]
+
+
+def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+    """[N] flits of the buffer of each port: at the end of its link, or before it where packets are lost."""
     if settings.buffer != AUTO:
-        return np.full(layout.channels, int(settings.buffer) // settings.flit, np.int32)
+        return np.full(len(latency), int(settings.buffer) // settings.flit, np.int32)
     extra = in_picoseconds(settings.switch_latency) + in_picoseconds(settings.credit_latency)
     round_trip = (2 * latency + extra) / byte_time + 2 * settings.size  # B that are sent meanwhile
     flits = np.maximum(SWITCH_BUFFER, np.maximum(2 * round_trip, 4 * settings.size)) // settings.flit
     _check_most(world, "latency", flits, LARGEST_BUFFER, "flits of a link's buffer")
-    return flits[layout.channel_port].astype(np.int32)
+    return flits.astype(np.int32)
 
 
 def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, int]:
@@ -268,16 +299,9 @@ def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offs
         flit[following] + latency[sent] + credit,
         flit[last] + latency[last] + in_picoseconds(settings.nic_latency),
     ]
+    if settings.has_transport:  # what is lost is known a flit and a link later
+        times.append(flit + latency)
     return min((int(each.min()) for each in times if len(each)), default=1)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _check_whole(field: str, value: object, least: int, most: int, other: str = "") -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"packet.{field}: must be a whole number within {least}..{most}{other}, got {value!r}")
 
 
 def _check_most(world: World, field: str, values: Floats, most: float, unit: str) -> None:

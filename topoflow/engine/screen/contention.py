@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.device import Device
-from topoflow.engine.launch import Kernel, count_threads, launch
+from topoflow.engine.launch import Kernel, count_threads, launch_together
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
@@ -52,8 +52,10 @@ class Contention:
     """The model that orders strategies as ``fluid`` does.
 
     ``choices`` [K] are the sets of servers, ascending; each layer of ``workload`` has one of them. The servers are all
-    of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Raises ``ValueError`` for a captured workload,
-    for choices that are not sets of servers, and for two servers without a path.
+    of ``fabric``'s; other arguments as of ``place`` and ``Strategy``. Each of several GPUs has a copy of the arrays.
+
+    Raises ``ValueError`` for a captured workload, for choices that are not sets of servers, and for two servers without
+    a path.
     """
 
     algorithms: ClassVar[tuple[str, ...]] = names("all_reduce")
@@ -80,7 +82,6 @@ class Contention:
             raise ValueError("choices: must be at least one, got none")
         check_positive("bucket_bytes", bucket_bytes)
         check_positive("first_bucket_bytes", first_bucket_bytes)
-        self.where = device
         self.threads = count_threads(threads)
         self.bucket_bytes = float(bucket_bytes)
         self.strategies = strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
@@ -95,23 +96,27 @@ class Contention:
             largest_tree=int(np.diff(found["tree"]).max()),
             coflows=1 + int(np.bincount(consumers, minlength=1).max()),  # that the change of one layer changes
         )
-        self.arrays = self.where.put(found)
+        self.held = tuple((each, each.put(found)) for each in device.all)  # devices, and the arrays there
 
     def makespans(self, placement: ArrayLike) -> Floats:
         """The makespan [C] s of each ``placement`` [C, Y]: which choice a layer has."""
         rows = self.check(placement)
         if not len(rows):
             return np.zeros(0)
-        arrays = self.arrays | self.where.put({"placement": rows.ravel()})
-        arrays["makespan"] = self.where.zeros(len(rows))
-        where = self.where
+        shares = [share for share in np.array_split(rows, len(self.held)) if len(share)]
+        kernels, answers = [], []
+        for (where, held), share in zip(self.held, shares, strict=False):
+            answers.append(where.zeros(len(share)))
+            arrays = held | where.put({"placement": share.ravel()}) | {"makespan": answers[-1]}
+            kernels.append((self._kernel(where, arrays, len(share)), where))
+        launch_together(kernels)
+        return np.concatenate([where.numpy(answer) for (_, where), answer in zip(kernels, answers, strict=True)])
 
+    def _kernel(self, where: Device, arrays: dict[str, Any], placements: int) -> Kernel:
         def call() -> None:
             _C.contention(arrays, self.sizes, where.memory, where.stream, self.threads)
 
-        launch(Kernel(call, where.flag(), lambda: [f"{len(rows)} placements"]), where)
-        found: Floats = where.numpy(arrays["makespan"])
-        return found
+        return Kernel(call, where.flag(), lambda: [f"{placements} placements"])
 
     def check(self, placement: ArrayLike) -> Ints:
         """``placement`` [C, Y] as int32. Raises ``ValueError`` unless it is one of layers on choices."""

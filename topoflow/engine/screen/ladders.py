@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints
-from topoflow.engine.launch import Kernel, launch
+from topoflow.engine.device import Device
+from topoflow.engine.launch import Kernel, launch_together
 from topoflow.engine.screen.contention import Contention
 from topoflow.memory import check_memory
 from topoflow.units import human
@@ -36,8 +38,22 @@ class Log:
     accepted: Ints  # [A, S] proposals
 
 
+@dataclass
+class Part:
+    """Ladders ``first`` to ``first + count`` of all, on one device."""
+
+    device: Device
+    arrays: dict[str, Any]  # by the names of csrc/screen/walk.h
+    first: int = 0
+    count: int = 0
+
+    def numpy(self, name: str, *shape: int) -> NDArray[Any]:
+        """An array [count, *shape]."""
+        return self.device.numpy(self.arrays[name]).reshape(self.count, *shape)
+
+
 class Ladders:
-    """Chains where they run.
+    """Chains where they run: several GPUs have about equally many ladders each.
 
     ``tables`` are the arrays of moves and of memory, by the names of ``csrc/screen/walk.h``, ``share`` [C] is what each
     rung accepts, and ``settings`` are those of ``_C.WalkSettings`` that are no sizes.
@@ -48,8 +64,8 @@ class Ladders:
     ) -> None:
         self.model = model
         self.settings = settings
-        self.arrays = dict(model.arrays) | model.where.put({**tables, "share": share})
-        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.parts = [Part(where, held | where.put({**tables, "share": share})) for where, held in model.held]
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of one ladder's state
 
     def begin(self, placement: Ints, keep: int) -> None:
         """Chains at ``placement`` [A, C, Y] make their state."""
@@ -69,45 +85,56 @@ class Ladders:
     def advance(self, step: int, end: int) -> Log:
         """Walk from ``step`` to ``end``, at most ``SLICE`` steps further."""
         self._launch("steps", step, end)
-        rows = [self.model.where.numpy(self.arrays[name]).reshape(-1, SLICE) for name in LOGS]
-        return Log(*(row[:, : end - step].copy() for row in rows))
+        return Log(*(self._read(name, SLICE)[:, : end - step].copy() for name in LOGS))
 
     def read(self) -> dict[str, NDArray[Any]]:
         """The state of all chains."""
-        where = self.model.where
-        return {name: where.numpy(self.arrays[name]).reshape(shape).copy() for name, shape in self.shapes.items()}
+        return {name: self._read(name, *shape) for name, shape in self.shapes.items()}
+
+    def _read(self, name: str, *shape: int) -> NDArray[Any]:
+        return np.concatenate([part.numpy(name, *shape) for part in self.parts])
 
     def _put(self, state: Mapping[str, NDArray[Any]]) -> None:
-        where = self.model.where
-        self.shapes = {name: array.shape for name, array in state.items()}
-        ladders, chains, layers = self.shapes["placement"]
-        self.arrays |= where.put({name: array.ravel().copy() for name, array in state.items()})
-        self.arrays["load"] = self._loads(ladders * chains, layers * 2 * self.model.strategies.links)
-        self.arrays["used"] = where.zeros(ladders * chains * self.model.strategies.servers, dtype="int64")
+        self.shapes = {name: array.shape[1:] for name, array in state.items()}
+        ladders = len(state["placement"])
+        bounds = [ladders * part // len(self.parts) for part in range(len(self.parts) + 1)]
+        for part, (first, end) in zip(self.parts, pairwise(bounds), strict=True):
+            part.first, part.count = first, end - first
+            self._put_part(part, {name: array[first:end] for name, array in state.items()})
+
+    def _put_part(self, part: Part, state: Mapping[str, NDArray[Any]]) -> None:
+        where, strategies = part.device, self.model.strategies
+        chains, layers = self.shapes["placement"]
+        part.arrays |= where.put({name: array.ravel().copy() for name, array in state.items()})
+        part.arrays["load"] = _loads(where, part.count * chains, layers * 2 * strategies.links)
+        part.arrays["used"] = where.zeros(part.count * chains * strategies.servers, dtype="int64")
         for name in LOGS:
             kind = "int32" if name == "accepted_log" else "float64"
-            self.arrays[name] = where.zeros(ladders * SLICE, dtype=kind)
-        self.arrays["cancel"] = where.flag()
-
-    def _loads(self, chains: int, numbers: int) -> Any:
-        """Memory for what coflows put on links. Raises ``ValueError`` where it does not fit."""
-        where, needed = self.model.where, 8.0 * chains * numbers
-        if not where.on_cuda:
-            check_memory("search.chains", f"{chains} chains", needed)
-        try:
-            return where.zeros(chains * numbers, dtype="int64")
-        except RuntimeError as error:
-            if not where.lacks_memory(error):
-                raise
-            law = f"must fit in the memory of {where.torch}"
-            raise ValueError(f"search.chains: {law}, got {chains} chains ({human(needed, 'B')})") from None
+            part.arrays[name] = where.zeros(part.count * SLICE, dtype=kind)
+        part.arrays["cancel"] = where.flag()
 
     def _launch(self, part: str, step: int, end: int) -> None:
-        where, model = self.model.where, self.model
-        ladders, chains = self.shapes["rung"]
-        settings = _C.WalkSettings(ladders=ladders, chains=chains, **self.settings)
+        launch_together([(self._kernel(each, part, step, end), each.device) for each in self.parts if each.count])
+
+    def _kernel(self, own: Part, part: str, step: int, end: int) -> Kernel:
+        where, model, (chains,) = own.device, self.model, self.shapes["rung"]
+        settings = _C.WalkSettings(ladders=own.count, chains=chains, first=own.first, **self.settings)
 
         def call() -> None:
-            _C.walk(self.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)
+            _C.walk(own.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)
 
-        launch(Kernel(call, self.arrays["cancel"], lambda: [f"{ladders} ladders of {chains} chains"]), where)
+        return Kernel(call, own.arrays["cancel"], lambda: [f"{own.count} ladders of {chains} chains"])
+
+
+def _loads(where: Device, chains: int, numbers: int) -> Any:
+    """Memory for what coflows put on links. Raises ``ValueError`` where it does not fit."""
+    needed = 8.0 * chains * numbers
+    if not where.on_cuda:
+        check_memory("search.chains", f"{chains} chains", needed)
+    try:
+        return where.zeros(chains * numbers, dtype="int64")
+    except RuntimeError as error:
+        if not where.lacks_memory(error):
+            raise
+        law = f"must fit in the memory of {where.torch}"
+        raise ValueError(f"search.chains: {law}, got {chains} chains ({human(needed, 'B')})") from None

@@ -57,7 +57,7 @@ class Schedule:
         if not 1 <= self.uplinks <= self.nodes:
             raise ValueError(f"schedule.uplinks: must be within 1..{self.nodes}, got {self.uplinks}")
         for name, parts, limits in (
-            ("nodes", [(node,) for node in self.failed.nodes], (self.nodes,)),
+            ("racks", [(node,) for node in self.failed.nodes], (self.nodes,)),
             ("gratings", self.failed.gratings, (self.groups, self.groups)),
             ("transceivers", self.failed.transceivers, (self.nodes, self.uplinks)),
         ):
@@ -137,6 +137,6 @@ def _check_parts(name: str, parts: Sequence[tuple[int, ...]], limits: tuple[int,
     for part in parts:
         for each, limit in zip(part, limits, strict=True):
             if not 0 <= each < limit:
-                raise ValueError(f"schedule.failed.{name}: must be within 0..{limit - 1}, got {each}")
+                raise ValueError(f"schedule.failed_{name}: must be within 0..{limit - 1}, got {each}")
     if len(set(parts)) < len(parts):
-        raise ValueError(f"schedule.failed.{name}: must differ, got {list(parts)}")
+        raise ValueError(f"schedule.failed_{name}: must differ, got {list(parts)}")

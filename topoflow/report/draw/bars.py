@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from topoflow.case.base import Result
 from topoflow.report.answer import place
 from topoflow.report.base import Report
-from topoflow.report.draw.style import COMPUTE, EXPOSED, plain, scale
+from topoflow.report.draw.style import COMPUTE, fabric_looks, plain, scale
 from topoflow.units import human
 
 MAX_BARS = 40  # bars that can be read on one page
@@ -35,7 +35,7 @@ def draw(report: Report) -> Figure:
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),
-            Patch(color=EXPOSED, label="not computing (transfers, pipeline bubbles)"),
+            Patch(facecolor="none", edgecolor="black", label="coloured: not computing (transfers, pipeline bubbles)"),
         ],
         loc="outside lower center",
         ncols=2,
@@ -56,7 +56,7 @@ def _groups(job: tuple[Result, ...], most: int) -> list[Group]:
 def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
     longest = max(outcome.row.iteration_time for group in groups for outcome in group)
     factor, unit = scale([longest], "s")
-    position, ticks, labels = 0.0, [], []
+    position, ticks, labels, looks = 0.0, [], [], fabric_looks(report.fabrics)
     for group in groups:
         row = group[0].row
         title = f"{place(row)}, interfaces of {human(row.bandwidth * 8, 'b/s')}"
@@ -68,7 +68,7 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
             compute = (row.compute_time or 0.0) / factor
             exposed = (row.iteration_time if row.network_time is None else row.network_time) / factor
             axes.barh(position, compute, color=COMPUTE, height=0.7)
-            axes.barh(position, exposed, left=compute, color=EXPOSED, height=0.7)
+            axes.barh(position, exposed, left=compute, color=looks[outcome.settings.fabric].colour, height=0.7)
             price = "" if row.cost_usd is None else f"  (${row.cost_usd:,.0f})"
             memory = "" if outcome.fits else ", too little GPU memory"
             text = f" {row.iteration_time / factor:.4g} {unit}{price}{memory}"

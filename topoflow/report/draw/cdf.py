@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,9 +13,9 @@ from numpy.typing import NDArray
 
 from topoflow.case.base import Result
 from topoflow.report.base import Report
-from topoflow.report.draw.style import COLOURS, LINES, legend_columns, panels, plain, scale
+from topoflow.report.draw.style import COLOURS, LINES, Look, fabric_looks, legend_columns, panels, plain, scale
 
-MAX_CURVES = len(COLOURS)  # one colour each
+MAX_CURVES = len(COLOURS)  # that can be told apart
 
 
 def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -24,13 +26,22 @@ def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return np.concatenate((ordered[:1], ordered)), np.arange(len(ordered) + 1) / len(ordered)
 
 
-def _curve(axes: Axes, position: int, values: NDArray[np.float64], label: str | None) -> None:
+def _curve(axes: Axes, look: Look, values: NDArray[np.float64], label: str | None) -> None:
     """The distribution of values; infinite ones are not drawn, so that the curve ends as far below 100 %."""
     x, share = steps(values)
     x, share = x[np.isfinite(x)], share[np.isfinite(x)]
-    axes.step(
-        x, 100 * share, where="post", color=COLOURS[position], linestyle=LINES[position], linewidth=2, label=label
-    )
+    axes.step(x, 100 * share, where="post", color=look.colour, linestyle=look.line, linewidth=2, label=label)
+
+
+def _looks(report: Report, outcomes: Sequence[Result]) -> list[Look]:
+    """Of each curve: the colour of its fabric, and where a fabric has several a line style of its own."""
+    of_fabric, seen, found = fabric_looks(report.fabrics), Counter[str](), []
+    for position, name in enumerate(outcome.settings.fabric for outcome in outcomes):
+        several = sum(other.settings.fabric == name for other in outcomes) > 1
+        line = LINES[seen[name] if several else position]
+        found.append(replace(of_fabric[name], line=line))
+        seen[name] += 1
+    return found
 
 
 def draw_path_length(report: Report) -> Figure:
@@ -42,8 +53,8 @@ def draw_path_length(report: Report) -> Figure:
     names = wiring_names(report, shown)
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
-    for position, (outcome, name) in enumerate(zip(shown, names, strict=True)):
-        _curve(axes, position, outcome.path_lengths, f"{name} (mean {outcome.row.path_length_mean:.2f})")
+    for look, outcome, name in zip(_looks(report, shown), shown, names, strict=True):
+        _curve(axes, look, outcome.path_lengths, f"{name} (mean {outcome.row.path_length_mean:.2f})")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 103)
     axes.set_xlabel("links between two servers (a switch in between makes it 2)")
@@ -68,9 +79,9 @@ def draw_link_load(report: Report) -> Figure:
     factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
     figure = Figure(figsize=(10, 4.8), layout="constrained")
     load, use = panels(figure, 2, widest=2)
-    for position, (outcome, name) in enumerate(zip(shown, report.labels(shown), strict=True)):
-        _curve(load, position, outcome.timeline.link_bytes / factor, name)
-        _curve(use, position, 100 * outcome.utilization, None)
+    for look, outcome, name in zip(_looks(report, shown), shown, report.labels(shown), strict=True):
+        _curve(load, look, outcome.timeline.link_bytes / factor, name)
+        _curve(use, look, 100 * outcome.utilization, None)
     load.set_xlabel(f"carried by a link in one step [{unit}]")
     use.set_xlabel("of what the link could carry in that time [%]")
     for axes in (load, use):
@@ -86,11 +97,12 @@ def draw_failures(report: Report) -> Figure:
     """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
     shown = report.failures[:MAX_CURVES]
     kinds = list(dict.fromkeys(one.what for _, one in shown))
+    looks = _looks(report, [outcome for outcome in report.ranking for _ in outcome.failures][:MAX_CURVES])
     figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
     for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):
-        for position, (name, one) in enumerate(shown):
+        for look, (name, one) in zip(looks, shown, strict=True):
             if one.what == what:
-                _curve(axes, position, one.each, name)
+                _curve(axes, look, one.each, name)
         axes.set_ylim(0, 103)
         axes.set_xlabel("time of one training step, of that when nothing has failed")
         axes.set_ylabel(f"cumulative share of {what} failures [%]")

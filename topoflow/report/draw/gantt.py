@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from topoflow.capture.intervals import Spans, merge
 from topoflow.case.base import Result
 from topoflow.report.base import Report
-from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, panels, plain, scale
+from topoflow.report.draw.style import kind_colour, panels, plain, scale
 
 MAX_WORLDS = 6  # worlds
 SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
@@ -75,7 +75,7 @@ def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequen
     for lane, (name, by_row) in enumerate(found.items()):
         for row, spans in enumerate(by_row[:shown]):
             bars = [(start / factor, (end - start) / factor) for start, end in spans]
-            axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=_colour(name), linewidth=0)
+            axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=kind_colour(name), linewidth=0)
     for row in range(0, shown, 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
     axes.set_ylim(shown - 0.5, -0.5)
@@ -89,11 +89,7 @@ def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequen
 def legend(figure: Figure, kinds: Iterable[str], doing: str) -> None:
     """What the colours of the lanes mean."""
     handles = [
-        Patch(color=_colour(name), label="computing" if name == "compute" else f"{doing}: {name.replace('_', '-')}")
+        Patch(color=kind_colour(name), label="computing" if name == "compute" else f"{doing}: {name.replace('_', '-')}")
         for name in kinds
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
-
-
-def _colour(name: str) -> str:
-    return COMPUTE if name == "compute" else KINDS.get(name, OTHER_KIND)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from topoflow.report.base import Report
-from topoflow.report.draw import bars, cdf, gantt, heat_map, price, slots, topology
+from topoflow.report.draw import bars, cdf, gantt, heat_map, ports, price, slots, topology
 from topoflow.report.draw.style import png
 
 T = TypeVar("T")
@@ -24,6 +24,7 @@ class Picture(Generic[T]):
     caption: str
     draw: Callable[[T], Figure]
     needs: Callable[[T], bool] = lambda report: True
+    interactive: bool = False  # the page draws it by a script in place of the PNG
 
 
 def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
@@ -41,9 +42,10 @@ PICTURES: tuple[Picture[Report], ...] = (
         "iteration_time.png",
         "How long one training step takes",
         "One bar per combination. The dark part is computation on the busiest server, which every network needs. "
-        "The orange part is when that server does not compute: transfers that its computation does not hide and, in a "
-        "pipeline, waiting for other stages, which no network takes away.",
+        "The coloured part, a colour per fabric, is when that server does not compute: transfers that its computation "
+        "does not hide and, in a pipeline, waiting for other stages, which no network takes away.",
         bars.draw,
+        interactive=True,
     ),
     Picture(
         "price.png",
@@ -51,6 +53,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "One point per combination: its step time against the price of the network's parts. The dashed line joins "
         "the ones worth considering; above it, something else is both faster and cheaper, or memory is too little.",
         price.draw,
+        interactive=True,
         needs=lambda report: any(outcome.cost is not None for outcome in report.outcomes),
     ),
     Picture(
@@ -69,6 +72,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "Time runs to the right; each server has a lane for computing and one for each kind of sending. Where "
         "sending overlaps with computing it costs nothing; where a server only sends, it waits for the network.",
         gantt.draw,
+        interactive=True,
     ),
     Picture(
         "topology.png",
@@ -78,6 +82,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
         "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
         topology.draw,
+        interactive=True,
         needs=lambda report: any(outcome.fabric.links for outcome in report.outcomes),
     ),
     Picture(
@@ -104,6 +109,39 @@ PICTURES: tuple[Picture[Report], ...] = (
         "so much longer: far left is better. Where it ends below 100 %, the other failures cut a server off.",
         cdf.draw_failures,
         needs=lambda report: bool(report.failures),
+    ),
+    Picture(
+        "ports.png",
+        "What ports do",
+        "One marker per port, larger and darker where many are alike; nearer to a corner is more of the step. Ports "
+        "near the top send all the time: they limit. Those near the right have packets that wait for room elsewhere: "
+        "follow them to the ones that limit.",
+        ports.draw_time,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_use.png",
+        "Where the busy links are",
+        "Each cell is the link from the switch of that row to the switch of that column (where there are no switches, "
+        "servers), of several the busiest: the share of the step in which it sends.",
+        ports.draw_use,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_latency.png",
+        "How long packets and messages take",
+        "A packet's latency is counted from when it begins to leave its NIC, a message's from when it is ready to be "
+        "sent. Far left is better; a long tail to the right is congestion.",
+        ports.draw_latency,
+        needs=ports.has_ports,
+    ),
+    Picture(
+        "ports_completion.png",
+        "How long messages of each size take",
+        "A curve per size of messages, from when a message was ready until its last byte arrived. Short ones wait for "
+        "latency and queues, long ones for bandwidth.",
+        ports.draw_completion,
+        needs=ports.has_messages,
     ),
     Picture(
         "slots_waiting.png",

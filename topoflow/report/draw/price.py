@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from topoflow.case.base import Result
 from topoflow.fabric.prices import front
 from topoflow.report.base import Report
-from topoflow.report.draw.style import COLOURS, MARKERS, panels, plain, scale
+from topoflow.report.draw.style import fabric_looks, panels, plain, scale
 
 MAX_PANELS = 6  # jobs, one panel each
 
@@ -30,7 +30,7 @@ def frontier(outcomes: tuple[Result, ...]) -> list[Result]:
 def draw(report: Report) -> Figure:
     """One point per world; the line joins those that nothing beats in both."""
     jobs = [job for job in report.jobs if any(outcome.cost is not None for outcome in job)][:MAX_PANELS]
-    fabrics = list(dict.fromkeys(outcome.settings.fabric for outcome in report.outcomes))
+    looks = fabric_looks(report.fabrics)
     figure = Figure(figsize=(9 if len(jobs) > 1 else 8, 4.6 * -(-len(jobs) // 2)), layout="constrained")
     for axes, job in zip(panels(figure, len(jobs), widest=2), jobs, strict=True):
         priced = [outcome for outcome in job if outcome.cost is not None]
@@ -39,18 +39,18 @@ def draw(report: Report) -> Figure:
         axes.plot([(o.cost or 0.0) / 1e3 for o in best], [o.row.iteration_time / factor for o in best],
                   color="#888888", linestyle="--", zorder=1)  # fmt: skip
         for outcome in priced:
-            style = fabrics.index(outcome.settings.fabric) % len(COLOURS)
+            look, style = looks[outcome.settings.fabric], report.fabrics.index(outcome.settings.fabric) % 8
             size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
-                         color=COLOURS[style], marker=MARKERS[style], edgecolor="white")  # fmt: skip
+                         color=look.colour, marker=look.marker, edgecolor="white")  # fmt: skip
         scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
         axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
         axes.set_ylabel(f"time of one training step [{unit}]")
         plain(axes, "both")
     handles = [
-        Line2D([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], linestyle="", markersize=8, label=name)
-        for i, name in enumerate(fabrics)
+        Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=8, label=name)
+        for name, look in looks.items()
     ]
     handles.append(Line2D([], [], color="#888888", linestyle="--", label="nothing is both faster and cheaper"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)

@@ -33,7 +33,7 @@ def has_slots(report: Report) -> bool:
 
 
 def has_messages(report: Report) -> bool:
-    return any(_completion(outcome) for outcome, _ in _seen(report))
+    return any(completion(outcome) for outcome, _ in _seen(report))
 
 
 def has_schedule(report: Report) -> bool:
@@ -57,8 +57,8 @@ def draw_waiting(report: Report) -> Figure:
 
 def draw_completion(report: Report) -> Figure:
     """A panel per world, in it a curve per size: from when a message was ready until its last cell arrived."""
-    shown = [outcome for outcome, _ in _seen(report) if _completion(outcome)][:MAX_PANELS]
-    parts = {name: _completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
+    shown = [outcome for outcome, _ in _seen(report) if completion(outcome)][:MAX_PANELS]
+    parts = {name: completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
     return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
 
 
@@ -85,7 +85,7 @@ def _seen(report: Report) -> list[tuple[Result, Slots]]:
     return [(outcome, outcome.timeline.slots) for outcome in shown if outcome.timeline.slots is not None]
 
 
-def _completion(outcome: Result) -> Samples:
+def completion(outcome: Result) -> Samples:
     """s of the messages of each size, from one power of ten to the next."""
     timeline = outcome.timeline
     size, took = timeline.world.graph.bytes, timeline.finish - timeline.start

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +18,6 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 COMPUTE = "#4D5B66"
-EXPOSED = "#E69F00"
 KINDS = {  # what a server sends, in a timeline
     "all_reduce": "#D55E00",
     "transfer": "#0072B2",
@@ -29,6 +29,36 @@ KINDS = {  # what a server sends, in a timeline
     "recv": "#56B4E9",
 }
 OTHER_KIND = "#000000"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one fabric looks like in every picture of a report."""
+
+    colour: str
+    marker: str
+    line: Any  # a line style of matplotlib
+
+
+def fabric_looks(names: Iterable[str]) -> dict[str, Look]:
+    """The look of each fabric, in the order in which a report first names them: pictures and the page have no other.
+
+    Colours repeat after eight fabrics; line and marker then differ.
+    """
+    return {
+        name: Look(
+            COLOURS[number % len(COLOURS)],
+            MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
+            LINES[(number + number // len(COLOURS)) % len(LINES)],
+        )
+        for number, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def kind_colour(kind: str) -> str:
+    """The colour of a kind of task in every timeline."""
+    return COMPUTE if kind == "compute" else KINDS.get(kind, OTHER_KIND)
+
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from topoflow.report.draw.style import COLOURS, grid_shape, panels
+from topoflow.report.draw.style import COLOURS, grid_shape, legend_columns, panels
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,8 @@ def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figur
             x, y = place(points.active, points.stalled)
             axes.scatter(x, y, s=8 + 70 * weight, alpha=0.25 + 0.5 * weight, color=COLOURS[colour], lw=0, label=kind)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    columns = legend_columns([str(label) for label in labels], figure.get_figwidth())
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     return figure
 
 

@@ -20,6 +20,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
 from topoflow.report.draw.circuits import Kind, kinds
+from topoflow.report.draw.layout import in_tiers, on_circle
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.report.draw.tiers import tier_names, tiers
 from topoflow.units import human
@@ -43,15 +44,21 @@ class Drawn:
     link_bytes: Floats | None = None
 
 
-def draw(report: Report) -> Figure:
-    """Every wiring of a report once: the fastest world of each."""
-    wirings: dict[tuple[str, bytes, bytes], Result] = {}
+def wirings(report: Report) -> list[Result]:
+    """The fastest world of every wiring."""
+    found: dict[tuple[str, bytes, bytes], Result] = {}
     for outcome in report.ranking:
         ends = (outcome.fabric.source.tobytes(), outcome.fabric.target.tobytes())
-        wirings.setdefault((outcome.settings.fabric, *ends), outcome)
-    shown = list(wirings.values())[:MAX_PANELS]
+        found.setdefault((outcome.settings.fabric, *ends), outcome)
+    return list(found.values())
+
+
+def draw(report: Report) -> Figure:
+    """Every wiring of a report once: the fastest world of each."""
+    different = wirings(report)
+    shown = different[:MAX_PANELS]
     names = wiring_names(report, shown)
-    limit = "" if len(shown) == len(wirings) else f" ({len(shown)} of {len(wirings)} networks)"
+    limit = "" if len(shown) == len(different) else f" ({len(shown)} of {len(different)} networks)"
     drawn = [Drawn(name, one.fabric, one.timeline.link_bytes) for name, one in zip(names, shown, strict=True)]
     return draw_networks(f"The networks{limit}", drawn)
 
@@ -95,23 +102,6 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2 if inches < 5 else 4,
                     frameon=False, fontsize=8)  # fmt: skip
-
-
-def on_circle(servers: int) -> Floats:
-    """Places [servers, 2] on the unit circle, clockwise from the top."""
-    angle = np.pi / 2 - 2 * np.pi * np.arange(servers) / max(1, servers)
-    return np.column_stack((np.cos(angle), np.sin(angle)))
-
-
-def in_tiers(fabric: Fabric) -> Floats:
-    """Places [N, 2]: servers at the bottom, every tier evenly spread over the width, tiers 0.5 apart."""
-    tier = tiers(fabric)
-    place = np.zeros((len(fabric.nodes), 2))
-    for level in range(int(tier.max()) + 1):
-        nodes = np.flatnonzero(tier == level)
-        place[nodes, 0] = 2 * (np.arange(len(nodes)) + 0.5) / len(nodes) - 1
-        place[nodes, 1] = 0.5 * level
-    return place
 
 
 def _shares(network: Drawn) -> Floats:

@@ -12,14 +12,33 @@ from typing import TypeVar
 
 from topoflow import __version__
 from topoflow.case import failures
+from topoflow.case.base import Result
 from topoflow.case.rows import COLUMNS
 from topoflow.report import packets
-from topoflow.report.answer import answers, memory_notes, notes
+from topoflow.report.answer import answers, memory_notes, notes, recommended
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
-from topoflow.report.terminal import cells, setting
+from topoflow.report.draw.style import fabric_looks
+from topoflow.report.page.bokeh import scripts
+from topoflow.report.page.data import as_script, page_data, row_id
+from topoflow.report.terminal import Cell, cells, setting
 
 T = TypeVar("T")
+
+ABOUT = {
+    "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
+    "is when that server does not compute. A click shows the world's configuration.",
+    "timeline": "Time runs to the right; each server has a lane for computing and one per kind of communication. Every "
+    "task that ran is drawn. Drag to move, zoom with the wheel or a box (chosen at the right), point at a task to see "
+    "what it waited for. trace.json has the same for https://ui.perfetto.dev.",
+    "network": "A line is a link, red where the step uses much of what it could carry. A torus is a grid, a dragonfly "
+    "its groups, switches are in tiers above the servers, others stand on a circle in the order of their numbers.",
+}
+CONTROLS = {
+    "timeline": "<p class=controls><label>World <select id=timeline-world></select></label> "
+    "<span id=timeline-count aria-live=polite></span></p>",
+    "network": "<p class=controls><label>Network <select id=network-world></select></label></p>",
+}
 
 
 def page(report: Report, images: Mapping[str, bytes]) -> str:
@@ -30,7 +49,11 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *notes(report)]),
         tables=_tables(report),
         left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
-        pictures=gallery(PICTURES, images),
+        interactive=_interactive(report),
+        pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
+        data=as_script(page_data(report)),
+        scripts=scripts(),
+        **{name: _own(f"{name}.js") for name in ("report", "charts")},
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),
@@ -42,9 +65,27 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
 def fill(template: str, **parts: str) -> str:
     """A page made of the template of this name, in which every ``$part`` is HTML."""
     folder = resources.files("topoflow.report.page")
-    style = folder.joinpath("style.html").read_text("utf-8")
+    style = f"<style>\n{folder.joinpath('style.css').read_text('utf-8')}</style>"
     page = string.Template(folder.joinpath(template).read_text("utf-8"))
     return page.substitute(parts, style=style, version=escape(__version__))
+
+
+def _own(script: str) -> str:
+    """A script of the page's own, as HTML."""
+    return f"<script>\n{resources.files('topoflow.report.page').joinpath(script).read_text('utf-8')}</script>"
+
+
+def _interactive(report: Report) -> str:
+    """The places of the charts, each with its title and what to see in it."""
+    text = {picture.file: picture for picture in PICTURES if picture.interactive}
+    charts = {"iteration_time.png": "bars", "timeline.png": "timeline", "topology.png": "network"}
+    return "".join(
+        f"<figure><h3>{escape(text[file].title)}</h3>{CONTROLS.get(name, '')}"
+        f"<div id={name} role=img aria-label='{escape(text[file].title)}'></div>"
+        f"<figcaption>{escape(ABOUT[name])} As a picture: <code>{file}</code> next to this file.</figcaption></figure>"
+        for file, name in charts.items()
+        if text[file].needs(report)
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "numbers") -> str:
@@ -80,13 +121,33 @@ def figure(caption: str, image: bytes, title: str = "") -> str:
     )
 
 
+def _row(report: Report, outcome: Result, best: float, choice: Result, columns: Sequence[Cell]) -> str:
+    """A row of the table: what a link can name, numbers in SI units to sort by, the colour of the fabric."""
+    colour = fabric_looks(report.fabrics)[outcome.settings.fabric].colour
+    parts = []
+    for number, cell in enumerate(columns):
+        value = getattr(outcome.row, cell.field) if cell.field else ""
+        sort = f" data-value='{'' if value is None else value}'" if cell.field else ""
+        text = escape(cell.text(outcome, best))
+        if not number:
+            link = f"<a href='#{row_id(report, outcome)}'>{text}</a>"
+            text = f"<span class=chip style='background:{colour}'></span>{link}"
+        parts.append(f"<td{sort}>{text}</td>")
+    style = " class=best" if outcome is choice else ""
+    return f"<tr id={row_id(report, outcome)}{style}>{''.join(parts)}</tr>"
+
+
 def _tables(report: Report) -> str:
     parts = []
     for job in report.jobs:
         columns = cells(report, job)
-        best = job[0].row.iteration_time
-        rows = [[cell.text(outcome, best) for cell in columns] for outcome in job]
-        parts.append(f"<h3>{escape(setting(job))}</h3>{table([cell.title for cell in columns], rows)}")
+        best, choice = job[0].row.iteration_time, recommended(job)[0]
+        titles = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
+        body = "".join(_row(report, outcome, best, choice, columns) for outcome in job)
+        parts.append(
+            f"<h3>{escape(setting(job))}</h3><div class=wide><table class='numbers sortable'>"
+            f"<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
     if seen := packets.lines(report):
         parts.append(f"<h3>What packets and ports saw</h3>{table(packets.COLUMNS, seen, 'plain')}")
         parts.append(paragraphs([packets.ABOUT]))

@@ -3,3 +3,4 @@
 #include <stdint.h>
 
 typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;  // of configurations, since NCCL 2.32

@@ -7,7 +7,7 @@
 
 ``comm_size`` is the input of a rank, in bytes. A trace of a real job has nodes of the host, most of which a replay does
 not need: of it only the order is taken, that of the ids, as from other records without times. Others are graphs: what
-a node depends on is what it follows.
+a node depends on is what it follows, and compute of the host that only communication waits for is a delay of that.
 Source: mlcommons/chakra schema/protobuf/et_def.proto; astra-sim/astra-sim astra-sim/workload/Workload.cc.
 """
 
@@ -69,21 +69,21 @@ def parse(source: Source) -> list[Part]:
     counts = Counter[str]()
     nodes = [_node(f"{source.name}: node {each.id}", each) for each in rest]
     groups, world_size = _groups(nodes)
-    of_host = [node for node in nodes if node.on_host and node.type != messages.METADATA]
-    counts[HOST] += sum(node.communicates for node in of_host)
+    schema = messages.attributes(metadata).get("schema")
+    counts[HOST] += sum(node.communicates and node.on_host for node in nodes)
     rank = _rank(source.name)
-    nodes = sorted(nodes, key=lambda node: node.id) if of_host else _in_order(source.name, nodes, counts)
+    of_job = schema is not None and any(node.on_host for node in nodes)
+    nodes = sorted(nodes, key=lambda node: node.id) if of_job else _in_order(source.name, nodes, counts)
     operations = [_operation(node, rank, groups, counts) for node in nodes]
-    events, iterations = (_ordered if of_host else _graph)(nodes, operations)
+    events, iterations = (_ordered if of_job else _graph)(nodes, operations)
     if not any(isinstance(event, Operation) for event in events):
         raise ValueError(f"{source.name}: nodes must hold a communication (of the device, with comm_size), got none")
-    schema = str(messages.attributes(metadata).get("schema") or metadata.version)
     return [
         Part(
             file=source.name,
             rank=rank,
             events=tuple(events),
-            source=f"Chakra {schema[:30]}",
+            source=f"Chakra {str(schema or metadata.version)[:30]}",
             world_size=world_size,
             iterations=iterations,
             groups={name: ranks for name, ranks in groups.items() if rank in ranks},
@@ -201,16 +201,21 @@ def _in_group(operation: Operation, fields: Fields, groups: Mapping[str, tuple[i
 
 def _graph(nodes: Sequence[Node], operations: Sequence[Operation | None]) -> tuple[list[Compute | Operation], int]:
     """Every node that takes time or communicates, after what it depends on."""
+    for_compute = {number for node in nodes if not node.communicates for number in node.awaited}
     events: list[Compute | Operation] = []
     stands_for: dict[int, tuple[int, ...]] = {}  # id -> positions of events
+    delays: dict[int, float] = {}
     for node, operation in zip(nodes, operations, strict=True):
         after = tuple(sorted({at for number in node.awaited for at in stands_for.get(number, ())}))
-        if operation is None and (node.type != messages.COMPUTE or not node.seconds):
+        is_delay = node.on_host and node.id not in for_compute
+        if operation is None and (node.type != messages.COMPUTE or not node.seconds or is_delay):
             stands_for[node.id] = after
+            delays[node.id] = node.seconds if is_delay else 0.0
             continue
         stands_for[node.id] = (len(events),)
+        delay = max((delays.get(number, 0.0) for number in node.awaited), default=0.0)
         compute = Compute(node.name[:80], None, None, node.seconds, after=after)
-        events.append(compute if operation is None else replace(operation, after=after))
+        events.append(compute if operation is None else replace(operation, after=after, delay=delay))
     return events, 1
 
 

@@ -1,0 +1,204 @@
+"""Laws of ports that lose or mark packets, and of messages that are controlled: closed forms, bounds, conservation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.test_packet_random import random_transport, random_world
+from topoflow.demand import Demand
+from topoflow.engine.alternatives import Alternatives
+from topoflow.engine.base import Run, Timeline, World
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.packet import Packet
+from topoflow.engine.packet.reference_transport import Rate
+from topoflow.engine.packet.transport import WHOLE_RATE
+from topoflow.fabric.leaf_spine import LeafSpine
+from topoflow.traffic.base import Traffic, Transfer
+
+C = 12.5e9  # B/s: 80 ps for a byte
+PACKET = 4096 * 80e-12  # s that a full packet takes
+FLIT = 32 * 80e-12
+LATENCY = 1e-6
+EXACT = {"rel": 1e-12}
+ROCE = Packet(control="dcqcn", ecn_from=5000)
+NDP = Packet(loss="trim", control="pulls", window="auto", buffer=8 * 4096)
+MakeWorld = Callable[..., World]
+
+
+def run(world: World, model: Packet) -> Timeline:
+    return model.simulate([world], Run(threads=1))[0]
+
+
+def incast(make_world: MakeWorld, senders: int, size: float) -> World:
+    """Each by a link of its own to a switch, and from there by one link."""
+    tasks = [{"path": [i, senders], "bytes": size} for i in range(senders)]
+    return make_world(tasks, [C] * (senders + 1), [LATENCY] * (senders + 1))
+
+
+def test_a_dropped_packet_comes_a_timeout_later(make_world: MakeWorld) -> None:
+    """Three packets come to a queue that holds one: two are dropped, then one of these again."""
+    model = Packet(loss="drop", buffer=4096, timeout=50e-6)
+    found = run(incast(make_world, 3, 4096), model)
+    alone = FLIT + PACKET + 2 * LATENCY
+    assert sorted(found.finish) == pytest.approx([alone, alone + 50e-6, alone + 100e-6], **EXACT)
+    ports: Any = found.ports
+    assert ports.lost.tolist() == [0, 0, 0, 3]
+    assert ports.packets.sum() == 3 + 3 + 3  # the first links carry each packet again that is lost
+
+
+@pytest.mark.parametrize("control", ["none", "pulls"])
+def test_a_trimmed_packet_comes_a_round_trip_later(make_world: MakeWorld, control: str) -> None:
+    """A flit goes on to the receiver, a flit comes back, and the packet comes again."""
+    model = Packet(loss="trim", control=control, buffer=4096)
+    found = run(incast(make_world, 2, 4096), model)
+    one_way = 2 * (FLIT + LATENCY)
+    alone = FLIT + PACKET + 2 * LATENCY
+    assert sorted(found.finish) == pytest.approx([alone, 2 * one_way + alone], **EXACT)
+
+
+@pytest.mark.parametrize("senders", [2, 8, 70])
+def test_pulls_end_an_incast_near_its_bound(make_world: MakeWorld, senders: int) -> None:
+    """All but the packets of the first round trip come as fast as the last link takes them; queues stay short."""
+    found = run(incast(make_world, senders, 200 * 4096), NDP)
+    bound = senders * 200 * PACKET
+    round_trip = 4 * (FLIT + LATENCY) + 2 * PACKET
+    assert bound < found.makespan <= bound + 2 * round_trip
+    ports: Any = found.ports
+    assert ports.fullest.max() == NDP.buffer  # full at the beginning, and never more
+    assert ports.latency.quantile(0.5) <= 2 * LATENCY + FLIT + PACKET + 8 * PACKET
+
+
+def test_a_window_lets_a_message_have_so_much_under_way(make_world: MakeWorld) -> None:
+    """min(C, window / round trip): a packet's time, the latency there, and that of a flit back."""
+    world = make_world([{"path": [0, 1], "bytes": 2000 * 4096}], [C, C], [LATENCY, LATENCY])
+    round_trip = FLIT + PACKET + 2 * LATENCY + 2 * (FLIT + LATENCY)
+    for packets in (1, 3, 10, 20):
+        rate = 2000 * 4096 / run(world, Packet(window=packets * 4096)).makespan
+        assert rate == pytest.approx(min(C, packets * 4096 / round_trip), rel=0.01)
+    assert run(world, Packet(window="auto")).makespan == run(world, Packet()).makespan
+
+
+def test_lossless_ports_lose_nothing_and_others_only_where_too_much_waits(make_world: MakeWorld) -> None:
+    world = incast(make_world, 4, 200 * 4096)
+    for model in (Packet(), ROCE, replace(NDP, loss="none")):
+        ports: Any = run(world, model).ports
+        assert not ports.lost.any()
+    lossy: Any = run(world, Packet(loss="drop", buffer=8 * 4096)).ports
+    assert lossy.lost[4] > 0
+    assert lossy.lost[:4].tolist() == [0] * 4
+    assert lossy.fullest[4] == 8 * 4096
+    assert lossy.packets[:4].sum() == 800 + lossy.lost.sum()
+    assert lossy.packets[4] == 800
+
+
+def test_a_controlled_message_alone_is_as_fast_as_its_link(make_world: MakeWorld) -> None:
+    world = incast(make_world, 1, 3000 * 4096)
+    assert run(world, ROCE).finish.tolist() == run(world, Packet()).finish.tolist()
+
+
+def test_two_controlled_messages_share_fairly(make_world: MakeWorld) -> None:
+    first, second = run(incast(make_world, 2, 60e6), ROCE).finish
+    assert first == pytest.approx(second, rel=0.02)
+    assert max(first, second) <= 1.05 * 120e6 / C  # and the link is rarely idle
+
+
+def test_marks_keep_queues_near_their_threshold(make_world: MakeWorld) -> None:
+    """Half of the packets wait for less than ``ecn_to`` bytes; without marks they wait for all that buffers hold."""
+    world, idle = incast(make_world, 4, 40e6), FLIT + PACKET + 2 * LATENCY
+    deep = Packet(buffer=1_000_000 // 4096 * 4096)
+
+    def waits(model: Packet) -> float:
+        ports: Any = run(world, model).ports
+        return float((ports.latency.quantile(0.5) - idle) * C)
+
+    assert waits(deep) > 2_000_000
+    for threshold in (50_000, 100_000, 200_000):
+        assert waits(replace(deep, control="dcqcn", ecn_from=threshold, ecn_to=threshold)) <= threshold
+
+
+def test_a_rate_falls_by_half_and_comes_back_by_halves() -> None:
+    """1/2, 3/4, 7/8, ... with alpha 1 after the first mark; after ``dcqcn_recoveries`` the target rises as well."""
+    model = Packet(control="dcqcn")
+    rate = Rate(model, step=3, leap=30)
+    rate.cut(0)
+    for timers in range(5):
+        rate.catch_up(timers * 55_000_000 + 1)
+        assert rate.rate == WHOLE_RATE - (WHOLE_RATE >> timers + 1)
+    rate = Rate(replace(model, dcqcn_gain=1.0), step=3, leap=30)
+    for _ in range(2):  # a quarter; the target is a half
+        rate.cut(0)
+    rate.catch_up(40 * 55_000_000)
+    assert rate.target == WHOLE_RATE // 2 + 36 * 3  # the fifth timer is the first with a step
+    rate.sent(6 * model.dcqcn_bytes)
+    assert rate.target == WHOLE_RATE // 2 + 36 * 3 + 5 * 3 + 30  # both have ended more than five times
+
+
+def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
+    fabric = LeafSpine(C, 1, 5e-7, 4).build(16, Demand(16))
+    tasks = [Transfer(100 * 4096.0, host, 15) for host in range(15)]
+    world = place(Traffic.from_tasks("incast", 16, tasks), fabric, name="incast", routing="spray", seed=1)
+    found = run(world, NDP)
+    ports: Any = found.ports
+    assert 1500 * PACKET < found.makespan < 1.02 * 1500 * PACKET
+    assert ports.latency.count.sum() == 1500
+    assert ports.lost.sum() > 0
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1))
+def test_every_byte_arrives_once_whatever_is_lost(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    world = random_world(draw, one_interface=True)
+    model = replace(random_transport(draw), virtual_channels="auto")
+    found = run(world, model)
+    assert np.isfinite(found.finish).all()
+    ports: Any = found.ports
+    crosses = np.append(np.diff(world.graph.path_offsets), 0)[world.graph.path] > 0
+    sizes = np.ceil(world.graph.bytes[crosses & (world.graph.bytes > 0)])
+    assert ports.latency.count.sum() == np.ceil(sizes / model.size).sum()
+    assert ports.message_latency.count.sum() == len(sizes)
+    if model.loss == "none":
+        assert not ports.lost.any()
+    if model.ecn_from is None:
+        assert not ports.marked.any()
+    if model.loses and model.buffer != "auto":
+        assert ports.fullest.max(initial=0.0) <= model.buffer
+        assert not ports.stalled.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
+        ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, got 'tcp'"),
+        ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
+        ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),
+        ({"ecn_from": 300_000}, "ecn_to: must be a whole number within 300000..2147483647, got 200000"),
+        ({"ecn_most": 1.5}, "ecn_most: must be within 0 and 1, got 1.5"),
+        ({"dcqcn_step": 0}, "dcqcn_step: must be a positive number, got 0"),
+        ({"dcqcn_recoveries": 0}, "dcqcn_recoveries: must be a whole number within 1..1048576, got 0"),
+        (
+            {"loss": "drop", "queues": "input"},
+            "queues: must be virtual_output where packets are lost or marked, or messages controlled, got input",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named(change: dict[str, Any], law: str) -> None:
+    with pytest.raises(ValueError, match=rf"^packet\.{law}$"):
+        Packet(**change)
+
+
+def test_a_message_that_leaves_by_several_interfaces_is_refused(make_world: MakeWorld) -> None:
+    world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
+    both = Alternatives(np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
+    world = replace(world, graph=replace(world.graph, alternatives=both))
+    law = "packet.control: a message must leave by one interface of its server, got several in world"
+    assert Packet().refuses(world) is None
+    assert NDP.refuses(world) == law

@@ -1,0 +1,97 @@
+"""trace.json: an event for every task that ran, none beyond it, and what each waited for."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoflow.case.base import Result
+from topoflow.fabric.base import Fabric
+from topoflow.report.base import Report
+from topoflow.report.perfetto import events, write_perfetto
+from topoflow.report.tasks import drawn, waited_for
+from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
+
+
+@st.composite
+def traffics(draw: st.DrawFn) -> Traffic:
+    """Up to 12 tasks on 4 servers, each after any of those before it."""
+    tasks: list[Task] = []
+    for number in range(draw(st.integers(1, 12))):
+        after = tuple(sorted(draw(st.sets(st.integers(0, number - 1), max_size=3)))) if number else ()
+        seconds = draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+        a, b = draw(st.permutations(range(4)))[:2]
+        tasks.append(
+            draw(
+                st.sampled_from(
+                    (
+                        Compute(seconds, a, after, f"c{number}"),
+                        Compute(seconds, None, after),
+                        Transfer(seconds, a, b, after),
+                        Collective("all_reduce", seconds, (0, 1, 2, 3), after),
+                        Collective("all_gather", seconds, (a, b), after, "gather"),
+                    )
+                )
+            )
+        )
+    return Traffic.from_tasks("any", 4, tuple(tasks))
+
+
+@given(traffics())
+@settings(deadline=None)
+def test_there_is_one_event_for_every_task_that_ran(
+    make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], traffic: Traffic
+) -> None:
+    results = tuple(make_outcome(fabric(1.0), traffic) for fabric in fabrics.values())
+    found = [event for event in events(Report(results, "")) if event["ph"] == "X"]
+    for result in results:
+        mine = {event["args"]["task"]: event for event in found if event["args"]["world"] == result.settings.world}
+        assert len(mine) == len(traffic)
+        assert len([event for event in found if event["args"]["world"] == result.settings.world]) == len(traffic)
+        for task, event in mine.items():
+            assert event["ts"] == pytest.approx(1e6 * result.timeline.task_start[task])
+            assert event["ts"] + event["dur"] == pytest.approx(1e6 * result.timeline.task_finish[task])
+            assert event["cat"] == traffic.kinds()[task]
+    lanes = defaultdict(list)
+    for event in found:
+        lanes[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    for spans in lanes.values():
+        spans.sort()
+        assert all(end <= start * (1 + 1e-12) for (_, end), (start, _) in pairwise(spans))
+    pids = {event["pid"] for event in found}
+    assert {event["pid"] for event in events(Report(results, "")) if event["name"] == "process_name"} == pids
+
+
+@given(traffics())
+@settings(deadline=None)
+def test_a_task_starts_when_what_it_waited_for_has_ended(
+    make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], traffic: Traffic
+) -> None:
+    timeline = make_outcome(fabrics["star"](1.0), traffic).timeline
+    found = waited_for(traffic, timeline.task_finish)
+    for task, before in enumerate(found.tolist()):
+        expected = timeline.task_finish[before] if before >= 0 else 0.0
+        assert timeline.task_start[task] == pytest.approx(expected)
+
+
+def test_the_file_is_json_of_whole_worlds(report: Report, tmp_path: Path) -> None:
+    write_perfetto(report, tmp_path / "trace.json")
+    read = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len([event for event in read if event["ph"] == "X"]) == sum(len(one.traffic) for one in report.outcomes)
+    (waits,) = (e for e in read if e["name"] == "backward" and e["args"]["world"] == report.outcomes[0].settings.world)
+    assert waits["args"]["waited for"] == "activation"
+
+
+def test_the_fastest_is_always_whole_and_others_where_there_is_room(report: Report) -> None:
+    assert drawn(report, 0, 6) == report.ranking[:1]
+    assert drawn(report, 10, 6) == report.ranking[:2]
+    assert len(drawn(report, 100, 6)) == 4
+    assert np.isfinite([one.iteration_time for one in drawn(report, 100, 2)]).all()

@@ -1,0 +1,103 @@
+"""Pictures and sentences of packets say what the ports saw, and only of worlds that have ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.case.base import Result
+from topoflow.demand import Demand
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.packet import Packet
+from topoflow.fabric.base import FabricDesign
+from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.leaf_spine import LeafSpine
+from topoflow.fabric.ring import Ring
+from topoflow.report.answer import answers
+from topoflow.report.base import Report
+from topoflow.report.draw import ports
+from topoflow.report.draw.pictures import PICTURES, Picture
+from topoflow.report.draw.style import png
+from topoflow.report.packets import kinds
+from topoflow.traffic.base import Traffic, Transfer
+
+OF_PORTS = [picture for picture in PICTURES if picture.file.startswith("ports")]
+SERVERS, B = 12, 1.25e9
+DRAGONFLY = Dragonfly(B, 1, 1e-7, nodes=2, routers=2, groups=3, global_links=1)
+INCAST = Traffic.from_tasks("job", SERVERS, [Transfer(100_000.0, source, 11) for source in range(11)])
+APART = Traffic.from_tasks("job", SERVERS, [Transfer(64.0, 0, 1), Transfer(64.0, 2, 3)])
+
+
+def simulated(make_outcome: Callable[..., Result], name: str, design: FabricDesign, job: Traffic = INCAST) -> Result:
+    fabric = design.build(SERVERS, Demand(SERVERS))
+    made = make_outcome(fabric, job, what=name)
+    (timeline,) = Packet(size=1024).simulate([place(job, fabric, name=name)])
+    return replace(made, timeline=timeline)
+
+
+@pytest.fixture(scope="module")
+def seen(make_outcome: Callable[..., Result]) -> Report:
+    designs = {"dragonfly": DRAGONFLY, "ring": Ring(B, 2, 1e-7)}
+    return Report(tuple(simulated(make_outcome, name, design) for name, design in designs.items()), "")
+
+
+@pytest.mark.parametrize("picture", OF_PORTS, ids=lambda picture: picture.file)
+def test_a_picture_is_large_enough_and_there_where_worlds_have_ports(
+    seen: Report, picture: Picture[Report], check_picture: Callable[[Path], None], tmp_path: Path
+) -> None:
+    assert picture.needs(seen)
+    (tmp_path / "picture.png").write_bytes(png(picture.draw(seen)))
+    check_picture(tmp_path / "picture.png")
+    without = replace(seen, outcomes=tuple(replace(one, timeline=without_ports(one)) for one in seen.outcomes))
+    assert not picture.needs(without)
+
+
+def without_ports(one: Result) -> Any:
+    return replace(one.timeline, ports=None)
+
+
+def test_every_link_is_of_one_kind() -> None:
+    for design in (DRAGONFLY, Ring(B, 2, 1e-7)):
+        fabric = design.build(SERVERS, Demand(SERVERS))
+        assert np.array_equal(np.sum(list(kinds(fabric).values()), axis=0), np.ones(fabric.links))
+    sizes = {kind: int(of.sum()) for kind, of in kinds(DRAGONFLY.build(SERVERS, Demand(SERVERS))).items()}
+    assert sizes == {"from servers": 12, "to servers": 12, "inside groups": 6, "between groups": 6}
+
+
+def test_a_triangle_has_every_port_once(seen: Report) -> None:
+    for one in seen.outcomes:
+        assert one.timeline.ports is not None
+        points = ports._points(one, one.timeline.ports)
+        assert sum(of.number.sum() for of in points.values()) == one.fabric.links
+
+
+def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None:
+    one = seen.outcomes[0]
+    assert one.timeline.ports is not None
+    matrix, nodes, what = ports.use(one, one.timeline.ports)
+    assert (nodes, what) == (6, "switch")
+    share = 100 * one.timeline.ports.active / one.timeline.makespan
+    for link, (source, target) in enumerate(zip(one.fabric.source - SERVERS, one.fabric.target - SERVERS, strict=True)):
+        if source >= 0 and target >= 0:
+            assert matrix[source, target] == pytest.approx(share[link])
+    assert matrix.count() == 12
+
+
+def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Callable[..., Result]) -> None:
+    """All others send to server 11, so the last link to it does, and ports before it wait for room."""
+    (text,) = answers(replace(seen, outcomes=seen.outcomes[:1]))
+    last = seen.outcomes[0]
+    assert f"that from router 2.1 to {last.fabric.nodes[11]} limits most" in text
+    assert "1 of the 12 to servers do so" in text
+    assert "Packets wait longest for room from " in text
+
+
+def test_the_answer_says_where_no_port_limits(make_outcome: Callable[..., Result]) -> None:
+    one = simulated(make_outcome, "idle", LeafSpine(B, 1, 1e-3, servers_per_leaf=2), APART)
+    (text,) = answers(Report((one,), ""))
+    assert "so bandwidth is not what limits" in text

@@ -1,0 +1,28 @@
+"""SONiC for optical circuit switches: a command a line, for its shell.
+
+    config ocs cross-connect add 1A-5B update     connect port 1 of side A, where light comes in, to port 5 of side B
+    config ocs cross-connect delete 1A-5B         disconnect them
+
+Side B has numbers of its own: port out N + 5 of a switch of N ports is 5B. Source: sonic-net/sonic-mgmt
+ansible/library/ocs_cross_connect.py, tests/ocs; SAI's definitions (opencomputeproject/SAI doc/OCS). Not tried on a
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topoflow.apply.cross_connects import Move
+
+SUFFIX = "sonic"
+
+
+def commands(moves: Sequence[Move], ports: int) -> str:
+    """Commands, to be run one after the other."""
+    return "".join(f"config ocs cross-connect {_verb(move, ports)}\n" for move in moves)
+
+
+def _verb(move: Move, ports: int) -> str:
+    first, second = move.pair
+    name = f"{first}A-{second - ports}B"
+    return f"add {name} update" if move.what == "connect" else f"delete {name}"

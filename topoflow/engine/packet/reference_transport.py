@@ -1,0 +1,281 @@
+"""The packet model in plain Python where ports lose or mark packets and messages are controlled.
+
+    a packet comes   and waits, is marked if much waits already, or is lost if there is no room for it; what waits are
+                     the flits of packets in the queues of the port, and of the one that it sends until that has gone
+    a message        has so many packets under way; its sender hears of each, after the idle time of a flit back: of one
+                     that has arrived, of one that was trimmed when the flit that is left of it has arrived, of one that
+                     was dropped when its time is over
+    pulls            of each last port, one in the time of a packet, in the order in which they are due
+
+All else is as ``reference`` says. Source: as ``transport``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from topoflow.engine.base import World
+from topoflow.engine.packet.draws import mark
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE
+from topoflow.engine.packet.reference import ARRIVE, Message, Packet, Simulation
+from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.transport import WHOLE_RATE
+
+WHOLE_ALPHA = 2**30
+
+
+class Rate:
+    """DCQCN's reaction point: how fast a message is sent, in 2^-20 of its first link's rate."""
+
+    def __init__(self, settings: Settings, step: int, leap: int) -> None:
+        self.settings, self.step, self.leap = settings, step, leap
+        self.rate = self.target = WHOLE_RATE
+        self.alpha = WHOLE_ALPHA
+        self.limited = False
+        self.timer = self.alpha_timer = self.bytes = self.by_timer = self.by_bytes = 0
+        self.gain = round(settings.dcqcn_gain * 2**16)
+
+    def cut(self, now: int) -> None:
+        self.catch_up(now)
+        self.target = self.rate
+        self.rate = max(self.step, self.rate - (self.rate * self.alpha >> 31))
+        self.alpha += (WHOLE_ALPHA - self.alpha) * self.gain >> 16
+        self.timer = now + in_picoseconds(self.settings.dcqcn_timer)
+        self.alpha_timer = now + in_picoseconds(self.settings.dcqcn_alpha_timer)
+        self.bytes = self.by_timer = self.by_bytes = 0
+        self.limited = True
+
+    def catch_up(self, now: int) -> None:
+        if not self.limited:
+            return
+        while self.alpha_timer <= now:
+            self.alpha -= self.alpha * self.gain >> 16
+            self.alpha_timer += in_picoseconds(self.settings.dcqcn_alpha_timer)
+        while self.timer <= now:
+            self.by_timer += 1
+            self.rise()
+            self.timer += in_picoseconds(self.settings.dcqcn_timer)
+
+    def sent(self, size: int) -> None:
+        if not self.limited:
+            return
+        self.bytes += size
+        while self.bytes >= self.settings.dcqcn_bytes:
+            self.bytes -= self.settings.dcqcn_bytes
+            self.by_bytes += 1
+            self.rise()
+
+    def rise(self) -> None:
+        """Fast recovery to the target, additive increase, hyper increase."""
+        if max(self.by_timer, self.by_bytes) >= self.settings.dcqcn_recoveries:
+            fast = min(self.by_timer, self.by_bytes) > self.settings.dcqcn_recoveries
+            self.target = min(WHOLE_RATE, self.target + (self.leap if fast else self.step))
+        self.rate = (self.rate + self.target + 1) // 2
+
+    def gap(self, taken: int) -> int:
+        return taken * WHOLE_RATE // self.rate if self.rate < WHOLE_RATE else 0
+
+
+@dataclass
+class Flow:
+    """A message on its way."""
+
+    message: Message
+    rate: Rate
+    allowed: int  # packets that it may still send
+    packets: int
+    earliest: int = 0  # ps
+    again: int = 0  # packets to be sent again that are of the full size
+    last: int = 0  # and that are not
+    resent: int = 0
+    pulled: int = 0
+    quiet: int = 0  # ps, until when the receiver says nothing of marks
+    waits: bool = False  # for its turn
+
+
+@dataclass
+class News:
+    """What a message hears of one of its packets."""
+
+    lost: bool
+    is_short: bool
+    marked: bool
+
+
+class TransportSimulation(Simulation):
+    """One world; ``run`` once."""
+
+    def __init__(self, world: World, layout: Layout, numbers: Numbers, settings: Settings) -> None:
+        super().__init__(world, layout, numbers, settings)
+        self.flows: dict[int, Flow] = {}
+        self.sending = [0] * layout.ports  # flits
+        self.pulls = [0] * layout.ports  # ps, when the receiver lets the next packet be sent
+        self.has_mark: set[tuple[int, int]] = set()  # task and number of packets
+
+    # NICs
+
+    def inject(self, task: int, time: int) -> None:
+        root = int(self.layout.path_roots[self.path[task]])
+        control, port = self.numbers.control, int(self.layout.root_port[root])
+        packets = -(-int(self.numbers.bytes[task]) // self.settings.size)
+        self.underway[task] = int(self.numbers.bytes[task])
+        message = Message(task, root, list(reversed(range(packets))))
+        rate = Rate(self.settings, int(control.step[port]), int(control.leap[port]))
+        self.flows[task] = Flow(message, rate, int(control.allowed[task]), packets, waits=True)
+        self.at(time, partial(self.offer, message), task)
+
+    def next_packet(self, port: int, now: int) -> Packet | None:
+        if not self.ports[port].messages:
+            return None
+        message = self.ports[port].messages[0]
+        flow, full = self.flows[message.task], self.settings.size
+        total = int(self.numbers.bytes[message.task])
+        if flow.again or flow.last:
+            number, size = flow.packets + flow.resent, full if flow.again else total % full
+        else:
+            number = message.unsent[-1]
+            size = min(total - number * full, full)
+        step = int(self.layout.root_channel[message.root]), int(self.layout.root_next[message.root])
+        return Packet(message.task, number, -(-size // self.settings.flit), size, now, port, *step)
+
+    def leave_nic(self, port: int, packet: Packet, now: int) -> None:
+        message = self.ports[port].messages.popleft()
+        flow = self.flows[packet.task]
+        if flow.again or flow.last:
+            flow.again, flow.last = (flow.again - 1, flow.last) if flow.again else (0, flow.last - 1)
+            flow.resent += 1
+        else:
+            message.unsent.pop()
+        flow.allowed -= 1
+        gap = 0
+        if self.settings.control == "dcqcn":
+            size = packet.flits * self.settings.flit
+            flow.rate.catch_up(now)
+            flow.rate.sent(size)
+            gap = flow.rate.gap(self.numbers.time(port, size))
+        flow.earliest = now + max(gap, int(self.numbers.pace[packet.task]))
+        flow.waits = self.may_send(flow)
+        if not flow.waits:
+            return
+        if flow.earliest > now:
+            self.at(flow.earliest, partial(self.offer, message), message.task)
+            return
+        self.wait(port, message, now)
+
+    def may_send(self, flow: Flow) -> bool:
+        return flow.allowed > 0 and bool(flow.again or flow.last or flow.message.unsent)
+
+    # Ports
+
+    def has_room(self, packet: Packet) -> bool:
+        return self.settings.loses or super().has_room(packet)
+
+    def take(self, channel: int, flits: int) -> None:
+        if not self.settings.loses:
+            super().take(channel, flits)
+
+    def give_back(self, channel: int, flits: int, time: int) -> None:
+        if not self.settings.loses:
+            super().give_back(channel, flits, time)
+
+    def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
+        self.sending[port] = packet.flits if turn else 0
+        super().send(port, turn, packet, now)
+
+    def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
+        """As without a transport, but what comes at one time comes by the order of the queues."""
+        queue = self.route(packet)
+        arrival = now + int(self.numbers.latency[port]) + in_picoseconds(self.settings.switch_latency)
+        arrival += self.head_time(packet, port, taken)
+        self.at(arrival, lambda time: self.arrive(packet, queue, time), queue, ARRIVE)
+
+    def arrive(self, packet: Packet, queue: int, time: int) -> None:
+        port = packet.port
+        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
+        waits += self.sending[port] if time < self.ports[port].free else 0
+        if self.settings.loses and waits + packet.flits > self.numbers.control.depth[port]:
+            self.lost[port] += 1
+            self.lose(packet, time)
+            return
+        if self.is_marked(packet, waits * self.settings.flit):
+            self.has_mark.add((packet.task, packet.number))
+            self.marked[port] += 1
+        self.most[port] = max(self.most[port], waits + packet.flits)
+        super().arrive(packet, queue, time)
+
+    def is_marked(self, packet: Packet, waits: int) -> bool:
+        low, high = self.settings.ecn_from, self.settings.ecn_to
+        if low is None or (packet.task, packet.number) in self.has_mark or waits <= low:
+            return False
+        if waits >= high:
+            return True
+        limit = round(self.settings.ecn_most * 2**32) * (waits - low) // (high - low)
+        return mark(self.seed, packet.task, packet.number, packet.port) < limit
+
+    def lose(self, packet: Packet, now: int) -> None:
+        news = News(True, self.is_last(packet), False)
+        if self.settings.loss == "trim":
+            self.tell(packet.task, news, now + self.rest(packet))
+            return
+        known = packet.born + in_picoseconds(self.settings.timeout)
+        least = now + self.numbers.time(packet.port, self.settings.flit) + int(self.numbers.latency[packet.port])
+        self.at(max(known, least), partial(self.hear_at_sender, packet.task, news), packet.task)
+
+    def is_last(self, packet: Packet) -> bool:
+        return packet.bytes < self.settings.size
+
+    def rest(self, packet: Packet) -> int:
+        """ps until a flit that leaves the port at once is with the receiver."""
+        port, channel, step, total = packet.port, packet.channel, packet.next, 0
+        while True:
+            total += self.numbers.time(port, self.settings.flit) + int(self.numbers.latency[port])
+            if channel == NONE:
+                return total
+            ahead = Packet(packet.task, packet.number, 1, 1, 0, port, channel, step)
+            self.route(ahead)
+            port, channel, step = ahead.port, ahead.channel, ahead.next
+            total += in_picoseconds(self.settings.switch_latency)
+
+    # What messages hear
+
+    def deliver(self, packet: Packet, time: int) -> None:
+        super().deliver(packet, time)
+        news = News(False, self.is_last(packet), (packet.task, packet.number) in self.has_mark)
+        self.tell(packet.task, news, time)
+
+    def tell(self, task: int, news: News, time: int) -> None:
+        """At one time by task, then by what it is; all else of that time may come before or after it."""
+        what = 2 * news.lost + 4 * news.is_short + 8 * news.marked
+        self.at(time, partial(self.hear, task, news), 16 * task + what)
+
+    def hear(self, task: int, news: News, now: int) -> None:
+        """At the receiver."""
+        flow, control, sent = self.flows[task], self.numbers.control, now
+        marked = news.marked and now >= flow.quiet
+        if marked:
+            flow.quiet = now + in_picoseconds(self.settings.dcqcn_notice)
+        if self.settings.control == "pulls":
+            if not news.lost:
+                if flow.pulled == flow.packets - int(control.allowed[task]):
+                    return
+                flow.pulled += 1
+            port = int(control.puller[task])
+            sent = max(now, self.pulls[port])
+            self.pulls[port] = sent + self.numbers.time(port, self.settings.size)
+        news = News(news.lost, news.is_short, marked)
+        self.at(sent + int(control.back[task]), partial(self.hear_at_sender, task, news), task)
+
+    def hear_at_sender(self, task: int, news: News, now: int) -> None:
+        flow = self.flows[task]
+        flow.allowed += 1
+        if news.lost and news.is_short:
+            flow.last += 1
+        elif news.lost:
+            flow.again += 1
+        if news.marked and self.settings.control == "dcqcn":
+            flow.rate.cut(now)
+        if not flow.waits and self.may_send(flow):
+            flow.waits = True
+            self.at(max(now, flow.earliest), partial(self.offer, flow.message), task)

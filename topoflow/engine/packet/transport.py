@@ -1,0 +1,213 @@
+"""Ports that lose or mark packets, and what messages do about it: the settings, and a world in their numbers.
+
+    lossless     a port sends only what the buffer at the end of its link has room for: credits, or with Ethernet the
+                 pauses of priority flow control (PFC)
+    drop, trim   a port sends what it has; what comes to a port where too much waits is dropped, or all of it but a flit
+
+A message may have so many packets under way. What its receiver says of each that arrives takes the time of a flit on
+the idle path back; it takes no turns from packets. Of a dropped packet the sender knows after a timeout, of a trimmed
+one by its receiver. It sends just that packet again, on another path where it draws one.
+
+    ecn          a packet is marked that comes to a port where much waits
+    dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
+    pulls        a receiver asks for one packet, of those that were trimmed or come next, in the time that its link
+                 takes for one (NDP)
+
+Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
+al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
+et al., "Revisiting network support for RDMA", SIGCOMM 2018 (the packet that was lost is sent again, and no other).
+
+Shapes: T tasks, N ports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from topoflow import _C
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.engine.base import AUTO, Graph, World
+from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.merge import NONE
+
+LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
+CONTROLS = ("none", "dcqcn", "pulls")
+PS = 10**12  # of a second
+LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
+WHOLE_RATE = 2**20
+LONGEST_PACKET = 4  # s on a link: 2^42 ps, times a rate's 2^20
+MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Bytes, seconds, and B/s.
+
+    ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B that a message may have
+    under way, "auto": what its first link sends until it hears of the first packet, None: all. ``ecn_from``: B that
+    wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
+    ``ecn_most``. ``dcqcn_timer``, ``dcqcn_bytes``: after which a rate rises; ``dcqcn_alpha_timer``: after which alpha
+    falls; ``dcqcn_notice``: in which a receiver says once that packets were marked; ``dcqcn_recoveries``: how often a
+    rate rises to the old one before it rises further, by ``dcqcn_step`` and then by ``dcqcn_leap``.
+    """
+
+    loss: str = "none"
+    control: str = "none"
+    window: int | str | None = None
+    timeout: float = 320e-6
+    ecn_from: int | None = None
+    ecn_to: int = 200_000
+    ecn_most: float = 0.01
+    dcqcn_gain: float = 1 / 256
+    dcqcn_timer: float = 55e-6
+    dcqcn_bytes: int = 10_000_000
+    dcqcn_alpha_timer: float = 55e-6
+    dcqcn_notice: float = 50e-6
+    dcqcn_recoveries: int = 5
+    dcqcn_step: float = 5e6
+    dcqcn_leap: float = 50e6
+
+    def __post_init__(self) -> None:
+        for field, known in (("loss", LOSSES), ("control", CONTROLS)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
+        if self.window not in (None, AUTO):
+            check_whole("window", self.window, 1, LONGEST, f", {AUTO} or null")
+        if self.ecn_from is not None:
+            check_whole("ecn_from", self.ecn_from, 0, 2**31 - 1, " or null")
+        check_whole("ecn_to", self.ecn_to, self.ecn_from or 0, 2**31 - 1)
+        check_whole("dcqcn_bytes", self.dcqcn_bytes, 1, LONGEST)
+        check_whole("dcqcn_recoveries", self.dcqcn_recoveries, 1, 2**20)
+        for field in ("ecn_most", "dcqcn_gain"):
+            if not is_number(getattr(self, field)) or not 0 <= getattr(self, field) <= 1:
+                raise ValueError(f"packet.{field}: must be within 0 and 1, got {getattr(self, field)!r}")
+        for field in ("timeout", "dcqcn_timer", "dcqcn_alpha_timer", "dcqcn_notice"):
+            value = getattr(self, field)
+            if not is_number(value) or not 1 <= value * PS <= LONGEST:
+                raise ValueError(f"packet.{field}: must be within 1e-12 and {LONGEST / PS:g} s, got {value!r}")
+        for field in ("dcqcn_step", "dcqcn_leap"):
+            if not is_number(getattr(self, field)) or not 0 < getattr(self, field) < math.inf:
+                raise ValueError(f"packet.{field}: must be a positive number, got {getattr(self, field)!r}")
+
+    @property
+    def has_transport(self) -> bool:
+        """Whether packets are lost or marked, or messages controlled."""
+        usual = {field.name: field.default for field in fields(Transport)}
+        return any(getattr(self, name) != usual[name] for name in ("loss", "control", "window", "ecn_from"))
+
+    @property
+    def loses(self) -> bool:
+        return self.loss != LOSSES[0]
+
+    @property
+    def transport(self) -> _C.Transport:
+        """As the kernel takes it."""
+        return _C.Transport(
+            is_on=self.has_transport,
+            loss=LOSSES.index(self.loss),
+            control=CONTROLS.index(self.control),
+            timeout=round(self.timeout * PS),
+            mark_from=self.ecn_from or 0,
+            mark_to=NONE if self.ecn_from is None else self.ecn_to,
+            mark_most=round(self.ecn_most * 2**32),
+            timer=round(self.dcqcn_timer * PS),
+            bytes=self.dcqcn_bytes,
+            alpha_timer=round(self.dcqcn_alpha_timer * PS),
+            notice=round(self.dcqcn_notice * PS),
+            gain=round(self.dcqcn_gain * 2**16),
+            recoveries=self.dcqcn_recoveries,
+        )
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a world's messages and ports need of it."""
+
+    allowed: Ints  # [T] packets that may be under way
+    back: Offsets  # [T] ps from when a packet has arrived until its sender knows
+    puller: Ints  # [T] the port by whose time its receiver pulls, NONE: no bytes
+    step: Ints  # [N] 2^-20 of the port's rate that the target of a rate rises by
+    leap: Ints  # [N] the same once it rises fast
+    depth: Ints  # [N] flits that may wait for it where packets are lost
+
+    @classmethod
+    def nothing(cls, tasks: int, ports: int) -> Control:
+        none, no_port = np.zeros(tasks, np.int32), np.zeros(ports, np.int32)
+        return cls(none, np.zeros(tasks, np.int64), none, no_port, no_port, no_port)
+
+    @property
+    def under_way(self) -> int:
+        """Packets that all messages may have under way."""
+        return int(self.allowed.sum(dtype=np.int64))
+
+
+def control_of(
+    world: World, layout: Layout, settings: Transport, size: int, bytes: Offsets, back: Offsets, depth: Ints
+) -> Control:
+    """``size``: B of a packet, ``bytes`` [T], ``back`` [T] ps of a flit on the path, ``depth`` [N] flits."""
+    graph, packets = world.graph, -(-bytes // size)
+    if packets.max(initial=0) > MAX_PACKETS:
+        law = f"must be at most {MAX_PACKETS} packets with packet.control"
+        raise ValueError(f"{world.name}.bytes: {law}, got {packets.max()}")
+    (sends,) = np.nonzero(bytes)
+    rate = world.capacity[layout.port_link]
+    slowest = size / float(rate.min(initial=np.inf))
+    if settings.control == "dcqcn" and slowest > LONGEST_PACKET:
+        law = f"must be at most {LONGEST_PACKET} s for a packet with packet.control=dcqcn"
+        raise ValueError(f"{world.name}.capacity: {law}, got {slowest:.1f}")
+    allowed = packets.copy()
+    if settings.window == AUTO:
+        first = layout.root_port[layout.path_roots[graph.path[sends]]]
+        idle = 2 * back[sends] / PS + _stored(world, graph.path[sends], size)
+        allowed[sends] = np.ceil(idle * rate[first] / size).astype(np.int64) + 1
+    elif settings.window is not None:
+        allowed[sends] = max(1, int(settings.window) // size)
+    puller = np.full(graph.tasks, NONE, np.int32)
+    puller[sends] = _last_ports(layout)[layout.path_roots[graph.path[sends]]]
+    return Control(
+        np.minimum(allowed, packets).astype(np.int32),
+        back,
+        puller,
+        _risen(settings.dcqcn_step, rate),
+        _risen(settings.dcqcn_leap, rate),
+        depth,
+    )
+
+
+def _risen(rate: float, of: Floats) -> Ints:
+    found: Ints = np.clip(np.rint(rate / of * WHOLE_RATE), 1, WHOLE_RATE).astype(np.int32)
+    return found
+
+
+def _stored(world: World, paths: Ints, size: int) -> Floats:
+    """[paths] s that a packet takes to cross all links of each path, stored at each of them."""
+    graph: Graph = world.graph
+    count = len(graph.path_offsets) - 1
+    path = np.repeat(np.arange(count), np.diff(graph.path_offsets))
+    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
+    found: Floats = np.bincount(path, size / world.capacity[graph.path_links] * weight, count).astype(np.float64)
+    return found[paths]
+
+
+def _last_ports(layout: Layout) -> Ints:
+    """[Y] the last port on the way from each root, by the first edge of every branch."""
+    port: Ints = layout.root_port.copy()
+    step: Ints = layout.root_next.copy()
+    while (on := step != NONE).any():
+        edge = step.copy()
+        branch = on & (step < NONE)
+        edge[branch] = layout.branches[-2 - step[branch]]
+        port[on], step[on] = layout.edge_port[edge[on]], layout.edge_next[edge[on]]
+    return port
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_whole(field: str, value: object, least: int, most: int, other: str = "") -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"packet.{field}: must be a whole number within {least}..{most}{other}, got {value!r}")

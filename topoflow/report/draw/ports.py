@@ -1,0 +1,121 @@
+"""What ports of worlds saw that were simulated packet by packet: their time, where they are, latencies.
+
+Shapes: L links, n blocks of nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from topoflow.arrays import Floats
+from topoflow.case.base import Result
+from topoflow.engine.base import Histogram, Ports
+from topoflow.report.base import Report
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import Lines, draw_cdf, draw_steps
+from topoflow.report.draw.slots import completion
+from topoflow.report.draw.style import grid_shape, panels
+from topoflow.report.draw.ternary import Points, draw_ternary
+from topoflow.report.packets import kinds
+
+MAX_PANELS = 6  # worlds that are drawn side by side
+MAX_BLOCKS = 128  # rows of a heat map; where there are more nodes, a row is several of them
+STEPS = 50  # of an axis of a ternary plot
+NOTHING = "#F2F2F2"
+
+
+def has_ports(report: Report) -> bool:
+    return bool(_seen(report))
+
+
+def has_messages(report: Report) -> bool:
+    return any(completion(outcome) for outcome, _ in _seen(report))
+
+
+def draw_time(report: Report) -> Figure:
+    """A triangle per world, in it a colour per kind of port: the shares of the step that ports are active, stalled."""
+    shown = _seen(report)
+    names = report.labels([outcome for outcome, _ in shown])
+    parts = {name: _points(outcome, ports) for name, (outcome, ports) in zip(names, shown, strict=True)}
+    return draw_ternary("What ports do during the step", parts)
+
+
+def draw_use(report: Report) -> Figure:
+    """A panel per world: the share of the step in which links from node to node send, of several the busiest."""
+    shown = _seen(report)
+    rows, columns = grid_shape(len(shown), 3)
+    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
+    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
+    axes_list = panels(figure, len(shown), 3)
+    names = report.labels([outcome for outcome, _ in shown])
+    for axes, name, (outcome, ports) in zip(axes_list, names, shown, strict=True):
+        matrix, nodes, what = use(outcome, ports)
+        extent = (-0.5, nodes - 0.5, nodes - 0.5, -0.5)
+        image = axes.imshow(matrix, vmin=0, vmax=100, cmap=colours, interpolation="nearest", extent=extent)
+        axes.set_xlabel(f"to {what}")
+        axes.set_ylabel(f"from {what}")
+        axes.set_title(name, fontsize=9)
+        axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes_list, label="of the step [%] (grey: no link)", shrink=0.85)
+    figure.suptitle("How busy links are")
+    return figure
+
+
+def draw_latency(report: Report) -> Figure:
+    """The distribution of the latencies of packets and of messages, a curve per world."""
+    shown = _seen(report)
+    names = report.labels([outcome for outcome, _ in shown])
+    parts: dict[str, Lines] = {}
+    for place, what in enumerate(("packets", "messages")):
+        of = {name: ports.latencies()[place][1] for name, (_, ports) in zip(names, shown, strict=True)}
+        if lines := {name: _cumulative(latency) for name, latency in of.items() if len(latency.count)}:
+            parts[what] = lines
+    return draw_steps("How long packets and messages take", parts, Axis("latency", "s", log=True), Axis("share [%]"))
+
+
+def draw_completion(report: Report) -> Figure:
+    """A panel per world, in it a curve per size: from when a message was ready until its last byte arrived."""
+    shown = [outcome for outcome, _ in _seen(report) if completion(outcome)]
+    parts = {name: completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
+    return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
+
+
+def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]], int, str]:
+    """[n, n] % of the step, masked where no link is; how many nodes there are, and what they are.
+
+    Of a network with switches, those: most links of a server lead to one switch.
+    """
+    fabric, step = outcome.fabric, outcome.timeline.makespan or np.inf
+    first, what = (fabric.servers, "switch") if fabric.has_switches else (0, "server")
+    nodes = len(fabric.nodes) - first
+    blocks = min(nodes, MAX_BLOCKS)
+    source, target = (side.astype(np.int64) - first for side in (fabric.source, fabric.target))
+    between = (source >= 0) & (target >= 0)
+    found = np.full((blocks, blocks), -1.0)
+    at = source[between] * blocks // nodes, target[between] * blocks // nodes
+    np.maximum.at(found, at, 100 * ports.active[between] / step)
+    return np.ma.masked_less(found, 0.0), nodes, what
+
+
+def _seen(report: Report) -> list[tuple[Result, Ports]]:
+    """Worlds that were simulated packet by packet, whose ports sent anything, and what they saw."""
+    worlds = [(outcome, outcome.timeline.ports) for outcome in report.representatives(MAX_PANELS)]
+    return [(outcome, ports) for outcome, ports in worlds if ports is not None and ports.packets.any()]
+
+
+def _points(outcome: Result, ports: Ports) -> dict[str, Points]:
+    """Of each kind of port how many have which shares, to a ``STEPS``-th."""
+    step = outcome.timeline.makespan or np.inf
+    shares = np.rint(np.stack([ports.active, ports.stalled]) / step * STEPS)
+    found = {}
+    for kind, of in kinds(outcome.fabric).items():
+        cell, count = np.unique(shares[:, of], axis=1, return_counts=True)
+        found[kind] = Points(cell[0] / STEPS, cell[1] / STEPS, count.astype(np.float64))
+    return found
+
+
+def _cumulative(latency: Histogram) -> tuple[Floats, Floats]:
+    """Ends of the ranges, and % of the values up to there."""
+    return latency.high, 100 * np.cumsum(latency.count) / latency.count.sum()

@@ -1,0 +1,30 @@
+"""BokehJS, the plotting library of the page, as the Python package ``bokeh`` brings it.
+
+Of that package only its scripts are read: nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+
+FOLDER = "bokeh/server/static/js"
+SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")  # 1.4 MB; the second has figures and glyphs by name
+
+
+@cache
+def scripts() -> str:
+    """The scripts as HTML. Raises ``ValueError`` where the package is not installed."""
+    try:
+        folder = Path(str(distribution("bokeh").locate_file(FOLDER)))
+        texts = [folder.joinpath(name).read_text("utf-8") for name in SCRIPTS]
+    except (ImportError, OSError) as error:
+        raise ValueError(f"bokeh: must be installed to write report.html, run `pip install bokeh` ({error})") from error
+    return "".join(f"<script>{_without_ends(text)}</script>\n" for text in texts)
+
+
+def _without_ends(text: str) -> str:
+    """Without the address of a source map, which is not there, and without an end tag in a string."""
+    lines = (line for line in text.splitlines() if not line.startswith("//# sourceMappingURL"))
+    return "\n".join(lines).replace("</script", "<\\/script")

@@ -1,0 +1,200 @@
+// Charts of a report, drawn by BokehJS from the data of the page: bars, price, explorer, timeline, networks.
+"use strict";
+
+const { Plotting, ColumnDataSource, HoverTool, TapTool, Range1d } = Bokeh;
+const charts = [];
+window.topoflow = { charts }; // for tests
+
+const time = (s) => (s === null ? "-" : s >= 1 ? `${+s.toPrecision(4)} s` : s >= 1e-3 ? `${+(1e3 * s).toPrecision(4)} ms` : `${+(1e6 * s).toPrecision(4)} us`);
+const bytes = (b) => (b >= 1e9 ? `${+(b / 1e9).toPrecision(4)} GB` : b >= 1e6 ? `${+(b / 1e6).toPrecision(4)} MB` : b >= 1e3 ? `${+(b / 1e3).toPrecision(4)} kB` : `${b} B`);
+
+// Black is ink: on a dark page it is light.
+const shade = (colour) => (isDark() && colour === "#000000" ? "#e6e6e6" : colour);
+
+function colourFigure(figure) {
+  const style = getComputedStyle(root);
+  const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());
+  Object.assign(figure, { background_fill_color: back, border_fill_color: back, outline_line_color: line });
+  for (const axis of [...figure.below, ...figure.left]) {
+    Object.assign(axis, { axis_label_text_color: text, major_label_text_color: text, axis_line_color: text, major_tick_line_color: text, minor_tick_line_color: null });
+  }
+  for (const grid of figure.center) if ("grid_line_color" in grid) grid.grid_line_color = line;
+}
+
+function chart(id, options, tips, draw) {
+  const place = document.getElementById(id);
+  if (!place) return null;
+  place.replaceChildren();
+  const { wheel = "wheel_zoom", ...rest } = options;
+  const figure = Plotting.figure({ width: Math.min(1150, place.clientWidth || 1150), tools: `pan,${wheel},box_zoom,reset,save`, active_scroll: null, ...rest });
+  figure.toolbar.logo = null;
+  const renderer = draw(figure);
+  if (tips) figure.add_tools(new HoverTool({ tooltips: tips, renderers: [renderer] }));
+  colourFigure(figure);
+  const kept = charts.findIndex((each) => each.id === id);
+  if (kept >= 0) charts.splice(kept, 1);
+  const found = { id, figure, source: renderer.data_source };
+  charts.push(found);
+  Plotting.show(figure, place);
+  return found;
+}
+
+const clickable = (found) => {
+  if (!found) return;
+  found.figure.add_tools(new TapTool());
+  found.source.selected.change.connect(() => {
+    const [first] = found.source.selected.indices;
+    if (first !== undefined) choose(found.source.data.number[first]);
+  });
+};
+const colours = (rows) => rows.map((row) => shade(page.fabrics[row.fabric]));
+const numbered = page.rows.map((row, number) => ({ ...row, number }));
+
+// Bars: what the busiest server computes, then what it does not.
+function bars() {
+  const shown = numbered.slice(0, 60);
+  const ys = shown.map((_, n) => shown.length - n);
+  const kinds = [["computing", (row) => 0, (row) => row.compute ?? 0, () => page.kinds.compute], ["not computing", (row) => row.compute ?? 0, (row) => row.time, (row) => page.fabrics[row.fabric]]];
+  const data = { y: [], left: [], right: [], colour: [], what: [], label: [], took: [], whole: [], number: [] };
+  for (const [what, left, right, colour] of kinds) {
+    shown.forEach((row, n) => {
+      data.y.push(ys[n]); data.left.push(left(row) * 1e3); data.right.push(right(row) * 1e3); data.colour.push(shade(colour(row)));
+      data.what.push(what); data.label.push(row.label); data.took.push(time(right(row) - left(row))); data.whole.push(time(row.time)); data.number.push(row.number);
+    });
+  }
+  clickable(chart("bars", { height: 90 + 24 * shown.length, x_axis_label: "time of one training step [ms]" }, [["world", "@label"], ["@what", "@took"], ["step", "@whole"]], (figure) => {
+    figure.yaxis.ticker = new Bokeh.FixedTicker({ ticks: ys });
+    figure.yaxis.major_label_overrides = new Map(shown.map((row, n) => [ys[n], row.label]));
+    figure.x_range.start = 0;
+    return figure.hbar({ field: "y" }, 0.7, { field: "right" }, { field: "left" }, { source: new ColumnDataSource({ data }), fill_color: { field: "colour" }, line_color: null });
+  }));
+}
+
+// Explorer: one number of the rows against another.
+const measures = page.measures.filter(({ key }) => page.rows.some((row) => row.values[key] !== null));
+function scatter() {
+  const [across, up] = ["across", "up"].map((id) => document.getElementById(id).value);
+  const rows = numbered.filter((row) => row.values[across] !== null && row.values[up] !== null);
+  const name = (key) => page.measures.find((each) => each.key === key).label;
+  const data = { x: rows.map((row) => row.values[across]), y: rows.map((row) => row.values[up]), colour: colours(rows), label: rows.map((row) => row.label), time: rows.map((row) => time(row.time)), cost: rows.map((row) => (row.cost === null ? "-" : `$${Math.round(row.cost).toLocaleString("en")}`)), number: rows.map((row) => row.number) };
+  clickable(chart("scatter", { height: 420, x_axis_label: name(across), y_axis_label: name(up) }, [["world", "@label"], ["step", "@time"], ["cost", "@cost"], [name(across), "@x{0.[0000]a}"], [name(up), "@y{0.[0000]a}"]], (figure) => {
+    const front = rows.filter((row) => row.on_front);
+    if (across === "cost_usd" && up === "iteration_time") figure.line(front.map((row) => row.values[across]), front.map((row) => row.values[up]), { line_color: "#888888", line_dash: "dashed" });
+    return figure.scatter({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), size: 11, fill_color: { field: "colour" }, line_color: "#888888" });
+  }));
+}
+
+// Parallel coordinates: a line per world, an axis per number or key that differs.
+function parallel() {
+  const axes = page.factors;
+  if (axes.length < 2) return;
+  const place = (axis, row) => {
+    const value = row.values[axis.key];
+    if (value === null || value === undefined) return NaN;
+    if (axis.choices) return axis.choices.length > 1 ? axis.choices.indexOf(value) / (axis.choices.length - 1) : 0.5;
+    return axis.high > axis.low ? (value - axis.low) / (axis.high - axis.low) : 0.5;
+  };
+  const data = { xs: numbered.map(() => axes.map((_, n) => n)), ys: numbered.map((row) => axes.map((axis) => place(axis, row))), colour: colours(numbered), label: numbered.map((row) => row.label), time: numbered.map((row) => time(row.time)), number: numbered.map((row) => row.number) };
+  clickable(chart("parallel", { height: 380, x_range: new Range1d({ start: -0.3, end: axes.length - 0.6 }), y_range: new Range1d({ start: -0.12, end: 1.15 }) }, [["world", "@label"], ["step", "@time"]], (figure) => {
+    figure.xaxis.ticker = new Bokeh.FixedTicker({ ticks: axes.map((_, n) => n) });
+    figure.xaxis.major_label_overrides = new Map(axes.map((axis, n) => [n, axis.label]));
+    figure.yaxis.visible = false;
+    const ends = axes.flatMap((axis, n) => (axis.choices ?? [axis.low_text, axis.high_text]).map((text, at, all) => ({ x: n, y: all.length > 1 ? at / (all.length - 1) : 0.5, text: ` ${text}` })));
+    const labels = figure.text(ends.map((end) => end.x), ends.map((end) => end.y), ends.map((end) => end.text), { text_font_size: "11px", text_color: "#888888", text_baseline: "bottom" });
+    labels.level = "overlay";
+    return figure.multi_line({ field: "xs" }, { field: "ys" }, { source: new ColumnDataSource({ data }), line_color: { field: "colour" }, line_width: 2, line_alpha: 0.75 });
+  }));
+}
+
+async function unpack(text) {
+  const raw = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// Timeline: a row per server, in it a lane per kind of task; a collective is drawn on every server that takes part.
+async function timeline() {
+  const chosen = page.timelines[document.getElementById("timeline-world").value];
+  const tasks = await unpack(chosen.tasks);
+  const lanes = [...new Set(tasks.kind)].sort((a, b) => (tasks.kinds[b] === "compute") - (tasks.kinds[a] === "compute") || a - b);
+  const height = 0.88 / lanes.length;
+  const data = { left: [], right: [], top: [], bottom: [], colour: [], name: [], kind: [], on: [], when: [], size: [], waited: [], task: [] };
+  const order = tasks.task.map((_, n) => n).sort((a, b) => tasks.finish[b] - tasks.start[b] - (tasks.finish[a] - tasks.start[a])); // short ones on top
+  const name = (n) => (n < 0 ? "the start of the step" : tasks.names[tasks.name[n]] || `task ${tasks.task[n]}`);
+  for (const n of order) {
+    const kind = tasks.kinds[tasks.kind[n]];
+    const group = tasks.groups[tasks.on[n]];
+    for (const server of group.length ? group : [chosen.servers]) {
+      const top = server - 0.44 + height * lanes.indexOf(tasks.kind[n]);
+      data.left.push(tasks.start[n] / 1e6); data.right.push(tasks.finish[n] / 1e6); data.top.push(top); data.bottom.push(top + height);
+      data.colour.push(shade(page.kinds[kind] ?? page.kinds.other)); data.name.push(name(n)); data.kind.push(kind);
+      data.on.push(group.length ? (tasks.target[n] >= 0 ? `server ${server} to ${tasks.target[n]}` : `server ${server}`) : "no server");
+      data.when.push(`${time(tasks.start[n] / 1e9)} to ${time(tasks.finish[n] / 1e9)} (${time((tasks.finish[n] - tasks.start[n]) / 1e9)})`);
+      data.size.push(kind === "compute" ? "-" : bytes(tasks.bytes[n])); data.waited.push(name(tasks.waited[n])); data.task.push(tasks.task[n]);
+    }
+  }
+  const rows = chosen.servers + (tasks.groups.some((group) => !group.length) ? 1 : 0);
+  const found = chart("timeline", { wheel: "xwheel_zoom", height: Math.min(900, 110 + Math.max(14 * rows, 160)), x_axis_label: "time in the step [ms]", y_axis_label: "server", y_range: new Range1d({ start: rows - 0.5, end: -0.5 }) }, [["task", "@name (@kind)"], ["on", "@on"], ["ran", "@when"], ["bytes", "@size"], ["waited for", "@waited"]], (figure) => {
+    // an outline of one pixel: the shortest task is seen, too
+    return figure.quad({ field: "left" }, { field: "right" }, { field: "top" }, { field: "bottom" }, { source: new ColumnDataSource({ data }), fill_color: { field: "colour" }, line_color: { field: "colour" }, line_width: 0.5 });
+  });
+  if (!found) return;
+  const legend = lanes.map((lane) => {
+    const [item, chip] = [document.createElement("span"), document.createElement("span")];
+    chip.className = "chip";
+    chip.style.background = shade(page.kinds[tasks.kinds[lane]] ?? page.kinds.other);
+    item.append(" ", chip, tasks.kinds[lane].replace("_", "-"));
+    return item;
+  });
+  document.getElementById("timeline-count").replaceChildren(`${tasks.task.length.toLocaleString("en")} tasks:`, ...legend);
+}
+
+// Networks: links coloured by how much of their capacity the step uses.
+async function network() {
+  const chosen = page.networks[document.getElementById("network-world").value];
+  const { x, y, names, source, target, load, carried } = await unpack(chosen.links);
+  const heat = (share) => `hsl(${Math.round(210 - 200 * share)}, 75%, ${Math.round(60 - 15 * share)}%)`;
+  const data = { x0: [], y0: [], x1: [], y1: [], colour: [], ends: [], used: [], carried: [], width: [] };
+  source.forEach((from, link) => {
+    const to = target[link];
+    const [dx, dy] = [x[to] - x[from], y[to] - y[from]];
+    const bend = 0.01; // both links of a pair are seen
+    data.x0.push(x[from] + bend * dy); data.y0.push(y[from] - bend * dx); data.x1.push(x[to] + bend * dy); data.y1.push(y[to] - bend * dx);
+    data.colour.push(heat(Math.min(1, load[link]))); data.ends.push(`${names[from]} to ${names[to]}`);
+    data.used.push(`${(100 * load[link]).toFixed(1)} %`); data.carried.push(bytes(carried[link])); data.width.push(0.6 + 3 * Math.min(1, load[link]));
+  });
+  chart("network", { height: 640 }, [["link", "@ends"], ["carried", "@carried"], ["of what it could", "@used"]], (figure) => {
+    Object.assign(figure.xaxis, { visible: false }); Object.assign(figure.yaxis, { visible: false });
+    figure.xgrid.visible = false; figure.ygrid.visible = false;
+    const links = figure.segment({ field: "x0" }, { field: "y0" }, { field: "x1" }, { field: "y1" }, { source: new ColumnDataSource({ data }), line_color: { field: "colour" }, line_width: { field: "width" } });
+    const nodes = new ColumnDataSource({ data: { x, y, names } });
+    const points = figure.scatter({ field: "x" }, { field: "y" }, { source: nodes, size: Math.max(3, Math.min(12, 400 / x.length)), fill_color: page.kinds.compute, line_color: "#ffffff" });
+    figure.add_tools(new HoverTool({ tooltips: [["node", "@names"]], renderers: [points] }));
+    return links;
+  });
+}
+
+function options(id, texts, draw, chosen = 0) {
+  const select = document.getElementById(id);
+  if (!select) return;
+  select.replaceChildren(...texts.map(([value, text], n) => new Option(text, value, n === chosen, n === chosen)));
+  select.addEventListener("change", draw);
+}
+
+const keys = measures.map(({ key, label }) => [key, label]);
+const at = (key, other) => Math.max(0, keys.findIndex(([each]) => each === key), keys.some(([each]) => each === key) ? 0 : keys.findIndex(([each]) => each === other));
+options("across", keys, scatter, at("cost_usd", "bandwidth_tax"));
+options("up", keys, scatter, at("iteration_time", "iteration_time"));
+options("timeline-world", page.timelines.map((each, n) => [n, each.label]), timeline);
+options("network-world", page.networks.map((each, n) => [n, each.label]), network);
+
+async function drawAll() {
+  bars();
+  scatter();
+  parallel();
+  if (page.networks.length) await network();
+  if (page.timelines.length) await timeline();
+  window.topoflow.ready = true;
+}
+document.addEventListener("theme", () => window.topoflow.ready && drawAll());
+drawAll();

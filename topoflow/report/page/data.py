@@ -1,0 +1,186 @@
+"""The data of a report's page, as JSON that its scripts draw: rows, timelines, networks, colours."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, TypeVar
+
+import numpy as np
+
+from topoflow.case.base import Result
+from topoflow.report.base import Report
+from topoflow.report.draw.layout import places
+from topoflow.report.draw.price import frontier
+from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
+from topoflow.report.draw.topology import wirings
+from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
+from topoflow.units import human
+
+MAX_WORLDS = 6  # timelines and networks of a page
+MAX_TASKS = 100_000  # of a timeline
+TIMELINE_BYTES, NETWORK_BYTES = 600_000, 300_000  # of all of a page, compressed: the page stays below 3 MB
+NS = 1e9  # in a second
+
+MEASURES = {  # numbers of a row that the explorer shows
+    "iteration_time": "time of one training step [s]",
+    "cost_usd": "price of the network [US dollars]",
+    "network_time": "not computing [s]",
+    "power_w": "power of the network [W]",
+    "bandwidth_tax": "bandwidth tax",
+    "path_length_mean": "mean path [links]",
+    "memory_per_gpu": "memory per GPU [B]",
+    "samples_per_second": "samples per second",
+    "mfu": "model FLOPs utilization",
+    "servers": "servers",
+    "bandwidth": "bandwidth of an interface [B/s]",
+    "degree": "interfaces per server",
+}
+
+Plain = dict[str, Any]
+T = TypeVar("T")
+
+
+def page_data(report: Report) -> Plain:
+    """All that the scripts of the page draw."""
+    rows, common = _rows(report)
+    return {
+        "fabrics": {name: look.colour for name, look in fabric_looks(report.fabrics).items()},
+        "kinds": {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND},
+        "rows": rows,
+        "common": common,
+        "measures": [{"key": key, "label": label} for key, label in MEASURES.items()],
+        "factors": _factors(report),
+        "timelines": timelines(report),
+        "networks": networks(report),
+    }
+
+
+def as_script(data: Plain) -> str:
+    """``data`` as the text of a script element, which no name in it can end."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def row_id(report: Report, result: Result) -> str:
+    """What a link to the row of a world ends with: its number among the rows of ``result.json``."""
+    return f"row-{next(number for number, each in enumerate(report.outcomes) if each is result)}"
+
+
+def _rows(report: Report) -> tuple[list[Plain], Plain]:
+    """The worlds, fastest first, each with what only it has of the configuration; and what all have in common."""
+    configs = [dict(result.settings.config) for result in report.outcomes]
+    common = {key: value for key, value in configs[0].items() if all(key in c and c[key] == value for c in configs)}
+    on_front = {id(result) for job in report.jobs for result in frontier(job)}
+    rows = []
+    for result, label in zip(report.ranking, report.labels(report.ranking), strict=True):
+        row = result.row
+        rows.append(
+            {
+                "id": row_id(report, result),
+                "world": row.world,
+                "label": label,
+                "fabric": row.fabric,
+                "time": row.iteration_time,
+                "compute": row.compute_time,
+                "cost": row.cost_usd,
+                "on_front": id(result) in on_front,
+                "values": {key: getattr(row, key) for key in MEASURES} | dict(result.settings.swept),
+                "own": {key: value for key, value in result.settings.config.items() if key not in common},
+            }
+        )
+    return rows, common
+
+
+def _factors(report: Report) -> list[Plain]:
+    """The axes of the parallel coordinates: the keys that differ, then time and price."""
+    found: list[Plain] = []
+    for key in report.swept:
+        values = list(
+            dict.fromkeys(result.settings.swept[key] for result in report.outcomes if key in result.settings.swept)
+        )
+        found.append({"key": key, "label": key, "choices": values})
+    for key, unit in (("iteration_time", "s"), ("cost_usd", "$")):
+        numbers = [value for row in report.rows if (value := getattr(row, key)) is not None]
+        if numbers:
+            low, high = min(numbers), max(numbers)
+            texts = {"low_text": human(low, unit), "high_text": human(high, unit)}
+            found.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
+    return found
+
+
+def timelines(report: Report) -> list[Plain]:
+    """Every task that ran of the fastest world, and of others as far as there is room: worlds are whole or absent."""
+    shown = drawn(report, MAX_TASKS, MAX_WORLDS)
+    shown = tuple(result for result in shown if len(result.traffic) <= MAX_TASKS)
+    packed = ({"servers": result.fabric.servers, "tasks": _packed(_tasks(result))} for result in shown)
+    return _named(report, shown, packed, TIMELINE_BYTES, "tasks")
+
+
+def networks(report: Report) -> list[Plain]:
+    """Every wiring once, with the load of its links, as far as there is room."""
+    shown = wirings(report)[:MAX_WORLDS]
+    return _named(report, shown, ({"links": _packed(_links(result))} for result in shown), NETWORK_BYTES, "links")
+
+
+def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain], room: int, key: str) -> list[Plain]:
+    """The packed worlds that fit into ``room`` bytes, with their names."""
+    found = []
+    for label, each in zip(report.labels(shown), packed, strict=True):
+        room -= len(each[key])
+        if room >= 0:
+            found.append({"label": label, **each})
+    return found
+
+
+def _tasks(result: Result) -> Plain:
+    """Columns of the tasks that ran; times in whole ns, names and groups as numbers of lists."""
+    traffic, tasks = result.traffic, Tasks.of(result)
+    row_of = dict(zip(tasks.number.tolist(), range(len(tasks)), strict=True)) | {NOTHING: NOTHING}
+    kinds, names, groups = dict[str, int](), dict[str, int](), dict[tuple[int, ...], int]()
+    return {
+        "task": tasks.number.tolist(),
+        "start": np.rint(tasks.start * NS).astype(np.int64).tolist(),
+        "finish": np.rint(tasks.finish * NS).astype(np.int64).tolist(),
+        "bytes": list(_short(traffic.bytes[tasks.number].tolist())),
+        "target": traffic.target[tasks.number].tolist(),
+        "waited": [row_of[task] for task in tasks.waited_for.tolist()],
+        "kind": _numbers(kinds, tasks.kinds),
+        "name": _numbers(names, tasks.names),
+        "on": _numbers(groups, (tuple(servers_of(traffic, task)) for task in tasks.number.tolist())),
+        "kinds": list(kinds),
+        "names": list(names),
+        "groups": [list(group) for group in groups],
+    }
+
+
+def _links(result: Result) -> Plain:
+    fabric = result.fabric
+    place = places(fabric)
+    return {
+        "x": list(_short(place[:, 0].tolist())),
+        "y": list(_short(place[:, 1].tolist())),
+        "names": list(fabric.nodes),
+        "source": fabric.source.tolist(),
+        "target": fabric.target.tolist(),
+        "load": list(_short(result.utilization.tolist())),
+        "carried": list(_short(result.timeline.link_bytes.tolist())),
+    }
+
+
+def _numbers(seen: dict[T, int], values: Iterable[T]) -> list[int]:
+    """The number of each value in the order in which they are first seen; enters new ones."""
+    return [seen.setdefault(value, len(seen)) for value in values]
+
+
+def _short(values: Iterable[float]) -> Iterator[float]:
+    """Five digits."""
+    return map(float, map(format, values, repeat(".5g")))
+
+
+def _packed(data: Plain) -> str:
+    """JSON, compressed, as text; the same of the same data."""
+    return base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode("ascii")

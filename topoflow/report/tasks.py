@@ -1,0 +1,109 @@
+"""When every task of a world ran, on which servers, and what it waited for: for timelines, whoever draws them.
+
+Shapes: K tasks of the traffic, D dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.case.base import Result
+from topoflow.report.base import Report
+from topoflow.traffic.base import Traffic
+
+NOTHING = -1  # a task that waited for no other
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """The tasks of one world that ran. ``number`` [n] is their row in ``tasks.parquet``."""
+
+    result: Result
+    number: NDArray[np.int64]
+
+    @staticmethod
+    def of(result: Result) -> Tasks:
+        finish = np.isfinite(result.timeline.task_finish) & np.isfinite(result.timeline.task_start)
+        return Tasks(result, np.flatnonzero(finish))
+
+    def __len__(self) -> int:
+        """n"""
+        return len(self.number)
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """[n] s"""
+        return self.result.timeline.task_start[self.number]
+
+    @property
+    def finish(self) -> NDArray[np.float64]:
+        """[n] s"""
+        return self.result.timeline.task_finish[self.number]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """[n] ``compute``, ``transfer`` or the name of the collective."""
+        kinds = self.result.traffic.kinds()
+        return [kinds[task] for task in self.number.tolist()]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """[n]"""
+        return [self.result.traffic.task_name(task) for task in self.number.tolist()]
+
+    @cached_property
+    def waited_for(self) -> NDArray[np.int64]:
+        """[n] rows of the tasks that the tasks waited for; ``NOTHING``: they began with the step, or at a set time."""
+        return waited_for(self.result.traffic, self.result.timeline.task_finish)[self.number]
+
+
+def waited_for(traffic: Traffic, finish: NDArray[np.float64]) -> NDArray[np.int64]:
+    """[K] of those that a task comes after, the one that ended last; of equals the first.
+
+    The computation before it on its server is one of these: a server computes one piece at a time, in order.
+    """
+    count = np.diff(traffic.after_offsets)
+    task = np.repeat(np.arange(len(traffic)), count)
+    before = _computation_before(traffic)
+    has = np.flatnonzero(before != NOTHING)
+    task, after = np.concatenate((task, has)), np.concatenate((traffic.after, before[has]))
+    order = np.lexsort((after, -finish[after], task))
+    task, after = task[order], after[order]
+    first = np.ones(len(task), np.bool_)
+    first[1:] = task[1:] != task[:-1]
+    found = np.full(len(traffic), NOTHING, np.int64)
+    found[task[first]] = after[first]
+    return found
+
+
+def _computation_before(traffic: Traffic) -> NDArray[np.int64]:
+    """[K] the computation before each on the same server, in the order of the tasks."""
+    tasks = np.flatnonzero(traffic.server >= 0)
+    order = tasks[np.argsort(traffic.server[tasks], kind="stable")]
+    same = traffic.server[order[1:]] == traffic.server[order[:-1]]
+    before = np.full(len(traffic), NOTHING, np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def servers_of(traffic: Traffic, task: int) -> Sequence[int]:
+    """The servers that a task is drawn on: of a transfer who sends, of a collective all who take part."""
+    if traffic.operation[task] >= 0:
+        return tuple(traffic.operations[int(traffic.operation[task])].group)
+    server = int(traffic.server[task] if traffic.server[task] >= 0 else traffic.source[task])
+    return (server,) if server >= 0 else ()
+
+
+def drawn(report: Report, most_tasks: int, most_worlds: int) -> tuple[Result, ...]:
+    """The worlds whose timelines are drawn, whole: the fastest, then those that leave no more than ``most_tasks``."""
+    left, found = most_tasks, list[Result]()
+    for result in sorted(report.representatives(most_worlds), key=lambda each: report.ranking.index(each)):
+        if not found or len(result.traffic) <= left:
+            found.append(result)
+            left -= len(result.traffic)
+    return tuple(found)
