@@ -16,10 +16,12 @@ from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
 from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
-from topoflow.study.configure.grid import Point, grid, run_of
+from topoflow.study.configure.grid import Grid, Point, run_of
 from topoflow.study.configure.output import output
+from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.searches import CONFIG, Searched, check, search_all
 from topoflow.study.tracked import of_searches, tracked
+from topoflow.study.trials import GROUP, is_sampled
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -29,15 +31,19 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with Terminal() as terminal:
         terminal.stage("composing")
-        points = grid(arguments.overrides, check, CONFIG, terminal, folders=folders(arguments))
+        samples = any(each.startswith(f"{GROUP}=") for each in arguments.overrides)
+        most = MOST_SAMPLED if samples else MOST_POINTS
+        asked = Grid.of(arguments.overrides, check, CONFIG, folders=folders(arguments), most=most)
+        points: Sequence[Point] = asked if samples else asked.compose(observer=terminal)
     answer(points, command_of(arguments))
 
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One search for each point; without ``out``, plans and result.json are in ``folder``. Returns the best time, s."""
-    with output(points, "search") as out, tracked(points, "search", command) as log:
+    about = [points[0]] if is_sampled(points) else points  # all others differ in what is sampled alone
+    with output(about, "search") as out, tracked(about, "search", command) as log:
         with SearchTerminal() as progress:
-            run = run_of(points, log.informing(progress))
+            run = run_of(about, log.informing(progress))
             searched = search_all(points, run, command, out, partial(print, flush=True))
         if out is not None:
             with Terminal() as terminal:

@@ -25,6 +25,7 @@ from topoflow.study.configure.grid import Point, at, build, numbered, unique_nam
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
+from topoflow.study.trials import is_sampled, sampled
 
 CONFIG = "search"
 Tick = Callable[[int, int], None]
@@ -94,10 +95,15 @@ def search_all(
     out: Path | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Searched:
-    """A search for every point. In ``out``, one that was stopped continues; ``say`` is called with where.
+    """A search for every point, or with a ``study`` for those that it chooses.
+
+    In ``out``, one that was stopped continues; ``say`` is called with where.
 
     Raises ``ValueError`` in one line, before anything is searched, for what is impossible.
     """
+    if is_sampled(points):
+        points = sampled(points, run, out)
+        say(f"{len(points)} of the points that were tried are searched.")
     searches = tuple(_search(name, point, out) for name, point in zip(names(points), points, strict=True))
     objective = _objective(searches)
     for each in searches:

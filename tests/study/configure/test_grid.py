@@ -46,14 +46,16 @@ def hydra() -> Iterator[None]:
 )
 def test_the_grid_is_that_of_hydras_sweeper(arguments: list[str]) -> None:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    assert expand(arguments)[0] == BasicSweeper.split_arguments(parser.parse_overrides(arguments), None)[0]
+    assert [*expand(arguments)[0]] == BasicSweeper.split_arguments(parser.parse_overrides(arguments), None)[0]
 
 
 @pytest.mark.usefixtures("hydra")
 def test_what_is_not_given_is_swept_by_default() -> None:
-    assert expand(["degree=2"]) == ([[f"fabric={name}", "degree=2"] for name in DEFAULT], {"fabric"})
-    assert expand(["fabric=ring"]) == ([["fabric=ring"]], set())
-    assert expand(["seed=1"], ["hydra.sweeper.params={fabric: 'ring,torus'}"])[0] == [
+    points, by_default = expand(["degree=2"])
+    assert ([*points], by_default) == ([[f"fabric={name}", "degree=2"] for name in DEFAULT], {"fabric"})
+    points, by_default = expand(["fabric=ring"])
+    assert ([*points], by_default) == ([["fabric=ring"]], set())
+    assert [*expand(["seed=1"], ["hydra.sweeper.params={fabric: 'ring,torus'}"])[0]] == [
         ["fabric=ring", "seed=1"],
         ["fabric=torus", "seed=1"],
     ]

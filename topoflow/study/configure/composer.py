@@ -22,6 +22,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+MOST_KEPT = 4096  # overrides, and configurations of 40 kB each; a grid may have millions of points
 FIDELITY = "fidelity"  # the key and the config group
 
 PLAIN = (ValueError, TypeError, AssertionError)  # of Hydra and OmegaConf, for an option that is no name, a key in null
@@ -69,6 +70,8 @@ class Composer:
     def parsed_override(self, text: str) -> Override:
         """One override, parsed once."""
         if text not in self.parsed:
+            if len(self.parsed) >= MOST_KEPT:
+                self.parsed.clear()
             (self.parsed[text],) = OverridesParser.create().parse_overrides([text])
         return self.parsed[text]
 
@@ -94,6 +97,8 @@ class Composer:
     def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
         """A copy of what Hydra makes of ``overrides``: closed to keys that it has not, with Hydra's own node."""
         if overrides not in self.of_files:
+            if len(self.of_files) >= MOST_KEPT:
+                self.of_files.clear()
             self.of_files[overrides] = pickle.dumps(composed(self.name, [*self.own, *overrides]))
         # Bytes that this process made. copy.deepcopy takes 12 ms where this takes 2.4, and a point costs 19 in all.
         config: DictConfig = pickle.loads(self.of_files[overrides])

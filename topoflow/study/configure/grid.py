@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
+from math import prod
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -39,17 +40,43 @@ from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.hints import suggest, suggest_key
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.search_path import initialized
-from topoflow.study.configure.sweeps import check_sweeps, nested
+from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
 from topoflow.track import trackers
 
 CONFIG = "compare"
 MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
+OF_RUNS = (*trackers(), "study")  # config groups of which nothing need be chosen; no answer depends on them
 HYDRA = "hydra"  # the node of a configuration that is not of the point
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
 
 _built: dict[tuple[str, bytes], typing.Any] = {}  # frozen objects by group and configuration: instantiating takes 3 ms
 Check = Callable[[Mapping[str, typing.Any]], None]
+
+
+@dataclass(frozen=True)
+class Product(Sequence[list[str]]):
+    """The overrides of every point of a grid, in the order of ``hydra --multirun``: the last key changes first."""
+
+    values: Mapping[str, Sequence[str]]  # of each key, as typed
+
+    def __len__(self) -> int:
+        return prod(map(len, self.values.values()))
+
+    def __getitem__(self, number: typing.Any) -> typing.Any:
+        """The overrides of a point, by its number."""
+        if not isinstance(number, int) or not 0 <= number < len(self):
+            raise IndexError(number)
+        found = []
+        for key, values in reversed([*self.values.items()]):
+            number, index = divmod(number, len(values))
+            found.append(f"{key}={values[index]}")
+        return found[::-1]
+
+    @cached_property
+    def varying(self) -> frozenset[str]:
+        """Keys that have more than one value."""
+        return frozenset(key for key, values in self.values.items() if len(set(values)) > 1)
 
 
 @dataclass(frozen=True)
@@ -77,31 +104,73 @@ def grid(
     file of ``configs/`` that has the keys. ``objects``: what some values of the arguments stand for, by these values.
     ``folders`` have more files of configurations.
     """
-    given = {} if objects is None else objects
-    _built.clear()  # files that they were read from may have changed since
-    arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
-    with initialized(folders):
+    return Grid.of(arguments, check, config, objects, folders).compose(observer=observer)
+
+
+@dataclass(frozen=True)
+class Grid(Sequence[Point]):
+    """The points of arguments, each composed when it is asked for."""
+
+    product: Product
+    own: tuple[str, ...]  # overrides of Hydra itself
+    by_default: frozenset[str]
+    check: Check
+    config: str = CONFIG
+    objects: Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
+    folders: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        arguments: Sequence[str],
+        check: Check,
+        config: str = CONFIG,
+        objects: Mapping[str, typing.Any] | None = None,
+        folders: Sequence[str] = (),
+        most: int = MOST_POINTS,
+    ) -> Grid:
+        """Of at most ``most`` points. Raises ``ValueError`` in one line for a wrong argument."""
+        _built.clear()  # files that they were read from may have changed since
+        arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
         own = [argument for argument in arguments if is_of_hydra(argument)]
-        points, by_default = expand([argument for argument in arguments if argument not in own], own, config)
-        values: dict[str, set[str]] = {}
-        for overrides in points:
-            for override in overrides:
-                key, _, value = override.partition("=")
-                values.setdefault(key, set()).add(value)
-        varying = {key for key, seen in values.items() if len(seen) > 1}
+        with initialized(folders):
+            swept = [argument for argument in arguments if argument not in own]
+            points, by_default = expand(swept, own, config, most)
+        return cls(points, tuple(own), by_default, check, config, objects or {}, folders)
+
+    def __len__(self) -> int:
+        return len(self.product)
+
+    def __getitem__(self, number: typing.Any) -> typing.Any:
+        """The point of that number."""
+        if not isinstance(number, int) or not 0 <= number < len(self):
+            raise IndexError(number)
+        return self.compose([number])[0]
+
+    @cached_property
+    def _composer(self) -> Composer:
+        return Composer(self.config, self.own)
+
+    def compose(self, numbers: Sequence[int] | None = None, observer: Observer = Silent()) -> list[Point]:
+        """The points of these ``numbers``; None: all. ``observer`` sees each. Raises ``ValueError`` as ``of`` does."""
         found = []
-        composer = Composer(config, tuple(own))
-        for done, overrides in enumerate(points):
-            observer.advance(done, len(points))
-            pairs = [override.partition("=")[::2] for override in overrides]
-            names = {key: name_of(given[value]) if value in given else value for key, value in pairs}
-            swept = {key.lstrip("+"): names[key] for key, _ in pairs if key in varying}
-            made = {key: given[value] for key, value in pairs if value in given}
-            texts = [override for override in overrides if override.partition("=")[2] not in given]
-            with one_line(texts, config):
-                found.append(point_of(*composer.compose(texts), Point(swept, {}, {}, by_default, made), check, texts))
-        observer.advance(len(points), len(points))
+        numbers = range(len(self)) if numbers is None else numbers
+        with initialized(self.folders):
+            for done, number in enumerate(numbers):
+                observer.advance(done, len(numbers))
+                found.append(self._composed(self.product[number]))
+        observer.advance(len(numbers), len(numbers))
         return found
+
+    def _composed(self, overrides: Sequence[str]) -> Point:
+        pairs, given = [override.partition("=")[::2] for override in overrides], self.objects
+        names = {key: name_of(given[value]) if value in given else value for key, value in pairs}
+        swept = {key.lstrip("+"): names[key] for key, _ in pairs if key in self.product.varying}
+        made = {key: given[value] for key, value in pairs if value in given}
+        texts = [override for override in overrides if override.partition("=")[2] not in given]
+        with one_line(texts, self.config):
+            point = Point(swept, {}, {}, self.by_default, made)
+            return point_of(*self._composer.compose(texts), point, self.check, texts)
 
 
 def is_of_hydra(argument: str) -> bool:
@@ -110,8 +179,8 @@ def is_of_hydra(argument: str) -> bool:
 
 
 def expand(
-    arguments: Sequence[str], own: Sequence[str] = (), config: str = CONFIG
-) -> tuple[list[list[str]], frozenset[str]]:
+    arguments: Sequence[str], own: Sequence[str] = (), config: str = CONFIG, most: int = MOST_POINTS
+) -> tuple[Product, frozenset[str]]:
     """The overrides of every point, as ``hydra --multirun`` makes them, and the keys that only the config sweeps.
 
     ``own`` are the overrides of Hydra itself. Needs an initialized Hydra.
@@ -121,13 +190,10 @@ def expand(
         defaults = composed(config, [*own, *_added_files(arguments, own, config)]).hydra.sweeper.params or {}
         swept = [f"{key}={value}" for key, value in defaults.items()]
         parsed = parser.parse_overrides([*swept, *arguments])
-        check_sweeps(parsed)
+        check_sweeps(parsed, most)
         values = {override.get_key_element(): _values(override) for override in parsed}  # the last of a key counts
-        points = [
-            [f"{key}={value}" for key, value in zip(values, each, strict=True)] for each in product(*values.values())
-        ]
         named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
-        return points, frozenset(map(str, defaults)) - named
+        return Product(values), frozenset(map(str, defaults)) - named
 
 
 def _added_files(arguments: Sequence[str], own: Sequence[str], config: str) -> list[str]:
@@ -176,11 +242,11 @@ def point_of(
         if group == "gpu":  # which is a part of workloads, too
             config.gpu = described(made)
     fidelities = settings_of(config, choices, overrides)
-    logged = [name for name in trackers() if name in config]
-    check({str(key): config[key] for key in config if key not in (*fidelities, *logged, HYDRA)})
+    chosen = [name for name in OF_RUNS if name in config]
+    check({str(key): config[key] for key in config if key not in (*fidelities, *chosen, HYDRA)})
     values = {str(key): _resolved(config[key]) for key in config if key != HYDRA}
     found = dataclasses.replace(point, choices=choices, config=values)
-    for name in logged:
+    for name in chosen:
         build(found, name)
     return _with_objects(_of_fidelity(found, fidelities))
 

@@ -9,10 +9,13 @@ from typing import Any
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep, Sweep
 
 MOST_POINTS = 2**17  # of a sweep; each takes milliseconds to compose and some to simulate
+MOST_SAMPLED = 2**24  # of one of which only some are composed
+INSTEAD = f"sweep fewer values of a key, or let topoflow search study=optuna choose among up to {MOST_SAMPLED}"
+FEWER = "sweep fewer values of a key"
 
 
-def check_sweeps(overrides: Sequence[Override]) -> None:
-    """Raise ``ValueError`` for a sweep within another, one of Hydra's optimizers, or too many points to be listed."""
+def check_sweeps(overrides: Sequence[Override], most: int = MOST_POINTS) -> None:
+    """Raise ``ValueError`` for a sweep within another, one of Hydra's optimizers, or more than ``most`` points."""
     for override in overrides:
         value = override.value()
         inner = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list | dict) else None
@@ -25,8 +28,9 @@ def check_sweeps(overrides: Sequence[Override]) -> None:
         if isinstance(value, RangeSweep) and value.step:
             count[key] = max(1.0, (float(value.stop or 0) - float(value.start or 0)) / float(value.step))
     points = prod(count.values())
-    if not points <= MOST_POINTS:  # nan, too
-        raise ValueError(f"sweep: must be of at most {MOST_POINTS} points, got {points:.6g}")
+    if not points <= most:  # nan, too
+        law = f"must be of at most {most} points ({INSTEAD if most < MOST_SAMPLED else FEWER})"
+        raise ValueError(f"sweep: {law}, got {points:.6g}")
 
 
 def has_sweep(value: Any) -> bool:

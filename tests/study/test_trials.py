@@ -1,0 +1,127 @@
+"""Of the points of a grid, Optuna chooses those that are simulated; the bound prunes none that belongs to the front."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoflow.engine.base import Run
+from topoflow.fabric.prices import front
+from topoflow.study import trials
+from topoflow.study.configure.grid import Grid, grid
+from topoflow.study.configure.sweeps import MOST_SAMPLED
+from topoflow.study.searches import check
+from topoflow.study.trials import Trial, is_beaten, sampled
+
+pytest.importorskip("optuna", reason="needs the extra optuna")
+KEYS = (
+    *("servers=4", "workload.tables=4", "workload.rows=1000", "fabric=fat_tree,ring", "bandwidth_gbps=200,25,100"),
+    *("degree=2,4", "search.objective=pareto", "study=optuna", "study.startup=4"),
+)
+
+
+def tried(out: Path) -> list[Trial]:
+    return [Trial(**each) for each in json.loads((out / "trials.json").read_text())["trials"]]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Trial]:
+    """Every point of the grid, simulated."""
+    out = tmp_path_factory.mktemp("everything")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trials, "SLACK", 1.0)  # the bound is nothing then
+        sampled(grid(KEYS, check, "search"), Run(), out)
+    return {each.number: each for each in tried(out)}
+
+
+def swept(points: Sequence[Any]) -> list[dict[str, str]]:
+    return [dict(point.swept) for point in points]
+
+
+def test_a_study_of_all_points_has_the_front_of_the_grid_with_fewer_simulations(
+    everything: dict[int, Trial], tmp_path: Path
+) -> None:
+    points = grid(KEYS, check, "search")
+    assert [everything[number].swept for number in range(12)] == swept(points)
+    assert all(each.bound is not None and each.time is not None for each in everything.values())
+    assert all((each.bound or 0) <= (each.time or 0) * (1 + 1e-9) for each in everything.values())
+    chosen = sampled(points, Run(), tmp_path)
+    ordered = [everything[number] for number in range(12)]
+    best = front([each.cost or 0 for each in ordered], [each.time or 0 for each in ordered])
+    values = [(everything[number].time, everything[number].cost) for number in best]
+    found = {each.number: each for each in tried(tmp_path)}
+    numbers = [points.index(point) for point in chosen]
+    assert [(found[number].time, found[number].cost) for number in numbers] == values
+    pruned = [each for each in found.values() if each.time is None]
+    assert pruned
+    for each in pruned:
+        whole = everything[each.number]
+        assert any(is_beaten((whole.time or 0, whole.cost or 0), [value]) for value in values)
+
+
+def test_a_study_goes_on_where_it_was_and_simulates_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[str] = []
+    simulate = trials.simulate
+
+    def counted(worlds: Any, fidelity: Any, run: Run) -> Any:
+        simulated.append(f"{worlds[0].name} {fidelity}")
+        return simulate(worlds, fidelity, run)
+
+    monkeypatch.setattr(trials, "simulate", counted)
+    few = grid([*KEYS, "study.trials=5"], check, "search")
+    sampled(few, Run(), tmp_path)
+    first = tried(tmp_path)
+    assert len(first) == 5
+    sampled(few, Run(), tmp_path)
+    assert tried(tmp_path) == first
+    sampled(Grid.of([*KEYS, "study.trials=9"], check, "search"), Run(), tmp_path)
+    assert tried(tmp_path)[:5] == first
+    assert len({each.number for each in tried(tmp_path)}) == 9
+    assert len(simulated) == len(set(simulated))
+
+
+def test_few_of_ten_million_points_are_composed(tmp_path: Path) -> None:
+    keys = [*KEYS[:3], "fabric=ring", "bandwidth_gbps=range(1,5001)", "latency_us=range(1,2001)"]
+    chosen = sampled(
+        Grid.of([*keys, "study=optuna", "study.trials=3"], check, "search", most=MOST_SAMPLED), Run(), tmp_path
+    )
+    assert len(tried(tmp_path)) == 3
+    assert len(chosen) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8))
+def test_what_is_beaten_is_not_of_the_front(values: list[tuple[int, int]]) -> None:
+    best = front([cost for _, cost in values], [time for time, _ in values])
+    for number, value in enumerate(values):
+        others = [each for each in values if each != value]
+        same = [values.index(value)] if number not in best else [number]
+        assert is_beaten(value, others) == (same[0] not in best)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["study=optuna", "study.trials=0"], "study.trials: must be a whole number of at least 1, got 0"),
+        (["study=tpe"], "study: must be one of optuna, got 'tpe'"),
+        (["bandwidth_gbps=range(1,1000001)", "latency_us=range(1,1001)"], "sweep: must be of at most 131072 points"),
+        (
+            ["bandwidth_gbps=range(1,1000001)", "latency_us=range(1,1001)", "study=optuna"],
+            "sweep: must be of at most 16777216 points (sweep fewer values of a key), got 1e+09",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from topoflow.cli import main
+
+    assert main(["search", *KEYS[:3], "fabric=ring", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"topoflow search: {message}"), error
+    assert error.count("\n") == 1

@@ -1,0 +1,218 @@
+"""Trials: of the points of a grid, Optuna chooses those to simulate, and what the objective asks for is searched.
+
+A trial is one point, simulated with the strategy that its rule places. Before it is simulated, its ``bound`` is: a
+point that could not be among the best even if it took no longer than that is pruned. No point of the front is lost by
+it, as no simulation is shorter than the bound.
+
+Source: Akiba et al., "Optuna: A next-generation hyperparameter optimization framework", KDD 2019. The plugin of Hydra,
+hydra-optuna-sweeper 1.3.0, asks for an Optuna before 3.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from topoflow.case.base import Job
+from topoflow.digest import digest, program
+from topoflow.engine.base import Run
+from topoflow.engine.bound import Bound
+from topoflow.engine.observer import Silent
+from topoflow.engine.simulation import simulate
+from topoflow.fabric.prices import front
+from topoflow.files import write_atomically
+from topoflow.study.builder import problem_of
+from topoflow.study.configure.grid import Grid, Point, Product, build
+
+GROUP = "study"
+# What a coarse fidelity may be faster than the bound: events within fluid.merge of each other are one, at most 1 %.
+SLACK = 0.01
+Values = tuple[float, ...]  # what is made least
+
+
+@dataclass(frozen=True)
+class Optuna:
+    """``trials`` in all, those of earlier runs of the same study included; ``startup`` of them are drawn at random."""
+
+    trials: int = 100
+    startup: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, least in (("trials", 1), ("startup", 0), ("seed", 0)):
+            value = getattr(self, key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"study.{key}: must be a whole number of at least {least}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known of a point. ``time`` is None where it was pruned, ``error`` says why it cannot be."""
+
+    number: int  # of the point in the grid
+    swept: Mapping[str, str]
+    bound: float | None = None  # s; None: the network has no closed form
+    time: float | None = None  # s
+    cost: float | None = None  # USD
+    power: float | None = None  # W
+    error: str | None = None
+
+
+def is_sampled(points: Sequence[Point]) -> bool:
+    """Whether only some of the points are tried."""
+    return GROUP in points[0].config
+
+
+def sampled(points: Sequence[Point], run: Run, out: Path | None) -> list[Point]:
+    """The points that the objective of the search chooses of those that are tried.
+
+    With ``out``, trials are kept in ``study.db``, and ``trials.json`` has all of them. Raises ``ValueError`` where no
+    point can be simulated, or Optuna is not installed.
+    """
+    objective = str(points[0].config["search"]["objective"])
+    trials = _Study(points, objective, run, out).run()
+    done = [each for each in trials if each.time is not None]
+    if not done:
+        raise ValueError(next((each.error for each in trials if each.error), "study.trials: must simulate some point"))
+    values = [_values(each, each.time or 0.0, objective) for each in done]
+    best = front([value[-1] for value in values], [value[0] for value in values])
+    chosen = best if objective == "pareto" else [min(range(len(values)), key=lambda number: values[number])]
+    if out is not None:
+        text = json.dumps({"objective": objective, "trials": [vars(each) for each in trials]}, indent=1)
+        write_atomically(out / "trials.json", text.encode() + b"\n")
+    return [points[done[number].number] for number in chosen]
+
+
+def _values(trial: Trial, time: float, objective: str) -> Values:
+    """What the objective makes least, of a trial that takes ``time``."""
+    price = trial.power if objective == "power" else trial.cost
+    if objective == "time":
+        return (time,)
+    if price is None:
+        raise ValueError(f"search.objective: must be time where a network has no bill of materials, got {objective}")
+    return (time, price) if objective == "pareto" else (time * price,)
+
+
+def is_beaten(values: Values, known: Sequence[Values]) -> bool:
+    """Whether some known values are as low everywhere, and lower somewhere."""
+    return any(all(a <= b for a, b in zip(each, values, strict=True)) and each != values for each in known)
+
+
+class _Study:
+    def __init__(self, points: Sequence[Point], objective: str, run: Run, out: Path | None) -> None:
+        self.points, self.objective, self.run_, self.out = points, objective, run, out
+        self.settings: Optuna = build(points[0], GROUP)
+        self.space = Product(_swept(points))
+        self.known: dict[int, Trial] = {}
+
+    def run(self) -> list[Trial]:
+        """All trials, those of earlier runs first."""
+        optuna = _optuna()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = self._study(optuna)
+        self.known = {trial.number: trial for trial in map(_kept, study.trials) if trial is not None}
+        total = min(self.settings.trials, len(self.points))
+        self.run_.observer.stage("trials")
+        while len(self.known) < total:
+            self.run_.observer.advance(len(self.known), total)
+            asked = study.ask()
+            number = self._number(asked)
+            trial = self.known.get(number) or self._tried(number)
+            asked.set_user_attr("trial", json.dumps(vars(trial)))
+            self.known[number] = trial
+            state = optuna.trial.TrialState
+            if trial.time is not None:
+                study.tell(asked, list(_values(trial, trial.time, self.objective)))
+            else:
+                study.tell(asked, state=state.PRUNED if trial.error is None else state.FAIL)
+        self.run_.observer.advance(total, total)
+        return list(self.known.values())
+
+    def _study(self, optuna: Any) -> Any:
+        """Of this grid and program; another is a study of its own in the same file."""
+        config = {key: value for key, value in self.points[0].config.items() if key not in (*self.space.values, GROUP)}
+        name = digest([program(), dict(self.space.values), self.objective, config])[:16]
+        storage = None
+        if self.out is not None:
+            self.out.mkdir(parents=True, exist_ok=True)
+            storage = f"sqlite:///{self.out / 'study.db'}"
+        settings = self.settings
+        return optuna.create_study(
+            storage=storage,
+            study_name=name,
+            load_if_exists=True,
+            directions=["minimize"] * (2 if self.objective == "pareto" else 1),
+            sampler=optuna.samplers.TPESampler(seed=settings.seed, n_startup_trials=settings.startup),
+        )
+
+    def _number(self, asked: Any) -> int:
+        """The point that Optuna asks for; one that it asked for before is the next that nobody has tried."""
+        number = 0
+        for key, values in self.space.values.items():
+            number = number * len(values) + _index(asked, key, values)
+        while number in self.known:
+            number = (number + 1) % len(self.points)
+        return number
+
+    def _tried(self, number: int) -> Trial:
+        point = self.points[number]
+        found = Trial(number, dict(point.swept))
+        try:
+            problem = problem_of(point)
+            job = Job(problem.workload, problem.start)
+            fabric = problem.design.build(job.servers, job.demand)
+            if fabric.bill and problem.prices is not None:
+                prices = problem.prices.cost(fabric.bill), problem.prices.power(fabric.bill)
+                found = replace(found, cost=prices[0], power=prices[1])
+            world = problem.placer(fabric).place(job.traffic, ", ".join(point.swept.values()))
+            silent = replace(self.run_, observer=Silent())
+            if Bound().refuses(world) is None:
+                (bound,) = simulate([world], Bound(), silent)
+                found = replace(found, bound=bound.makespan)
+                if self._is_hopeless(found):
+                    return found
+            (timeline,) = simulate([world], problem.fidelity, silent)
+        except ValueError as error:
+            return replace(found, error=str(error))
+        return replace(found, time=timeline.makespan)
+
+    def _is_hopeless(self, trial: Trial) -> bool:
+        """Whether a point is beaten even if it takes no longer than its bound."""
+        known = [_values(each, each.time, self.objective) for each in self.known.values() if each.time is not None]
+        return is_beaten(_values(trial, (trial.bound or 0.0) * (1 - SLACK), self.objective), known)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        law = "must be left out where Optuna is not installed (pip install 'topoflow[optuna]')"
+        raise ValueError(f"study: {law}, got {error}") from error
+    return optuna
+
+
+def _kept(trial: Any) -> Trial | None:
+    """What an earlier run found; None of a trial that was cut off."""
+    text = trial.user_attrs.get("trial")
+    return None if text is None or not trial.state.is_finished() else Trial(**json.loads(text))
+
+
+def _swept(points: Sequence[Point]) -> dict[str, Sequence[str]]:
+    """The values of the keys that vary, in the order of the grid."""
+    if isinstance(points, Grid):
+        values = points.product.values
+        return {key.lstrip("+"): values[key] for key in values if len(values[key]) > 1}
+    keys = points[0].swept
+    return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
+
+
+def _index(asked: Any, key: str, values: Sequence[str]) -> int:
+    """Which of the values Optuna asks for: of numbers a rank, so that it knows which are near each other."""
+    try:
+        order = sorted(range(len(values)), key=lambda index: float(values[index]))
+    except ValueError:
+        return int(asked.suggest_categorical(key, list(range(len(values)))))
+    return order[int(asked.suggest_int(key, 0, len(values) - 1))]
