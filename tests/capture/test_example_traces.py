@@ -24,6 +24,7 @@ TRACES = {
     "chakra": [EXAMPLES / "traces" / f"chakra.{rank}.et" for rank in (0, 1)],
     "flight_recorder": [EXAMPLES / "traces" / f"flight_recorder_{rank}" for rank in (0, 1)],
     "inspector": [EXAMPLES / "traces" / f"inspector-s{rank}-pid7.log" for rank in (0, 1)],
+    "simgrid": [EXAMPLES / "traces" / "simgrid_ring.txt"],
     "taskgraph": [EXAMPLES / "traces" / "dlrm_4_servers.fbuf"],
 }
 WIDTH, CLASSES = 512, 10  # of record_formats.py

@@ -123,6 +123,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     found["flight recorder"] = (examples / "flight_recorder_0").read_bytes()
     found["inspector"] = (examples / "inspector-s0-pid7.log").read_bytes()
     found["chakra"] = (examples / "chakra.0.et").read_bytes()
+    found["simgrid"] = (examples / "simgrid_ring.txt").read_bytes()
     return found
 
 
@@ -148,7 +149,7 @@ def test_random_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
     "name",
     [
         *("old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"),
-        *("flight recorder", "inspector", "chakra"),
+        *("flight recorder", "inspector", "chakra", "simgrid"),
     ],
 )
 @damage

@@ -48,9 +48,13 @@ def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
     known = bool(spans) and all(span.work is not None for span in spans)
     if compute == "roofline" and not known:
         raise ValueError(f"workload.compute: must be recorded, as {trace.name} has no operators, got 'roofline'")
+    untimed = any(work.flops for span in spans if span.seconds == 0 for work in span.work or ())
+    if compute == "recorded" and untimed:
+        raise ValueError(f"workload.compute: must be roofline, as {trace.name} has no times, got 'recorded'")
     if known and compute != "recorded":
         note = f"compute is the roofline of {gpu.name} for the recorded operators, which no GPU is faster than"
-        return _noted(_on(gpu, trace), f"{note}; workload.compute=recorded for the times of the CPU that ran them")
+        other = "" if untimed else "; workload.compute=recorded for the times of the CPU that ran them"
+        return _noted(_on(gpu, trace), note + other)
     if not spans:
         return trace  # whose notes say that compute is unknown
     if trace.source.startswith(RECORDER):

@@ -28,10 +28,10 @@ def places(fabric: Fabric) -> Floats:
 
 
 def on_grid(dims: tuple[int, ...]) -> Floats:
-    """Places of a lattice whose first dimension varies fastest: dimensions by turns to the right and down."""
+    """Places of a lattice whose last dimension varies fastest: it is to the right, the one before down, and so on."""
     number, place = np.arange(prod(dims)), np.zeros((prod(dims), 2))
     size, stride = np.ones(2), 1
-    for dimension, length in enumerate(dims):
+    for dimension, length in enumerate(reversed(dims)):
         axis = dimension % 2
         step = size[axis] * (1.0 if dimension < 2 else 1.3)  # a third dimension are copies side by side
         place[:, axis] += (number // stride % length) * step
