@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "arrays": set(),
     "memory": {"units"},
     "operations": set(),
-    "cluster": {"fields", "files", "memory", "units"},
+    "cluster": {"arrays", "fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},
     "workload": {"memory", "capture", "arrays", "fields", "files", "units"},

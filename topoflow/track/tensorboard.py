@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from topoflow.track.base import About, Found, Log, TableRows
 
 
@@ -57,7 +59,7 @@ class _Folder:
 
     def found(self, found: Found) -> None:
         """Numbers as scalars of the last step, tables as text, pictures as images. TensorBoard keeps no files."""
-        from matplotlib.image import imread
+        from PIL import Image
 
         for key, value in found.summary.items():
             if isinstance(value, int | float):
@@ -67,7 +69,8 @@ class _Folder:
         for name, rows in found.tables.items():
             self.text(name, _markdown(rows))
         for name, path in found.pictures.items():
-            self._write(self.summary.image(name, (imread(path) * 255).astype("uint8"), dataformats="HWC"))
+            with Image.open(path) as picture:
+                self._write(self.summary.image(name, np.asarray(picture.convert("RGB")), dataformats="HWC"))
         self.writer.flush()
 
     def text(self, name: str, text: str) -> None:
