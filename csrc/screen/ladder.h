@@ -136,7 +136,7 @@ class Ladder {
     }
     aim(team, taken);
     use(team, taken, 0);
-    exchange(team, loads(0));
+    exchange(team, loads(0), proposal_[taken]);
     gather(team, 0, lowest);
     fill_others(team);
     team.set(stuck_, 0);
@@ -281,8 +281,8 @@ class Ladder {
     if (p.changes == 1) {
       loads.change_if(team, p.layer, p.other, undo_, there);
     } else {
-      exchange(team, loads);
-      if (!there()) exchange(team, loads);
+      exchange(team, loads, p);
+      if (!there()) exchange(team, loads, p);
     }
     return found;
   }
@@ -294,14 +294,15 @@ class Ladder {
     team.for_each(layers_, [&](int32_t layer) { target_[layer] = p.target(layer, now[layer]); });
   }
 
-  // A placement and target_ change places.
-  DEVICE void exchange(const Team auto& team, const CoflowLoads& loads) const {
-    for (int32_t layer = 0; layer < layers_; ++layer) {
-      const int32_t before = loads.choice(layer), after = team.get(&target_[layer]);
+  // A placement and target_, what the proposal made of it, change places.
+  DEVICE void exchange(const Team auto& team, const CoflowLoads& loads, const Proposal& p) const {
+    for (int32_t layer = p.first; layer <= p.last; ++layer) {
+      const int32_t before = loads.choice(layer), after = target_[layer];  // read by all before change() writes
       if (before == after) continue;
       loads.change(team, layer, after);
       team.set(&target_[layer], before);
     }
+    team.wait();  // all have read both
   }
 
   // s of a chain's placement, from scratch.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -15,9 +15,11 @@ from topoflow.engine.observer import Observer, Silent
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.study.configure.grid import Point, build, unique_names
-from topoflow.study.searches import Searched
 from topoflow.track import trackers
 from topoflow.track.base import About, Found, TableRows, Tracked
+
+if TYPE_CHECKING:
+    from topoflow.study.searches import Searched  # which imports what draws
 
 WRITTEN = {".json", ".html", ".png", ".csv", ".parquet"}  # kinds of files that answer something; checkpoints do not
 MOST_NAMES = 3  # of points, in the name of a run

@@ -3,6 +3,7 @@
 
 const { Plotting, ColumnDataSource, HoverTool, TapTool, Range1d } = Bokeh;
 const charts = [];
+const showing = []; // promises of charts that are being drawn
 window.topoflow = { charts }; // for tests
 
 const time = (s) => (s === null ? "-" : s >= 1 ? `${+s.toPrecision(4)} s` : s >= 1e-3 ? `${+(1e3 * s).toPrecision(4)} ms` : `${+(1e6 * s).toPrecision(4)} us`);
@@ -35,7 +36,7 @@ function chart(id, options, tips, draw) {
   if (kept >= 0) charts.splice(kept, 1);
   const found = { id, figure, source: renderer.data_source };
   charts.push(found);
-  Plotting.show(figure, place);
+  showing.push(Plotting.show(figure, place));
   return found;
 }
 
@@ -194,7 +195,11 @@ async function drawAll() {
   parallel();
   if (page.networks.length) await network();
   if (page.timelines.length) await timeline();
+  await Promise.all(showing.splice(0));
   window.topoflow.ready = true;
 }
-document.addEventListener("theme", () => window.topoflow.ready && drawAll());
-drawAll();
+// One drawing after the other: a change of the theme waits for what is being drawn.
+window.topoflow.drawing = drawAll();
+document.addEventListener("theme", () => {
+  window.topoflow.drawing = window.topoflow.drawing.then(drawAll);
+});
