@@ -79,6 +79,7 @@ function scatter() {
   const name = (key) => page.measures.find((each) => each.key === key).label;
   const data = { x: rows.map((row) => row.values[across]), y: rows.map((row) => row.values[up]), colour: colours(rows), label: rows.map((row) => row.label), time: rows.map((row) => time(row.time)), cost: rows.map((row) => (row.cost === null ? "-" : `$${Math.round(row.cost).toLocaleString("en")}`)), number: rows.map((row) => row.number) };
   clickable(chart("scatter", { height: 420, x_axis_label: name(across), y_axis_label: name(up) }, [["world", "@label"], ["step", "@time"], ["cost", "@cost"], [name(across), "@x{0.[0000]a}"], [name(up), "@y{0.[0000]a}"]], (figure) => {
+    for (const axis of [figure.xaxis, figure.yaxis]) axis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0.[0000]" });
     const front = rows.filter((row) => row.on_front);
     if (across === "cost_usd" && up === "iteration_time") figure.line(front.map((row) => row.values[across]), front.map((row) => row.values[up]), { line_color: "#888888", line_dash: "dashed" });
     return figure.scatter({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), size: 11, fill_color: { field: "colour" }, line_color: "#888888" });
