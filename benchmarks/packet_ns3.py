@@ -1,4 +1,4 @@
-"""The packet fidelity beside ns-3: the same messages over the same links in the same run, on one core.
+"""The packet fidelity and ns-3: the same messages over the same links in the same run, on one core.
 
     python benchmarks/packet_ns3.py                  100 KB for each pair
     python benchmarks/packet_ns3.py bytes=1000000    as benchmarks/packet.py has it; ns-3 needs 4 GB

@@ -123,14 +123,15 @@ def random_model(draw: np.random.Generator) -> Packet:
 def random_transport(draw: np.random.Generator) -> Packet:
     """A model with losses, marks or control. Its timers are short, as the worlds are."""
     usual, low = random_model(draw), int(draw.integers(0, 3) * 4096)
+    marks = draw.random() >= 0.2
     found = replace(
         usual,
         queues="virtual_output",
         loss=str(draw.choice(["none", "drop", "trim"])),
-        control=str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"])),
+        control=str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"] if marks else ["none", "pulls"])),
         window=[None, "auto", 1, 10_000][draw.integers(0, 4)],
         timeout=float(draw.choice([1e-9, 20e-6])),
-        ecn_from=None if draw.random() < 0.2 else low,
+        ecn_from=low if marks else None,
         ecn_to=low + int(draw.integers(0, 3) * 4096),
         ecn_most=float(draw.random()),
         dcqcn_gain=float(draw.random()),

@@ -125,7 +125,7 @@ def test_marks_keep_queues_near_their_threshold(make_world: MakeWorld) -> None:
 
 def test_a_rate_falls_by_half_and_comes_back_by_halves() -> None:
     """1/2, 3/4, 7/8, ... with alpha 1 after the first mark; after ``dcqcn_recoveries`` the target rises as well."""
-    model = Packet(control="dcqcn")
+    model = ROCE
     rate = Rate(model, step=3, leap=30)
     rate.cut(0)
     for timers in range(5):
@@ -178,6 +178,7 @@ def test_every_byte_arrives_once_whatever_is_lost(seed: int) -> None:
     [
         ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
         ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, got 'tcp'"),
+        ({"control": "dcqcn"}, "ecn_from: must be given with packet.control=dcqcn, got None"),
         ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
         ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),
         ({"ecn_from": 300_000}, "ecn_to: must be a whole number within 300000..2147483647, got 200000"),

@@ -154,7 +154,7 @@ def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout
 
 
 def _leaves_by_several(graph: Graph) -> bool:
-    """Whether alternatives of a path begin with different links, or end with the first of them and do not."""
+    """Whether alternatives of a path differ in their first link, or in whether it is their last one too."""
     several = graph.alternatives
     assert several is not None, "the caller asks for graphs with alternatives"
     hops = np.diff(several.hop_offsets)

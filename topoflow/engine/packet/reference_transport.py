@@ -2,9 +2,9 @@
 
     a packet comes   and waits, is marked if much waits already, or is lost if there is no room for it; what waits are
                      the flits of packets in the queues of the port, and of the one that it sends until that has gone
-    a message        has so many packets under way; its sender hears of each, after the idle time of a flit back: of one
-                     that has arrived, of one that was trimmed when the flit that is left of it has arrived, of one that
-                     was dropped when its time is over
+    a message        has a window of packets in flight; its sender learns of each, after the idle time of a flit back:
+                     of one that has arrived, of one that was trimmed when the flit that is left of it has arrived, of
+                     one that was dropped after the timeout
     pulls            of each last port, one in the time of a packet, in the order in which they are due
 
 All else is as ``reference`` says. Source: as ``transport``.

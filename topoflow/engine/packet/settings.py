@@ -45,9 +45,8 @@ class Settings(Transport):
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
     one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
     next in turn, that with the packet that left its NIC first (those of the own NIC are the youngest), or that whose
-    packet came to the port first. ``messages``:
-    those of one NIC take turns packet by packet, or each is sent to its end before the next. ``eager``: a message of
-    more bytes first asks its receiver (rendezvous); None: none does.
+    packet came to the port first. ``messages``: those of one NIC take turns packet by packet, or each is sent to its
+    end before the next. ``eager``: a message of more bytes first asks its receiver (rendezvous); None: none does.
     ``threshold``: adaptive-local routing takes the non-minimal route where the minimal one's port has more than
     ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or where the other's has more than
     ``threshold`` times the free space of the minimal one's ("free").

@@ -4,14 +4,13 @@
                  pauses of priority flow control (PFC)
     drop, trim   a port sends what it has; what comes to a port where too much waits is dropped, or all of it but a flit
 
-A message may have so many packets under way. What its receiver says of each that arrives takes the time of a flit on
-the idle path back; it takes no turns from packets. Of a dropped packet the sender knows after a timeout, of a trimmed
-one by its receiver. It sends just that packet again, on another path where it draws one.
+A window limits the packets of a message that are in flight. Receivers acknowledge each packet; acknowledgements take
+the time of a flit on the idle path back, and no turns from packets. The sender learns of a dropped packet by a timeout,
+of a trimmed one by the receiver. It sends just that packet again, on another path where it draws one.
 
     ecn          a packet is marked that comes to a port where much waits
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
-    pulls        a receiver asks for one packet, of those that were trimmed or come next, in the time that its link
-                 takes for one (NDP)
+    pulls        a receiver asks for one packet, trimmed or next, in the time that its link takes for one (NDP)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
@@ -46,12 +45,13 @@ MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
 class Transport:
     """Bytes, seconds, and B/s.
 
-    ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B that a message may have
-    under way, "auto": what its first link sends until it hears of the first packet, None: all. ``ecn_from``: B that
+    ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B of a message in flight at
+    most, "auto": what its first link sends until the first packet is acknowledged, None: no limit. ``ecn_from``: B that
     wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
-    ``ecn_most``. ``dcqcn_timer``, ``dcqcn_bytes``: after which a rate rises; ``dcqcn_alpha_timer``: after which alpha
-    falls; ``dcqcn_notice``: in which a receiver says once that packets were marked; ``dcqcn_recoveries``: how often a
-    rate rises to the old one before it rises further, by ``dcqcn_step`` and then by ``dcqcn_leap``.
+    ``ecn_most``. ``dcqcn_timer``, ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which
+    alpha falls; ``dcqcn_notice``: at least between two notifications of a receiver to a message;
+    ``dcqcn_recoveries``: increases of fast recovery, before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper
+    increase) are added to the target.
     """
 
     loss: str = "none"
@@ -78,6 +78,8 @@ class Transport:
             check_whole("window", self.window, 1, LONGEST, f", {AUTO} or null")
         if self.ecn_from is not None:
             check_whole("ecn_from", self.ecn_from, 0, 2**31 - 1, " or null")
+        elif self.control == "dcqcn":
+            raise ValueError("packet.ecn_from: must be given with packet.control=dcqcn, got None")
         check_whole("ecn_to", self.ecn_to, self.ecn_from or 0, 2**31 - 1)
         check_whole("dcqcn_bytes", self.dcqcn_bytes, 1, LONGEST)
         check_whole("dcqcn_recoveries", self.dcqcn_recoveries, 1, 2**20)
@@ -124,9 +126,9 @@ class Transport:
 
 @dataclass(frozen=True)
 class Control:
-    """What a world's messages and ports need of it."""
+    """The settings as numbers of each message and port of a world."""
 
-    allowed: Ints  # [T] packets that may be under way
+    allowed: Ints  # [T] packets that may be in flight
     back: Offsets  # [T] ps from when a packet has arrived until its sender knows
     puller: Ints  # [T] the port by whose time its receiver pulls, NONE: no bytes
     step: Ints  # [N] 2^-20 of the port's rate that the target of a rate rises by
@@ -140,7 +142,7 @@ class Control:
 
     @property
     def under_way(self) -> int:
-        """Packets that all messages may have under way."""
+        """Packets that all messages may have in flight."""
         return int(self.allowed.sum(dtype=np.int64))
 
 
