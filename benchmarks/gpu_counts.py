@@ -2,6 +2,8 @@
 
     python benchmarks/gpu_counts.py [radices=4,6]      # counts per event of case C on fat-trees of these radices
 
+It also prints what nvcc says of each kernel, where there is one (gpu_resources.py).
+
 Counts are those of tests/cuda_emulation, of one block on one multiprocessor: barriers (of a block; of a warp),
 exchanges of a warp (shuffles, ballots, reductions), and requests of warps to memory. ``chain`` is how many requests
 that return something the slowest warp of an epoch makes, summed over epochs: an upper limit of the accesses that wait
@@ -13,9 +15,12 @@ An event is a time at which a flow ends; of a ladder it is a proposal (a DLRM on
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import gpu_resources
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cuda_emulation" / "python"))
@@ -36,6 +41,8 @@ def counts(radices: str) -> None:
 def main() -> None:
     arguments = dict(one.partition("=")[::2] for one in sys.argv[1:])
     counts(arguments.get("radices", "4"))
+    if shutil.which("nvcc"):
+        gpu_resources.write()
 
 
 if __name__ == "__main__":

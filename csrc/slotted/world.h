@@ -97,9 +97,12 @@ class World {
     });
   }
 
-  // Whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes. A node asks a random
-  // other one in each epoch: that all of these were in vain has a probability below e^-kPatience.
+  // Whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes, after the time until
+  // what was received can be sent on. A node asks a random other one in each epoch: that all of these were in vain has
+  // a probability below e^-kPatience.
   DEVICE bool is_stuck() {
+    const int32_t* const pause = batch.pause + 2 * world;
+    const int64_t patience = int64_t{kPatience} * nodes + (pause[0] > pause[1] ? pause[0] : pause[1]);
     team.for_each(1, [&](int32_t) {
       Control& control = *state.control;
       int64_t sent = 0;
@@ -111,7 +114,7 @@ class World {
       if (first == kNone || sent != control.sent) {
         control.sent = sent;
         control.since = control.epoch;
-      } else if (control.epoch - control.since > kPatience * nodes) {
+      } else if (control.epoch - control.since > patience) {
         control.status = kStarved;
         batch.stuck[2 * world] = first;
         batch.stuck[2 * world + 1] = destination_at(first);

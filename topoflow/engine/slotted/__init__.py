@@ -157,7 +157,7 @@ def _raise_unfinished(batch: Batch) -> None:
     stuck = batch.arrays["stuck"].reshape(-1, 2)
     laws = {
         _C.DEADLOCK: "every task must become ready, got an endless wait for task {task}",
-        _C.STARVED: "every cell must get a slot, got a queue of node {node} for node {target} that nothing leaves",
+        _C.STARVED: "every cell must get a slot, got a queue of node {node}{target} that nothing leaves",
         _C.TOO_LONG: f"must end within {2**31 - 2} epochs, got a longer time",
     }
     failures = []
@@ -165,7 +165,8 @@ def _raise_unfinished(batch: Batch) -> None:
         task = int(np.argmax(batch.of("finish", index) == NEVER))
         law = laws.get(status[index], "must not be cancelled, got that")
         node, target = stuck[index].tolist()
-        failures.append(f"{batch.worlds[index].name}: {law.format(task=task, node=node, target=target)}")
+        of_target = f" for node {target}" if target >= 0 else ""  # a queue may hold cells for several
+        failures.append(f"{batch.worlds[index].name}: {law.format(task=task, node=node, target=of_target)}")
     if failures:
         raise ValueError("; ".join(failures))
 

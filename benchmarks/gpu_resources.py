@@ -1,0 +1,86 @@
+"""What each kernel takes of a multiprocessor, as nvcc compiles it: no GPU is needed. gpu_counts.py prints it, too.
+
+    python benchmarks/gpu_resources.py [architecture=sm_90] [files=fluid,screen]      # of csrc/cuda, without .cu
+
+``occupancy`` is the share of a multiprocessor's warps that a kernel can fill by its registers and threads; shared
+memory, which kernels ask for as they start, may leave fewer. Instructions have 16 B each; those that fill the end of a
+kernel are counted.
+Source: CUDA C++ Programming Guide, technical specifications of compute capability 9.0; registers are allocated to a
+warp in units of 256.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+CSRC = Path(__file__).resolve().parent.parent / "csrc"
+FLAGS = ("-std=c++20", "-O3", "-DNDEBUG", "-DTOPOFLOW_CUDA", "--fmad=false", f"-I{CSRC}")  # as csrc/CMakeLists.txt
+REGISTERS, THREADS, BLOCKS, WARP = 65_536, 2_048, 32, 32  # of a multiprocessor; threads of a warp
+REGISTER_UNIT = 256
+INSTRUCTION = 16  # B
+
+ENTRY = re.compile(r"\.entry (\w*run_(?:warps|blocks)\w*)\([^)]*\)\s*\.maxntid (\d+)")
+PROPERTIES = re.compile(
+    r"properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\s"
+    r".*?Used (\d+) registers"
+)
+SECTION = re.compile(r"\.text\.(\w+)\s+PROGBITS\s+\w+\s+\w+\s+(\w+)")
+
+
+def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
+    """(``resources.KERNEL.WHAT``, value) of the kernels of csrc/cuda/``file``.cu."""
+    with tempfile.TemporaryDirectory() as folder:
+        ptx, cubin = f"{folder}/kernel.ptx", f"{folder}/kernel.cubin"
+        _run("nvcc", *FLAGS, f"-arch={architecture}", "-ptx", str(CSRC / "cuda" / f"{file}.cu"), "-o", ptx)
+        threads = dict(ENTRY.findall(Path(ptx).read_text()))
+        properties = PROPERTIES.findall(_run("nvcc", f"-arch={architecture}", "-Xptxas=-v", "-cubin", ptx, "-o", cubin))
+        sizes = dict(SECTION.findall(_run("readelf", "--sections", "--wide", cubin)))
+    for symbol, *numbers in properties:
+        if symbol in threads:
+            stack, stores, loads, registers = map(int, numbers)
+            found = {
+                "registers": registers,
+                "stack_bytes": stack,
+                "spill_store_bytes": stores,
+                "spill_load_bytes": loads,
+                "instructions": int(sizes[symbol], 16) // INSTRUCTION,
+                "threads": int(threads[symbol]),
+                "occupancy": occupancy(registers, int(threads[symbol])),
+            }
+            yield from ((f"resources.{_kernel(symbol)}.{what}", value) for what, value in found.items())
+
+
+def occupancy(registers: int, threads: int) -> float:
+    """The share of warps that blocks of ``threads``, with ``registers`` each, can fill."""
+    of_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    blocks = min(REGISTERS // of_warp * WARP // threads, THREADS // threads, BLOCKS)
+    return blocks * threads / THREADS
+
+
+def _kernel(symbol: str) -> str:
+    """``RunBound`` of ``void topoflow::cuda::run_blocks<topoflow::cuda::RunBound>(...)``."""
+    return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].replace("topoflow::cuda::", "").strip()
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout
+
+
+def write(architecture: str = "sm_90", files: str = "") -> None:
+    """Print the resources of all kernels, or of some files of csrc/cuda separated by commas."""
+    if shutil.which("nvcc") is None:
+        sys.exit("nvcc: must be on the path, got none")
+    for file in files.split(",") if files else sorted(each.stem for each in (CSRC / "cuda").glob("*.cu")):
+        for name, value in resources(file, architecture):
+            print(name, f"{value:g}", flush=True)
+
+
+if __name__ == "__main__":
+    write(**dict(one.partition("=")[::2] for one in sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""What kernels take of a multiprocessor."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from gpu_resources import occupancy, resources
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads", "share"),
+    [
+        (32, 1024, 1.0),  # two blocks: all warps
+        (128, 512, 0.25),  # one block takes all registers
+        (60, 256, 0.5),  # 60 registers are allocated as 64
+        (16, 32, 0.5),  # a multiprocessor has 32 blocks at most
+        (255, 512, 0.0),  # no block has room
+    ],
+)
+def test_occupancy_is_what_registers_and_threads_leave(registers: int, threads: int, share: float) -> None:
+    assert occupancy(registers, threads) == share
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the path")
+def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
+    found = {name.removeprefix("resources.RunBound."): value for name, value in resources("bound", "sm_90")}
+    assert found["threads"] == 256
+    assert 0 < found["registers"] <= 65_536 / found["threads"]
+    assert found["instructions"] > 0
+    assert found["occupancy"] == occupancy(int(found["registers"]), 256) > 0
