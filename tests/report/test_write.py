@@ -129,6 +129,16 @@ def test_the_page_says_which_worlds_it_does_not_draw(
     assert "Drawn are 0 of 2 different networks: this page has room for 6 different networks, 0 kB." in text
 
 
+def test_measures_are_numbers_where_their_key_is_swept(
+    make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]
+) -> None:
+    outcomes = tuple(make_outcome(fabrics["ring"](1.0), degree="1", what=what) for what in ("a", "b"))
+    found = data.page_data(Report((*outcomes, make_outcome(fabrics["ring"](1.0), degree="2")), ""))
+    assert [row["values"]["degree"] for row in found["rows"]] == [1, 1, 1], "as the fabrics have it"
+    assert {row["swept"]["degree"] for row in found["rows"]} == {"1", "2"}
+    assert {axis["key"] for axis in found["factors"] if "choices" in axis} == {"degree", "what"}
+
+
 def test_names_end_no_script_of_the_page(
     make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]
 ) -> None:
@@ -138,7 +148,7 @@ def test_names_end_no_script_of_the_page(
     text = page(Report(outcomes, ""), {})
     assert "<script>alert" not in text
     content = text.partition('<script id=data type="application/json">')[2].partition("</script>")[0]
-    assert {row["values"]["workload.trace"] for row in json.loads(content)["rows"]} == {name, "y"}
+    assert {row["swept"]["workload.trace"] for row in json.loads(content)["rows"]} == {name, "y"}
 
 
 def test_an_error_leaves_no_folder(tmp_path: Path) -> None:

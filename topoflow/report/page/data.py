@@ -75,6 +75,7 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
     configs = [dict(result.settings.config) for result in report.outcomes]
     common = {key: value for key, value in configs[0].items() if all(key in c and c[key] == value for c in configs)}
     on_front = {id(result) for job in report.jobs for result in frontier(job)}
+    job_of = {result.settings.world: number for number, job in enumerate(report.jobs) for result in job}
     rows = []
     for result, label in zip(report.ranking, report.labels(report.ranking), strict=True):
         row = result.row
@@ -88,7 +89,9 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
                 "compute": row.compute_time,
                 "cost": row.cost_usd,
                 "on_front": id(result) in on_front,
-                "values": {key: getattr(row, key) for key in MEASURES} | dict(result.settings.swept),
+                "job": job_of[result.settings.world],
+                "values": {key: getattr(row, key) for key in MEASURES},
+                "swept": dict(result.settings.swept),
                 "own": {key: value for key, value in result.settings.config.items() if key not in common},
             }
         )
