@@ -114,6 +114,7 @@ def test_what_a_node_depends_on_is_what_it_follows_through_nodes_that_do_nothing
         ([reduce(1, 2), reduce(2, 1)], "node 1: dependencies must have no circle"),
         ([reduce(1), reduce(1)], "node 1: id must be given once"),
         ([reduce(1, comm_size=("string", "x"))], "node 1.comm_size: must be a whole number"),
+        ([reduce(1, involved_dim=("bool", True))], "node 1.involved_dim: must be a list"),
         ([reduce(1, comm_type=("int64", 10))], "node 1.comm_type: must be a whole number within 0..9"),
         ([node(1, messages.COLLECTIVE, comm_type=("int64", 0))], "node 1.comm_size: must be given"),
         ([node(1, messages.SEND, comm_size=("int64", 8))], "node 1.comm_dst: must be given"),

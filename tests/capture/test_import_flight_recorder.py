@@ -103,6 +103,7 @@ DEEP = b"N" + 200_000 * b"\x85"  # a tuple of a tuple of a tuple ..
         (by_hand(text("2.1"), DEEP + b"N"), "got SETITEMS at"),
         (by_hand(text("2.1"), b"N"), "got SETITEMS at"),
         (by_hand(b"Nr\xff\xff\xff\x7f"), "version: must be a string, got None"),
+        (b"\x80\x02}(" + text("version") + text("2.1") + text("entries") + text("pg_config") + b"u.", "must be given"),
         (by_hand(b"h\x07"), "got BINGET at"),
         (by_hand(b"\x87"), "got TUPLE3 at|got SETITEMS at"),
         (by_hand(b"0"), "got POP at"),

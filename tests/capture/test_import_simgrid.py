@@ -68,6 +68,20 @@ def test_many_messages_are_joined(tmp_path: Path) -> None:
         assert waited == set(range(len(events)))
 
 
+@pytest.mark.parametrize(
+    ("more", "element"),
+    [("", 8), ("6", 1), ("6 6", 1), ("0 3 6", 8), ("6 0 3 6", 1)],
+    ids=["default", "type", "types", "displacements", "both"],
+)
+def test_an_uneven_all_gather_may_say_its_type(more: str, element: int, tmp_path: Path) -> None:
+    """A rank gathers three of 10, 20 and 30 elements; displacements are no types."""
+    sent = (10, 20, 30)
+    lines = [f"{rank} init 1" for rank in range(3)]
+    lines += [f"{rank} allgatherv {sent[rank]} 10 20 30 {more}" for rank in range(3)]
+    (event,) = load([trace_of(tmp_path, *lines)]).communications(1)
+    assert (event.op, event.bytes_in, event.bytes_out) == ("all_gather", 20 * element, 60 * element)
+
+
 @pytest.mark.parametrize("fabric", ["fosquare", "sirius"])
 def test_a_trace_runs_on_networks_of_slots(fabric: str) -> None:
     keys = {"workload.trace": str(RING), "fidelity": "slotted"}

@@ -56,6 +56,7 @@ timeline().then(() => done([...new Set(topoflow.charts.find((each) => each.id ==
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (pip install 'topoflow[test]')")
+    from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
@@ -69,7 +70,15 @@ def browser() -> Iterator[Any]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = None
+    for last in (False, False, True):
+        try:
+            driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+            break
+        except WebDriverException:  # a busy machine took longer than the driver waits for a browser to start
+            if last:
+                raise
+    assert driver is not None
     driver.set_script_timeout(SECONDS)
     driver.set_page_load_timeout(SECONDS)
     yield driver

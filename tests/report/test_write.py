@@ -15,6 +15,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw import pictures
 from topoflow.report.draw.pictures import Picture
 from topoflow.report.files import whole_folder
+from topoflow.report.page import data
 from topoflow.report.page.template import page
 from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
@@ -111,6 +112,43 @@ def test_the_page_escapes_names(report: Report) -> None:
     text = page(Report(report.outcomes, "topoflow compare '<script>alert(1)</script>'"), {})
     assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_the_page_says_which_worlds_it_does_not_draw(
+    report: Report, many: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small world is drawn after a large one that had no room."""
+    assert "Drawn are" not in page(report, {})
+    assert "Drawn are 6 of 60 worlds: this page has room for 6 worlds, 100,000 tasks, 600 kB." in page(many, {})
+    sizes = [len(each["tasks"]) for each in data.timelines(report)]
+    monkeypatch.setattr(data, "TIMELINE_BYTES", min(sizes))
+    assert len(data.timelines(report)) == 1
+    monkeypatch.setattr(data, "NETWORK_BYTES", 0)
+    text = page(report, {})
+    assert "Drawn are 1 of 4 worlds" in text
+    assert "Drawn are 0 of 2 different networks: this page has room for 6 different networks, 0 kB." in text
+
+
+def test_measures_are_numbers_where_their_key_is_swept(
+    make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]
+) -> None:
+    outcomes = tuple(make_outcome(fabrics["ring"](1.0), degree="1", what=what) for what in ("a", "b"))
+    found = data.page_data(Report((*outcomes, make_outcome(fabrics["ring"](1.0), degree="2")), ""))
+    assert [row["values"]["degree"] for row in found["rows"]] == [1, 1, 1], "as the fabrics have it"
+    assert {row["swept"]["degree"] for row in found["rows"]} == {"1", "2"}
+    assert {axis["key"] for axis in found["factors"] if "choices" in axis} == {"degree", "what"}
+
+
+def test_names_end_no_script_of_the_page(
+    make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]
+) -> None:
+    """A trace's name may be any text."""
+    name = "x</script><script>alert(1)</script><!--"
+    outcomes = tuple(make_outcome(fabrics["ring"](1.0), **{"workload.trace": each}) for each in (name, "y"))
+    text = page(Report(outcomes, ""), {})
+    assert "<script>alert" not in text
+    content = text.partition('<script id=data type="application/json">')[2].partition("</script>")[0]
+    assert {row["swept"]["workload.trace"] for row in json.loads(content)["rows"]} == {name, "y"}
 
 
 def test_an_error_leaves_no_folder(tmp_path: Path) -> None:

@@ -19,12 +19,14 @@ FULL, LAST = 1, 4  # kinds of parts that end a message
 def messages(path: Path) -> Iterator[bytes]:
     """The messages of a ``.wandb`` file."""
     data, at, message = path.read_bytes(), 7, b""
-    assert data[:4] == b":W&B"
-    while at + 7 <= len(data):
+    assert b":W&B".startswith(data[:4])
+    while at + 7 <= len(data):  # what is still being written ends within a message
         if BLOCK - at % BLOCK < 7:
             at += BLOCK - at % BLOCK
             continue
         length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        if at + 7 + length > len(data):
+            return
         message += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (FULL, LAST):

@@ -111,7 +111,9 @@ def test_a_tracker_that_is_not_installed_is_refused_before_the_work() -> None:
         def begin(self, about: About) -> Any:
             raise ModuleNotFoundError("No module named 'missing'")
 
+    begun = Remembering()
     with pytest.raises(
         ValueError, match=r"^missing: must be left out where its package is not installed \(pip install"
     ):
-        Tracked(Terminal()).begin({"missing": Missing()}, ABOUT)
+        Tracked(Terminal(), say=lambda text: None).begin({"begun": begun, "missing": Missing()}, ABOUT)
+    assert begun.calls[1:] == [("end", True)], "no run is left open"

@@ -37,6 +37,11 @@ class Report:
         return tuple(key for key in keys if len({o.settings.swept.get(key) for o in self.outcomes}) > 1)
 
     @cached_property
+    def numbers(self) -> dict[str, int]:
+        """World -> its row in ``result.json``, from 0."""
+        return {outcome.settings.world: number for number, outcome in enumerate(self.outcomes)}
+
+    @cached_property
     def fabrics(self) -> tuple[str, ...]:
         """Names of the fabrics, each once, in the order of the grid: what their looks follow."""
         return tuple(dict.fromkeys(outcome.settings.fabric for outcome in self.outcomes))

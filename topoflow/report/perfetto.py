@@ -17,7 +17,7 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
 
-MAX_TASKS = 200_000  # of all worlds but the fastest, which is always whole: some 60 MB
+MAX_TASKS = 200_000  # of all worlds together, some 60 MB; the fastest is always there, and whole
 MAX_WORLDS = 6
 US = 1e6  # the format's unit of time, in a second
 

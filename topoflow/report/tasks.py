@@ -100,7 +100,7 @@ def servers_of(traffic: Traffic, task: int) -> Sequence[int]:
 
 
 def drawn(report: Report, most_tasks: int, most_worlds: int) -> tuple[Result, ...]:
-    """The worlds whose timelines are drawn, whole: the fastest, then those that leave no more than ``most_tasks``."""
+    """The worlds whose timelines are drawn, whole: the fastest, then others while all have at most ``most_tasks``."""
     left, found = most_tasks, list[Result]()
     for result in sorted(report.representatives(most_worlds), key=lambda each: report.ranking.index(each)):
         if not found or len(result.traffic) <= left:

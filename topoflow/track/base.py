@@ -93,6 +93,7 @@ class Tracked:
             try:
                 self.logs[name] = tracker.begin(about)
             except ImportError as error:
+                self.end(failed=True)
                 law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
                 raise ValueError(f"{name}: {law}, got {error}") from error
             except Exception as error:

@@ -92,7 +92,7 @@ def _groups(dump: Fields) -> tuple[dict[str, tuple[int, ...]], int | None]:
     """Ranks by the name of their group, () where they are not listed, as of gloo; and the number of all ranks."""
     groups: dict[str, tuple[int, ...]] = {}
     world_size = None
-    config = Fields.of(f"{dump.place}pg_config.", dump.values["pg_config"])
+    config = Fields.of(f"{dump.place}pg_config.", dump.require("pg_config"))
     for name in config.values:
         group = Fields.of(f"{config.place}{str(name)[:40]}.", config.values[name])
         listed = parse_json(f"{group.place}ranks", group.text("ranks"))

@@ -315,10 +315,13 @@ def _all_gather(rank: Rank, line: Line, world: int | None) -> None:
 
 
 def _all_gather_v(rank: Rank, line: Line, world: int | None) -> None:
-    """Elements that this rank sends, elements from each. Each is taken to send the mean."""
+    """Elements that this rank sends, elements from each, then type, displacements or both; all send the mean here."""
     ranks = line.all_ranks(world)
+    more = len(line.words) - 1 - ranks
+    only_displacements = 2 < more <= ranks  # as SMPI reads them; fewer are types
+    dtype = rank.default if only_displacements else line.type_at(1 + ranks, rank.default)
     mean = -(-sum(line.amount(1 + at) for at in range(ranks)) // ranks)
-    rank.collective(line, "all_gather", rank.default, mean * DTYPE_BYTES[rank.default])
+    rank.collective(line, "all_gather", dtype, mean * DTYPE_BYTES[dtype])
 
 
 def _reduce_scatter(rank: Rank, line: Line, world: int | None) -> None:

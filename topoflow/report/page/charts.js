@@ -81,7 +81,12 @@ function scatter() {
   clickable(chart("scatter", { height: 420, x_axis_label: name(across), y_axis_label: name(up) }, [["world", "@label"], ["step", "@time"], ["cost", "@cost"], [name(across), "@x{0.[0000]a}"], [name(up), "@y{0.[0000]a}"]], (figure) => {
     for (const axis of [figure.xaxis, figure.yaxis]) axis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0.[0000]" });
     const front = rows.filter((row) => row.on_front);
-    if (across === "cost_usd" && up === "iteration_time") figure.line(front.map((row) => row.values[across]), front.map((row) => row.values[up]), { line_color: "#888888", line_dash: "dashed" });
+    if (across === "cost_usd" && up === "iteration_time") {
+      for (const job of new Set(front.map((row) => row.job))) {
+        const mine = front.filter((row) => row.job === job);
+        figure.line(mine.map((row) => row.values[across]), mine.map((row) => row.values[up]), { line_color: "#888888", line_dash: "dashed" });
+      }
+    }
     return figure.scatter({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), size: 11, fill_color: { field: "colour" }, line_color: "#888888" });
   }));
 }
@@ -89,9 +94,12 @@ function scatter() {
 // Parallel coordinates: a line per world, an axis per number or key that differs.
 function parallel() {
   const axes = page.factors;
-  if (axes.length < 2) return;
+  if (axes.length < 2) {
+    document.getElementById("parallel").parentElement.hidden = true;
+    return;
+  }
   const place = (axis, row) => {
-    const value = row.values[axis.key];
+    const value = (axis.choices ? row.swept : row.values)[axis.key];
     if (value === null || value === undefined) return NaN;
     if (axis.choices) return axis.choices.length > 1 ? axis.choices.indexOf(value) / (axis.choices.length - 1) : 0.5;
     return axis.high > axis.low ? (value - axis.low) / (axis.high - axis.low) : 0.5;

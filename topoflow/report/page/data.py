@@ -21,7 +21,7 @@ from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
 from topoflow.units import human
 
 MAX_WORLDS = 6  # timelines and networks of a page
-MAX_TASKS = 100_000  # of a timeline
+MAX_TASKS = 100_000  # of all timelines of a page
 TIMELINE_BYTES, NETWORK_BYTES = 600_000, 300_000  # of all of a page, compressed: the page stays below 3 MB
 NS = 1e9  # in a second
 
@@ -67,7 +67,7 @@ def as_script(data: Plain) -> str:
 
 def row_id(report: Report, result: Result) -> str:
     """What a link to the row of a world ends with: its number among the rows of ``result.json``."""
-    return f"row-{next(number for number, each in enumerate(report.outcomes) if each is result)}"
+    return f"row-{report.numbers[result.settings.world]}"
 
 
 def _rows(report: Report) -> tuple[list[Plain], Plain]:
@@ -75,6 +75,7 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
     configs = [dict(result.settings.config) for result in report.outcomes]
     common = {key: value for key, value in configs[0].items() if all(key in c and c[key] == value for c in configs)}
     on_front = {id(result) for job in report.jobs for result in frontier(job)}
+    job_of = {result.settings.world: number for number, job in enumerate(report.jobs) for result in job}
     rows = []
     for result, label in zip(report.ranking, report.labels(report.ranking), strict=True):
         row = result.row
@@ -88,7 +89,9 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
                 "compute": row.compute_time,
                 "cost": row.cost_usd,
                 "on_front": id(result) in on_front,
-                "values": {key: getattr(row, key) for key in MEASURES} | dict(result.settings.swept),
+                "job": job_of[result.settings.world],
+                "values": {key: getattr(row, key) for key in MEASURES},
+                "swept": dict(result.settings.swept),
                 "own": {key: value for key, value in result.settings.config.items() if key not in common},
             }
         )
@@ -130,9 +133,22 @@ def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain], roo
     """The packed worlds that fit into ``room`` bytes, with their names."""
     found = []
     for label, each in zip(report.labels(shown), packed, strict=True):
-        room -= len(each[key])
-        if room >= 0:
+        if len(each[key]) <= room:
+            room -= len(each[key])
             found.append({"label": label, **each})
+    return found
+
+
+def left_out(report: Report, data: Plain) -> dict[str, str]:
+    """Chart -> what of the report it does not draw, in a sentence; "" where it draws all of it."""
+    counts = {
+        "timeline": (len(data["timelines"]), len(report.outcomes), "worlds", f"{MAX_TASKS:,} tasks", TIMELINE_BYTES),
+        "network": (len(data["networks"]), len(wirings(report)), "different networks", "", NETWORK_BYTES),
+    }
+    found = {}
+    for chart, (shown, whole, what, tasks, room) in counts.items():
+        limits = ", ".join(filter(None, (f"{MAX_WORLDS} {what}", tasks, f"{room // 1000} kB")))
+        found[chart] = f"Drawn are {shown} of {whole} {what}: this page has room for {limits}." if shown < whole else ""
     return found
 
 

@@ -20,7 +20,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import fabric_looks
 from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import as_script, page_data, row_id
+from topoflow.report.page.data import Plain, as_script, left_out, page_data, row_id
 from topoflow.report.terminal import Cell, cells, setting
 
 T = TypeVar("T")
@@ -43,15 +43,16 @@ CONTROLS = {
 
 def page(report: Report, images: Mapping[str, bytes]) -> str:
     """The whole page; ``images`` are PNG files by name."""
+    data = page_data(report)
     return fill(
         "report.html",
         worlds=str(len(report.outcomes)),
         answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *notes(report)]),
         tables=_tables(report),
         left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
-        interactive=_interactive(report),
+        interactive=_interactive(report, data),
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
-        data=as_script(page_data(report)),
+        data=as_script(data),
         scripts=scripts(),
         **{name: _own(f"{name}.js") for name in ("report", "charts")},
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
@@ -75,14 +76,16 @@ def _own(script: str) -> str:
     return f"<script>\n{resources.files('topoflow.report.page').joinpath(script).read_text('utf-8')}</script>"
 
 
-def _interactive(report: Report) -> str:
-    """The places of the charts, each with its title and what to see in it."""
+def _interactive(report: Report, data: Plain) -> str:
+    """The places of the charts, each with its title, what to see in it, and what it leaves out."""
+    omitted = left_out(report, data)
     text = {picture.file: picture for picture in PICTURES if picture.interactive}
     charts = {"iteration_time.png": "bars", "timeline.png": "timeline", "topology.png": "network"}
     return "".join(
         f"<figure><h3>{escape(text[file].title)}</h3>{CONTROLS.get(name, '')}"
         f"<div id={name} role=img aria-label='{escape(text[file].title)}'></div>"
-        f"<figcaption>{escape(ABOUT[name])} As a picture: <code>{file}</code> next to this file.</figcaption></figure>"
+        f"<figcaption>{escape(' '.join(filter(None, (ABOUT[name], omitted.get(name)))))} "
+        f"As a picture: <code>{file}</code> next to this file.</figcaption></figure>"
         for file, name in charts.items()
         if text[file].needs(report)
     )

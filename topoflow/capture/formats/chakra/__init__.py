@@ -191,7 +191,7 @@ def _dtype(node: Node) -> str | None:
 
 def _in_group(operation: Operation, fields: Fields, groups: Mapping[str, tuple[int, ...]]) -> Operation:
     """The operation with its ranks, or with the name of a group whose ranks the file does not list."""
-    if not all(fields.values.get("involved_dim") or [True]):
+    if fields.has("involved_dim") and not all(fields.items("involved_dim")):
         fields.fail("involved_dim", "must be all dimensions, as the ranks of some follow from a network")
     name = str(fields.values.get("pg_name") or fields.values.get("pg_id") or "")[:80]
     if name in groups:
