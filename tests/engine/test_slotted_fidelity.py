@@ -16,6 +16,7 @@ from topoflow.engine.slotted.settings import PROTOCOLS
 from topoflow.engine.timelines import link_bytes
 from topoflow.fabric.failed import without
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.fabric.fosquare import FOSquare
 from topoflow.fabric.sirius import Sirius
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
@@ -91,6 +92,14 @@ def test_batches_answer_as_worlds_do_alone_and_in_any_number_of_threads() -> Non
 def test_latency_is_waited_once() -> None:
     near, far = (simulate([world(design=replace(DESIGN, latency=each))], Slotted())[0] for each in (0.0, 1e-6))
     assert far.makespan > near.makespan + 4e-6
+
+
+def test_packets_that_a_server_stores_for_long_are_no_lack_of_progress() -> None:
+    """The one that sends, and the one that forwards."""
+    design = FOSquare(6.25e9, 5, 0.0, buffering=5e-3)
+    job = Traffic.from_tasks("stored", 4, [Transfer(6000.0, 0, 3)])
+    (found,) = simulate([place(job, design.build(4, job.demand()), name="fosquare")], Slotted())
+    assert 10e-3 < found.makespan < 10.1e-3
 
 
 def test_what_it_cannot_say_is_refused_in_a_line() -> None:

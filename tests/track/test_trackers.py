@@ -19,6 +19,7 @@ from topoflow.track import trackers
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")
+OFFLINE = ("wandb=offline", "wandb.timeout=300")  # a busy machine starts the process of W&B late
 SEARCH = ("search", *SMALL, "search.proposals=64", "search.rounds=1")
 
 
@@ -43,7 +44,7 @@ def test_a_comparison_in_wandb_has_config_table_pictures_and_files(
         *SMALL,
         "fabric=ring,torus",
         "out=out",
-        "wandb=offline",
+        *OFFLINE,
         f"wandb.dir={tmp_path}",
         "wandb.tags=[night]",
         "wandb.project=p",
@@ -75,7 +76,7 @@ def test_a_search_is_logged_in_all_trackers_as_it_goes(
     pytest.importorskip("tensorboardX", reason="needs the extra tensorboard")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path / "runs"))
-    chosen = ["wandb=offline", f"wandb.dir={tmp_path}", "tensorboard=on", "tensorboard.dir=board"]
+    chosen = [*OFFLINE, f"wandb.dir={tmp_path}", "tensorboard=on", "tensorboard.dir=board"]
     assert main([*SEARCH, "fabric=ring", *chosen]) == 0
     (run,) = wandb_runs(tmp_path)
     went = [each for each in run.history if "ring/acceptance" in each]
@@ -108,7 +109,7 @@ def _scalars(path: Path) -> list[tuple[str, list[float]]]:
 
 @pytest.mark.slow
 def test_jobs_of_a_multirun_are_runs_of_one_group(tmp_path: Path, topoflow_cli: Any, wandb_runs: Any) -> None:
-    words = ["compare", "-m", *SMALL, "fabric=ring,torus", "wandb=offline", f"hydra.sweep.dir={tmp_path}/night"]
+    words = ["compare", "-m", *SMALL, "fabric=ring,torus", *OFFLINE, f"hydra.sweep.dir={tmp_path}/night"]
     for launcher in ("basic", "topoflow_batch"):
         done = topoflow_cli(*words, f"hydra/launcher={launcher}", f"wandb.dir={tmp_path}/{launcher}")
         assert done.returncode == 0, done.stderr
@@ -126,7 +127,7 @@ def test_a_figure_is_a_run_and_its_points_do_not_depend_on_it(
     words = ["experiment", "topoopt_fig14", "servers=4", "workload.tables=4", "out=out"]
     assert main(words) == 0
     before = (tmp_path / "out" / "checkpoint.jsonl").read_bytes()
-    assert main([*words, "wandb=offline", f"wandb.dir={tmp_path}"]) == 0
+    assert main([*words, *OFFLINE, f"wandb.dir={tmp_path}"]) == 0
     assert (tmp_path / "out" / "checkpoint.jsonl").read_bytes() == before
     (run,) = wandb_runs(tmp_path)
     points = len(before.splitlines())
@@ -182,7 +183,9 @@ def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
     command = [each for word in sweep["command"] for each in (words if word == "${args_no_hyphens}" else [word])]
     assert command[0] == "topoflow"
     offline = [word.replace("wandb=online", "wandb=offline") for word in command[1:]]
-    assert main([*offline, "workload.tables=4", "workload.rows=1000", f"wandb.dir={tmp_path}"]) == 0
+    assert (
+        main([*offline, "wandb.timeout=300", "workload.tables=4", "workload.rows=1000", f"wandb.dir={tmp_path}"]) == 0
+    )
     (run,) = wandb_runs(tmp_path)
     assert sweep["metric"]["name"] in run.summary
 
