@@ -34,7 +34,7 @@ SECTION = re.compile(r"\.text\.(\w+)\s+PROGBITS\s+\w+\s+\w+\s+(\w+)")
 
 
 def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
-    """(``resources.KERNEL.WHAT``, value) of the kernels of csrc/cuda/``file``.cu."""
+    """(``resources.FILE.KERNEL.WHAT``, value) of the kernels of csrc/cuda/``file``.cu."""
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = f"{folder}/kernel.ptx", f"{folder}/kernel.cubin"
         _run("nvcc", *FLAGS, f"-arch={architecture}", "-ptx", str(CSRC / "cuda" / f"{file}.cu"), "-o", ptx)
@@ -53,7 +53,7 @@ def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
                 "threads": int(threads[symbol]),
                 "occupancy": occupancy(registers, int(threads[symbol])),
             }
-            yield from ((f"resources.{_kernel(symbol)}.{what}", value) for what, value in found.items())
+            yield from ((f"resources.{file}.{_kernel(symbol)}.{what}", value) for what, value in found.items())
 
 
 def occupancy(registers: int, threads: int) -> float:

@@ -24,7 +24,7 @@ def test_occupancy_is_what_registers_and_threads_leave(registers: int, threads: 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the path")
 def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
-    found = {name.removeprefix("resources.RunBound."): value for name, value in resources("bound", "sm_90")}
+    found = {name.removeprefix("resources.bound.RunBound."): value for name, value in resources("bound", "sm_90")}
     assert found["threads"] == 256
     assert 0 < found["registers"] <= 65_536 / found["threads"]
     assert found["instructions"] > 0

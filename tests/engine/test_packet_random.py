@@ -121,8 +121,10 @@ def random_model(draw: np.random.Generator) -> Packet:
 
 
 def random_transport(draw: np.random.Generator) -> Packet:
-    """A model with losses, marks or control. Its timers are short, as the worlds are."""
+    """A model with losses, marks or control. Its timers are short, as the worlds are; packets are not so small that
+    a great many are sent again after each timeout."""
     usual, low = random_model(draw), int(draw.integers(0, 3) * 4096)
+    usual = replace(usual, size=usual.size * 256, flit=usual.flit * 256, buffer="auto") if usual.size < 256 else usual
     marks = draw.random() >= 0.2
     found = replace(
         usual,
@@ -130,7 +132,7 @@ def random_transport(draw: np.random.Generator) -> Packet:
         loss=str(draw.choice(["none", "drop", "trim"])),
         control=str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"] if marks else ["none", "pulls"])),
         window=[None, "auto", 1, 10_000][draw.integers(0, 4)],
-        timeout=float(draw.choice([1e-9, 20e-6])),
+        timeout=float(draw.choice([1e-6, 20e-6])),
         ecn_from=low if marks else None,
         ecn_to=low + int(draw.integers(0, 3) * 4096),
         ecn_most=float(draw.random()),
