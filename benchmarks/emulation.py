@@ -1,6 +1,6 @@
 """Emulated jobs next to what was predicted: the table of ``benchmarks/results/emulation.md``.
 
-    python benchmarks/emulation.py [SERVERS,.. [DEGREES,..]] > rows.txt
+    python benchmarks/emulation.py [SERVERS,.. [DEGREES,.. [BYTES]]] > rows.txt    # BYTES of gradients for an interface
 
 Needs root, and torch. For each number of servers and interfaces: rings alone; with transfers to the opposite server,
 which others pass on; one switch of the same interfaces and DDP's own order; the rings less the circuit from 0 to 1
@@ -60,11 +60,11 @@ def measure(name: str, scenario: Scenario, job: Job, shaped: bool = True) -> Non
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def main(servers: list[int], degrees: list[int]) -> None:
+def main(servers: list[int], degrees: list[int], per_ring: int) -> None:
     for count in servers:
         for degree in degrees:
             scenario = Scenario(plan(count, degree), RATE)
-            job = Job(PER_RING * degree, (), ITERATIONS)
+            job = Job(per_ring * degree, (), ITERATIONS)
             opposite = tuple((i, (i + count // 2) % count, TRANSFER) for i in range(count))
             measure("rings", scenario, job)
             measure("rings and transfers", scenario, replace(job, transfers=opposite))
@@ -76,5 +76,5 @@ def main(servers: list[int], degrees: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    given = [[int(word) for word in words.split(",")] for words in sys.argv[1:3]]
-    main(*given, *[[8, 12], [1, 2, 4]][len(given) :])
+    counts, interfaces, per_ring = [*sys.argv[1:], *("8,12", "1,2,4", str(PER_RING))[len(sys.argv) - 1 :]]
+    main([*map(int, counts.split(","))], [*map(int, interfaces.split(","))], int(per_ring))
