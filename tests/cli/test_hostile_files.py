@@ -99,8 +99,8 @@ def test_an_argument_of_any_text_is_one_line(capsys: pytest.CaptureFixture[str])
         ("servers=1000000000000", "servers: must fit in the "),
         ("workload.tables=1000000000000", "dlrm.tables: must fit in the "),
         ("workload.dense_layers=1000000000000", "dlrm.dense_layers: must fit in the "),
-        ("bandwidth_gbps=range(1,100000000)", "sweep: must be of at most 131072 points, got 1e+08"),
-        ("seed=range(0,inf)", "sweep: must be of at most 131072 points, got inf"),
+        ("bandwidth_gbps=range(1,100000000)", "sweep: must be of at most 131072 points (sweep fewer values"),
+        ("seed=range(0,inf)", "sweep: must be of at most 131072 points (sweep fewer values"),
     ],
 )
 def test_what_fits_in_no_memory_is_refused_before_it_is_made(

@@ -122,7 +122,7 @@ def test_what_is_packed_is_in_the_table(packed):
 def test_a_field_has_a_dtype_a_shape_and_says_what_it_is(function):
     for name, dtype, shape, about in _C.FIELDS[function]:
         assert dtype in {"float64", "int32", "int64"}, name
-        assert re.fullmatch(r"(\d|[A-Z](\+1)?)(,(\d|[A-Z](\+1)?))*", shape), name
+        assert re.fullmatch(r"(\d+|[A-Z](\+1)?)(,(\d+|[A-Z](\+1)?))*", shape), name
         assert about, name
 
 

@@ -70,7 +70,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
     """The parts in all files of a folder. A file with several ranks, which has all ranks of the others, is read alone:
-    the recorder leaves the merged trace in the folder of the ranks' traces.
+    the recorder leaves the merged trace in the folder of the ranks' traces. So does a tool that makes graphs of traces.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     found = {file.name: _read_file(file, must_match=False) for file in files}
@@ -78,6 +78,10 @@ def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
         raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
+    recorded = {part.rank for parts in found.values() for part in parts if not part.derived}
+    derived = [name for name, parts in found.items() if all(part.derived and part.rank in recorded for part in parts)]
+    notes += [f"{name} is made of other traces of its rank and is passed over" for name in derived]
+    found = {name: parts for name, parts in found.items() if name not in derived}
     whole = [name for name, parts in found.items() if len(parts) > 1]
     if len(whole) == 1 and {part.rank for part in found[whole[0]]} >= {
         part.rank for parts in found.values() for part in parts

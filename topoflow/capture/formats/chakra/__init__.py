@@ -84,6 +84,7 @@ def parse(source: Source) -> list[Part]:
             rank=rank,
             events=tuple(events),
             source=f"Chakra {str(schema or metadata.version)[:30]}",
+            derived=True,
             world_size=world_size,
             iterations=iterations,
             groups={name: ranks for name, ranks in groups.items() if rank in ranks},
