@@ -72,6 +72,7 @@ def levels(arrays: Mapping[str, Any]) -> None: ...
 BLOCKED: int
 TOO_LONG: int
 NEVER: int
+MOST_LOSSES: int
 LATENCY_BINS: int
 
 class Transport:

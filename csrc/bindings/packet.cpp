@@ -77,6 +77,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
   module.attr("BLOCKED") = static_cast<int>(kBlocked);
   module.attr("TOO_LONG") = static_cast<int>(kTooLong);
   module.attr("NEVER") = kNever;
+  module.attr("MOST_LOSSES") = kMostLosses;
   module.attr("LATENCY_BINS") = kLatencyBins;
   bind_transport(module);
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")

@@ -1,7 +1,7 @@
 // What controls how fast a message is sent, and what waits for a port where packets can be lost or marked.
 //
-// A message may have so many packets under way. Of each that has arrived its sender hears after the idle time of a flit
-// on the way back, and may send another; of one that was lost too, and sends it again.
+// A message has a window of packets in flight. Receivers acknowledge each packet, and an acknowledgement takes the idle
+// time of a flit on the way back; the sender may then send another packet, or again the one that was lost.
 //
 //   pulls    a receiver lets its senders hear of one packet in the time that its link takes for one (NDP)
 //   DCQCN    what the sender hears says whether the packet was marked; the sender has a rate, in 2^-20 of its link's
@@ -61,7 +61,7 @@ struct Rate {
     for (bytes += size; bytes >= how.bytes; bytes -= how.bytes) rise(how, by_timer, ++by_bytes, step, leap);
   }
 
-  // ps between the beginnings of two packets, of which the first takes `taken` ps on its link.
+  // ps from the beginning of a packet that takes `taken` ps on its link to the beginning of the next.
   DEVICE int64_t gap(int64_t taken) const { return now < kWholeRate ? taken * kWholeRate / now : 0; }
 
  private:

@@ -81,6 +81,7 @@ class World {
       } else if (ports_ > 0) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
+      if (gives_up_) return kStarved;
     }
     return kRunning;
   }
@@ -784,7 +785,7 @@ class World {
     Flow& flow = s_.flow[sender.task];
     if (has_lost(flow)) {
       --(flow.again ? flow.again : flow.last);
-      ++flow.resent;
+      if (++flow.resent > kMostLosses * sender.packets) gives_up_ = true;
     } else {
       ++sender.number;
     }
@@ -924,7 +925,7 @@ class World {
     return words(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(p)).word[0] < limit;
   }
 
-  // What is trimmed goes on as a flit that nothing is in the way of; for what is dropped its sender waits.
+  // A trimmed packet continues as a flit in the time of an idle path; the sender of a dropped one waits.
   DEVICE void lose(int32_t p, const Queue& queue, const Packet& packet, int64_t now) {
     const Port& port = s_.port[p];
     if (b_.transport.loss == kTrims) return tell(now + rest(p, queue.after, packet), packet, kLost);
@@ -1112,7 +1113,8 @@ class World {
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
   Addresses addresses_;
-  int32_t routers_;  // 0: packets follow paths
+  int32_t routers_;        // 0: packets follow paths
+  bool gives_up_ = false;  // a message does
 };
 
 }  // namespace topoflow::BACKEND::packet

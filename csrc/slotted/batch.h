@@ -18,7 +18,7 @@ enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack =
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
 constexpr int32_t kMostReservations = 16;  // Q
-constexpr int32_t kMostSamples = 512;      // epochs of which a world says what waited
+constexpr int32_t kMostSamples = 512;      // epochs whose queues a world reports
 
 struct SlottedBatch {
   int32_t worlds;

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine.alternatives import Alternatives
@@ -166,7 +166,12 @@ def seconds(times: list[int | None]) -> list[float]:
 def compare(world: World, model: Packet, run: Run) -> bool:
     """Whether the world came to its end; kernel and twin must say the same."""
     twin = twin_of(world, model)
-    expected = twin.run()
+    try:
+        expected = twin.run()
+    except RuntimeError:
+        with pytest.raises(ValueError, match=r"every message must arrive, got a message whose packets were lost 1000"):
+            model.simulate([world], run)
+        return False
     if expected.buffered or None in expected.finish:
         with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of links"):
             model.simulate([world], run)
@@ -225,6 +230,7 @@ def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
 
 @settings(max_examples=150)
 @given(seed=CASES)
+@example(seed=978)  # two messages lose each other's packets for ever, and give up
 def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(random_world(draw, one_interface=True), random_transport(draw), Run(Device.named(device), threads=1))

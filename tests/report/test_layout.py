@@ -9,7 +9,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.torus import Torus
-from topoflow.report.draw.layout import places
+from topoflow.report.draw.network.layout import places
 
 
 def built(design: type[Torus] | type[Dragonfly], servers: int) -> Fabric:

@@ -20,10 +20,10 @@ from topoflow.fabric.ring import Ring
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.fabric.torus import Torus
-from topoflow.report.draw.circuits import kinds
+from topoflow.report.draw.network.circuits import kinds
+from topoflow.report.draw.network.tiers import tier_names, tiers
+from topoflow.report.draw.network.topology import Drawn, draw_networks, in_tiers, on_circle
 from topoflow.report.draw.style import png
-from topoflow.report.draw.tiers import tier_names, tiers
-from topoflow.report.draw.topology import Drawn, draw_networks, in_tiers, on_circle
 
 SETTINGS = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6}
 

@@ -214,6 +214,9 @@ def _raise_unfinished(batch: Batch) -> None:
         if status[index] == _C.BLOCKED:
             links = ", ".join(map(str, circle(batch, index)))
             failures.append(f"{name}: buffers must not wait for each other in a circle, got that of links {links}")
+        elif status[index] == _C.STARVED:
+            losses = f"a message whose packets were lost {_C.MOST_LOSSES} times each"
+            failures.append(f"{name}: every message must arrive, got {losses} (packet.timeout, packet.window)")
         elif status[index] == _C.DEADLOCK:
             stuck = int(np.argmax(batch.of("finish", index) == _C.NEVER))
             failures.append(f"{name}: every task must become ready, got an endless wait for {world.graph.where(stuck)}")

@@ -4,7 +4,7 @@
                      the flits of packets in the queues of the port, and of the one that it sends until that has gone
     a message        has a window of packets in flight; its sender learns of each, after the idle time of a flit back:
                      of one that has arrived, of one that was trimmed when the flit that is left of it has arrived, of
-                     one that was dropped after the timeout
+                     one that was dropped after the timeout. It gives up after 1,000 losses for each of its packets
     pulls            of each last port, one in the time of a packet, in the order in which they are due
 
 All else is as ``reference`` says. Source: as ``transport``.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import mark
 from topoflow.engine.packet.layout import Layout
@@ -146,6 +147,8 @@ class TransportSimulation(Simulation):
         if flow.again or flow.last:
             flow.again, flow.last = (flow.again - 1, flow.last) if flow.again else (0, flow.last - 1)
             flow.resent += 1
+            if flow.resent > _C.MOST_LOSSES * flow.packets:
+                raise RuntimeError(f"task {packet.task}: its packets are lost for ever")
         else:
             message.unsent.pop()
         flow.allowed -= 1

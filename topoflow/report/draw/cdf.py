@@ -15,7 +15,7 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.draw.style import COLOURS, LINES, Look, fabric_looks, legend_columns, panels, plain, scale
 
-MAX_CURVES = len(COLOURS)  # that can be told apart
+MAX_CURVES = len(COLOURS)  # of different colours
 
 
 def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 from matplotlib.figure import Figure
 
 from topoflow.report.base import Report
-from topoflow.report.draw import bars, cdf, gantt, heat_map, ports, price, slots, topology
+from topoflow.report.draw import bars, cdf, gantt, heat_map, ports, price, slots
+from topoflow.report.draw.network import topology
 from topoflow.report.draw.style import png
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from topoflow.report.draw import history
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf, draw_heat_maps
+from topoflow.report.draw.network.topology import Drawn, draw_networks
 from topoflow.report.draw.pictures import Picture
-from topoflow.report.draw.topology import Drawn, draw_networks
 from topoflow.report.search_report import SearchReport
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from topoflow.case.base import Result
 from topoflow.report.base import Report
-from topoflow.report.draw.layout import places
+from topoflow.report.draw.network.layout import places
+from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
-from topoflow.report.draw.topology import wirings
 from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
 from topoflow.units import human
 

@@ -10,9 +10,9 @@ from urllib.parse import quote
 from matplotlib.figure import Figure
 
 from topoflow.report.draw import pareto
+from topoflow.report.draw.network.topology import MAX_PANELS, Drawn, draw_networks
 from topoflow.report.draw.pareto import Point
 from topoflow.report.draw.pictures import Picture, draw_all
-from topoflow.report.draw.topology import MAX_PANELS, Drawn, draw_networks
 from topoflow.report.files import whole_folder
 from topoflow.report.page.template import fill, gallery, paragraphs, table
 from topoflow.report.search_report import SearchReport, quickest

@@ -45,7 +45,7 @@ from topoflow.track import trackers
 
 CONFIG = "compare"
 MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
-OF_RUNS = (*trackers(), "study")  # config groups of which nothing need be chosen; no answer depends on them
+OF_RUNS = (*trackers(), "study")  # optional config groups; no answer depends on them
 HYDRA = "hydra"  # the node of a configuration that is not of the point
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 

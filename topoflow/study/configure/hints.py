@@ -39,7 +39,7 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
 
 
 def _is_group(key: str, there: DictConfig) -> bool:
-    """Whether a key may be a config group: one of the configuration, or a tracker, of which none is chosen there."""
+    """Whether a key may be a config group: one of the configuration, or a tracker, which is optional."""
     return key in trackers() or (key in there and key != "hydra")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep, Sweep
 
 MOST_POINTS = 2**17  # of a sweep; each takes milliseconds to compose and some to simulate
-MOST_SAMPLED = 2**24  # of one of which only some are composed
+MOST_SAMPLED = 2**24  # of a sweep whose points a study samples
 INSTEAD = f"sweep fewer values of a key, or let topoflow search study=optuna choose among up to {MOST_SAMPLED}"
 FEWER = "sweep fewer values of a key"
 

@@ -5,8 +5,8 @@
     0.0.4 (ASTRA-sim's own)    every one                       none: all ranks; sends and receives name their peer
     written by topoflow        every one                       pg_name, listed
 
-``comm_size`` is the input of a rank, in bytes. A trace of a real job has nodes of the host, most of which a replay does
-not need: of it only the order is taken, that of the ids, as from other records without times. Others are graphs: what
+``comm_size`` is the input of a rank, in bytes. A trace of a real job has nodes of the host, and a replay needs few of
+them: only the order of the ids is taken, as from other records without times. Others are graphs: what
 a node depends on is what it follows, and compute of the host that only communication waits for is a delay of that.
 Source: mlcommons/chakra schema/protobuf/et_def.proto; astra-sim/astra-sim astra-sim/workload/Workload.cc.
 """

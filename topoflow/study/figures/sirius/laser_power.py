@@ -5,7 +5,7 @@ On two bases:
 path    W/(Tb/s) from end to end, as Figure 2a counts them. Electrical, L layers: 2 L - 1 switches and as many links.
         Sirius, by the wording of 5: the switches of both racks and two tunable transceivers, these times
         ``overprovision`` ("we double the number of transceivers"); gratings draw nothing.
-bill    W of all parts of both networks, of which each series is one.
+bill    W of all parts of both networks; a series is a network.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric
-from topoflow.report.draw.tiers import tiers
+from topoflow.report.draw.network.tiers import tiers
 
 Floats = NDArray[np.float64]
 

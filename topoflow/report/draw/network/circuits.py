@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.topoopt.totient_perms import stride
+from topoflow.report.draw.network.tiers import tier_names, tiers
 from topoflow.report.draw.style import COLOURS
-from topoflow.report.draw.tiers import tier_names, tiers
 
 MAX_KINDS = 6  # kinds of rings and trees with a colour of their own
 OTHER = "other rings or trees"

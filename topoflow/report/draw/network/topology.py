@@ -19,10 +19,10 @@ from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
-from topoflow.report.draw.circuits import Kind, kinds
-from topoflow.report.draw.layout import in_tiers, on_circle
+from topoflow.report.draw.network.circuits import Kind, kinds
+from topoflow.report.draw.network.layout import in_tiers, on_circle
+from topoflow.report.draw.network.tiers import tier_names, tiers
 from topoflow.report.draw.style import grid_shape, panels
-from topoflow.report.draw.tiers import tier_names, tiers
 from topoflow.units import human
 
 MAX_PANELS = 6  # networks in one picture

@@ -1,0 +1,1 @@
+"""The wiring of a network: where nodes are placed, and the links between them."""
