@@ -5,12 +5,12 @@ Needs a C++ compiler and ns-3 (Debian: g++, libns3-dev).
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from peers.program import build, missing
 
 from topoflow.engine.base import Floats, World
 from topoflow.engine.packet import Packet
@@ -18,7 +18,7 @@ from topoflow.engine.packet import Packet
 SOURCE = Path(__file__).parent / "ns3" / "ns3_world.cpp"
 PACKAGE = "libns3-dev"
 HEADER = "ns3/point-to-point-module.h"
-LIBRARIES = ("core", "network", "point-to-point")
+LIBRARIES = ("ns3-core", "ns3-network", "ns3-point-to-point")
 
 # What ns-3's devices do: a queue for each link without a limit, in the order in which packets come, each stored whole.
 MODEL = Packet(flit=1, switching="store_and_forward", arbiter="arrival", messages="in_order", buffer=2**30)
@@ -42,22 +42,12 @@ class Ns3:
     @staticmethod
     def build(folder: Path) -> Ns3:
         """Compile into ``folder``. Raises ``RuntimeError`` with what the compiler said."""
-        program = folder / "ns3_world"
-        libraries = [f"-lns3-{name}" for name in LIBRARIES]
-        command = ["g++", "-O3", "-std=c++17", str(SOURCE), *libraries, "-o", str(program)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-        return Ns3(program)
+        return Ns3(build(folder / "ns3_world", [SOURCE], LIBRARIES))
 
     @staticmethod
     def missing() -> str | None:
         """Why it cannot be built here, or None."""
-        if shutil.which("g++") is None:
-            return "g++ is not installed"
-        probe = ["g++", "-std=c++17", "-E", "-include", HEADER, "-x", "c++", "/dev/null"]
-        found = subprocess.run(probe, capture_output=True).returncode == 0
-        return None if found else f"{HEADER} is not installed (Debian: {PACKAGE})"
+        return missing([HEADER], PACKAGE)
 
     def run(self, world: World, size: int) -> Answer:
         """Messages of whole bytes that are ready at the beginning. Raises ``RuntimeError`` with what went wrong."""
@@ -76,6 +66,8 @@ def words(world: World, size: int) -> str:
     graph = world.graph
     if len(graph.after) or graph.delay.any() or graph.release.any() or (graph.path < 0).any():
         raise ValueError(f"{world.name}: every task must be a message that is ready at the beginning")
+    if graph.path_limit is not None or graph.alternatives is not None:
+        raise ValueError(f"{world.name}: every message must have one path, and the whole of its links")
     ends = [
         f"{2 * link} {2 * link + 1} {round(8 * rate)} {round(latency * 1e12)}"
         for link, (rate, latency) in enumerate(zip(world.capacity.tolist(), world.latency.tolist(), strict=True))

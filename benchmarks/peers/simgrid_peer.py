@@ -6,13 +6,13 @@ Needs a C++ compiler, SimGrid and nlohmann's JSON library (Debian: g++, libsimgr
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from peers.program import build, missing
 from worlds.cases import Case
 
 from topoflow.engine.base import Floats
@@ -43,24 +43,13 @@ class SimGrid:
     @staticmethod
     def build(folder: Path) -> SimGrid:
         """Compile into ``folder``. Raises ``RuntimeError`` with what the compiler said."""
-        program = folder / "simgrid_world"
-        sources = [str(SOURCES / name) for name in ("simgrid_world.cpp", "world.cpp")]
-        command = ["g++", "-O3", "-std=c++17", *sources, "-lsimgrid", "-o", str(program)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-        return SimGrid(program)
+        sources = [SOURCES / name for name in ("simgrid_world.cpp", "world.cpp")]
+        return SimGrid(build(folder / "simgrid_world", sources, ["simgrid"]))
 
     @staticmethod
     def missing() -> str | None:
         """Why it cannot be built here, or None."""
-        if shutil.which("g++") is None:
-            return "g++ is not installed"
-        for header in HEADERS:
-            probe = ["g++", "-std=c++17", "-E", "-include", header, "-x", "c++", "/dev/null"]
-            if subprocess.run(probe, capture_output=True).returncode:
-                return f"{header} is not installed (Debian: {PACKAGES})"
-        return None
+        return missing(HEADERS, PACKAGES)
 
     def write(self, case: Case) -> Path:
         """The case as a world file next to the program."""
