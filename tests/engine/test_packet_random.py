@@ -126,12 +126,15 @@ def random_transport(draw: np.random.Generator) -> Packet:
     usual, low = random_model(draw), int(draw.integers(0, 3) * 4096)
     usual = replace(usual, size=usual.size * 256, flit=usual.flit * 256, buffer="auto") if usual.size < 256 else usual
     marks = draw.random() >= 0.2
+    loss = str(draw.choice(["none", "drop", "trim"]))
+    control = str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"] if marks else ["none", "pulls"]))
+    pulls_next = control == "pulls" and loss != "trim"  # what was trimmed is pulled without a window, too
     found = replace(
         usual,
         queues="virtual_output",
-        loss=str(draw.choice(["none", "drop", "trim"])),
-        control=str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"] if marks else ["none", "pulls"])),
-        window=[None, "auto", 1, 10_000][draw.integers(0, 4)],
+        loss=loss,
+        control=control,
+        window=["auto" if pulls_next else None, "auto", 1, 10_000][draw.integers(0, 4)],
         timeout=float(draw.choice([1e-6, 20e-6])),
         ecn_from=low if marks else None,
         ecn_to=low + int(draw.integers(0, 3) * 4096),

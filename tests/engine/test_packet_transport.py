@@ -179,6 +179,7 @@ def test_every_byte_arrives_once_whatever_is_lost(seed: int) -> None:
         ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
         ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, got 'tcp'"),
         ({"control": "dcqcn"}, "ecn_from: must be given with packet.control=dcqcn, got None"),
+        ({"control": "pulls"}, "window: must be given with packet.control=pulls, but for packet.loss=trim, got None"),
         ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
         ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),
         ({"ecn_from": 300_000}, "ecn_to: must be a whole number within 300000..2147483647, got 200000"),

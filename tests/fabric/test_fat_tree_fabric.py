@@ -177,7 +177,7 @@ def test_the_ideal_switch_is_two_hops_wide_and_billed_as_a_full_fat_tree() -> No
         (lambda: FatTree(B, 4, 0.0, oversubscription=3), r"fat_tree\.oversubscription: must be 1 or 2, got 3"),
         (lambda: FatTree(B, 4, -1.0), r"fat_tree\.latency: must not be negative, got -1"),
         (lambda: FatTree(B, 4, 0.0, radix=4).build(17, Demand(17)), r"must hold 17 servers, got 4"),
-        (lambda: LeafSpine(B, 4, 0.0, 4, 3), r"whole number of spines, got 4 / 3"),
+        (lambda: LeafSpine(B, 4, 0.0, 4, 3), r"whole number of cables, got 4 / 3"),
         (lambda: LeafSpine(B, 4, 0.0, 4, 0.5), r"oversubscription: must be at least 1, got 0.5"),
         (lambda: LeafSpine(B, 4, 0.0, 0), r"servers_per_leaf: must be positive, got 0"),
         (lambda: IdealSwitch(B, 0, 0.0), r"ideal_switch\.degree: must be positive, got 0"),

@@ -125,3 +125,13 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, capsys: pytest.
     error = capsys.readouterr().err
     assert error.startswith(f"topoflow search: {message}"), error
     assert error.count("\n") == 1
+
+
+def test_a_value_given_twice_is_a_line() -> None:
+    import topoflow
+
+    keys: dict[str, Any] = {"workload.tables": 4, "study": "optuna", "bandwidth_gbps": [25, 25, 100]}
+    with pytest.raises(
+        ValueError, match=r"^study: points must be every combination of different values, 2 in all, got 3$"
+    ):
+        topoflow.search(workload="dlrm", servers=4, fabric="ring", **keys)

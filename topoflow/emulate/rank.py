@@ -69,6 +69,10 @@ def follow(plan: str) -> None:
     def sharded(module: Any, *, mesh: Any = None, **keywords: Any) -> Any:
         found = shard(module, mesh=mesh, **keywords)
         first = found[0] if isinstance(found, list) else found
+        if mesh is not None and mesh.ndim != 1:
+            raise ValueError(
+                f"mesh: must have one dimension with a plan, whose rings are of one group, got {mesh.ndim}"
+            )
         register(first, dist.group.WORLD if mesh is None else mesh.get_group())
         return found
 

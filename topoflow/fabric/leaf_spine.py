@@ -53,7 +53,7 @@ class LeafSpine:
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
         if self.cables < 1 or abs(self.cables * self.oversubscription - self.servers_per_leaf) > 1e-9:
             raise ValueError(
-                "leaf_spine.oversubscription: servers_per_leaf / oversubscription must be a whole number of spines, "
+                "leaf_spine.oversubscription: servers_per_leaf / oversubscription must be a whole number of cables, "
                 f"got {self.servers_per_leaf} / {self.oversubscription:g}"
             )
         if self.spines is not None:

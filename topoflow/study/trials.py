@@ -106,6 +106,11 @@ class _Study:
         self.points, self.objective, self.run_, self.out = points, objective, run, out
         self.settings: Optuna = build(points[0], GROUP)
         self.space = Product(_swept(points))
+        if len(self.space) != len(points):
+            raise ValueError(
+                f"study: points must be every combination of different values, {len(self.space)} in all, "
+                f"got {len(points)}"
+            )
         self.known: dict[int, Trial] = {}
 
     def run(self) -> list[Trial]:

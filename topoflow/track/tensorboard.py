@@ -89,4 +89,5 @@ class _Folder:
 def _markdown(rows: TableRows) -> str:
     columns = [*dict.fromkeys(key for row in rows for key in row)]
     lines = [columns, ["---"] * len(columns), *([row.get(key, "") for key in columns] for row in rows)]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    cells = [[str(cell).replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -80,6 +80,10 @@ class Transport:
             check_whole("ecn_from", self.ecn_from, 0, 2**31 - 1, " or null")
         elif self.control == "dcqcn":
             raise ValueError("packet.ecn_from: must be given with packet.control=dcqcn, got None")
+        if self.control == "pulls" and self.window is None and self.loss != "trim":  # nothing would be pulled
+            raise ValueError(
+                "packet.window: must be given with packet.control=pulls, but for packet.loss=trim, got None"
+            )
         check_whole("ecn_to", self.ecn_to, self.ecn_from or 0, 2**31 - 1)
         check_whole("dcqcn_bytes", self.dcqcn_bytes, 1, LONGEST)
         check_whole("dcqcn_recoveries", self.dcqcn_recoveries, 1, 2**20)
