@@ -38,7 +38,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     """One comparison; without ``out``, its result.json is in ``folder``. Returns the time of what is recommended, s."""
     with output(points, "compare") as out, tracked(points, "compare", command) as log:
         with Terminal() as terminal:
-            report = compare(points, run_of(points, log.informing(terminal)), command)
+            report = compare(points, run_of(points, log.informing(terminal), out), command)
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -33,7 +34,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from topoflow.engine.base import Fidelity, Run
-from topoflow.engine.device import Device
+from topoflow.engine.executor.local import Local
 from topoflow.engine.observer import Observer, Silent
 from topoflow.study.configure.composer import FIDELITY, Composed, Composer, composed, settings_of
 from topoflow.study.configure.given import described, name_of
@@ -47,8 +48,9 @@ from topoflow.track import trackers
 CONFIG = "compare"
 MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
 MOST_KNOWN = 64  # templates kept, of 1 MB each; a grid over many files uses one for a few points only
-OF_RUNS = (*trackers(), "study")  # optional config groups; no answer depends on them
 TARGET = "_target_"  # the key of a config that names its class
+EXECUTOR = "executor"
+OF_RUNS = (*trackers(), "study", EXECUTOR)  # optional config groups; no answer depends on them
 HYDRA = "hydra"  # the node of a configuration that is not of the point
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
 
@@ -354,14 +356,20 @@ def fidelity_of(point: Point) -> Fidelity:
     return fidelity
 
 
-def run_of(points: Sequence[Point], observer: Observer) -> Run:
-    """How all ``points`` are simulated. Raises ``ValueError`` where they differ in it, or a device cannot be used."""
-    for key in ("device", "threads"):
-        values = dict.fromkeys(str(point.config[key]) for point in points)
+def run_of(points: Sequence[Point], observer: Observer, out: Path | None = None) -> Run:
+    """How all ``points`` are simulated; with an executor that is not local, answers are kept in a folder of ``out``.
+
+    Raises ``ValueError`` where they differ in it, or a device cannot be used.
+    """
+    for key in ("device", "threads", EXECUTOR):
+        values = dict.fromkeys(str(point.config.get(key)) for point in points)
         if len(values) > 1:
             raise ValueError(f"{key}: must be one for all, got {', '.join(values)}")
     config = points[0].config
-    return Run(Device.named(config["device"]), config["threads"], observer)
+    chosen = build(points[0], EXECUTOR) if EXECUTOR in config else Local()
+    folder = None if out is None else out / EXECUTOR
+    device, executor = chosen.placed(config["device"], config["threads"], folder)
+    return Run(device, config["threads"], observer, executor)
 
 
 def build(point: Point, group: str) -> typing.Any:
