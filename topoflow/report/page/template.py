@@ -54,7 +54,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
         scripts=scripts(),
-        **{name: _own(f"{name}.js") for name in ("report", "charts")},
+        **{name: own_script(f"{name}.js") for name in ("report", "charts")},
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),
@@ -71,7 +71,7 @@ def fill(template: str, **parts: str) -> str:
     return page.substitute(parts, style=style, version=escape(__version__))
 
 
-def _own(script: str) -> str:
+def own_script(script: str) -> str:
     """A script of the page's own, as HTML."""
     return f"<script>\n{resources.files('topoflow.report.page').joinpath(script).read_text('utf-8')}</script>"
 
