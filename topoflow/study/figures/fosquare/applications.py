@@ -175,7 +175,7 @@ class Applications(Experiment):
             }
             for mapping in distinct(rows, "mapping")
         }
-        figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores")
+        figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores", self.fabrics)
         return [Picture("latency.png", f"Mean over all messages and seeds. After {self.source}.", png(figure))]
 
 
