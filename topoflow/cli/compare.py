@@ -24,8 +24,7 @@ from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.dataset import dataset_of, write_dataset
-from topoflow.study.tracked import of_comparison, tracked
-from topoflow.track.base import Found
+from topoflow.study.tracked import of_comparison, of_dataset, tracked
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -87,7 +86,7 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
         with Terminal() as terminal:
             write_dataset(points, dataset, run_of(first, log.informing(terminal)))
         console.print(f"{len(points):,} rows are in {out}. topoflow report {out} shows them.", highlight=False)
-        log.found(Found({"points": len(points)}))
+        log.found(of_dataset(dataset))
 
 
 def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Sequence[Path]) -> list[float | ValueError]:
