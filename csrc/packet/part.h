@@ -30,6 +30,11 @@
 
 namespace topoflow::BACKEND::packet {
 
+// Where the part of a thread begins, and that of the one before ends.
+struct Cut {
+  int32_t port, channel, queue, router;
+};
+
 struct Whole {
   static constexpr bool kAlone = true;
 
@@ -53,11 +58,6 @@ struct Whole {
 };
 
 #ifndef TOPOFLOW_ON_GPU
-
-// Where the part of a thread begins, and that of the one before ends.
-struct Cut {
-  int32_t port, channel, queue, router;
-};
 
 // What one thread has for another.
 struct alignas(64) Mail {

@@ -169,7 +169,7 @@ struct State {
       if (other == rank) latencies = own;
     }
     const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
-    const int64_t routers = adapts ? count(batch.inside_offsets) / batch.routers[world] : 0;
+    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);
     flight = memory.take<Flight>(channels);
     arriving = memory.take<EventHeap>(routers);

@@ -16,7 +16,7 @@ from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.packet import Packet, layout_of
-from topoflow.engine.packet.addresses import CHANNELS
+from topoflow.engine.packet.addresses import ROUTINGS
 from topoflow.engine.packet.batch import ANSWERS, Batch, pack
 from topoflow.engine.packet.settings import numbers
 
@@ -47,7 +47,7 @@ def coarse_model(draw: np.random.Generator) -> Packet:
     return replace(found, size=size, buffer="auto" if found.buffer == "auto" else 2 * size)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(seed=CASES)
 def test_any_number_of_threads_gives_the_same_bytes(seed: int) -> None:
     """All options of lossless switches; some worlds block each other's buffers."""
@@ -55,7 +55,7 @@ def test_any_number_of_threads_gives_the_same_bytes(seed: int) -> None:
     same_bytes([random_world(draw)], coarse_model(draw))
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(seed=CASES)
 @example(seed=978)  # two messages lose each other's packets for ever, and give up
 def test_with_losses_marks_and_control(seed: int) -> None:
@@ -63,15 +63,15 @@ def test_with_losses_marks_and_control(seed: int) -> None:
     same_bytes([random_world(draw, one_interface=True)], random_transport(draw))
 
 
-@pytest.mark.parametrize("routing", CHANNELS)
-@settings(max_examples=40)
+@pytest.mark.parametrize("routing", ROUTINGS)
+@settings(max_examples=20)
 @given(seed=CASES)
 def test_with_routers_that_forward_by_address(routing: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     same_bytes([addressed_world(draw, routing)], model_of(draw))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(seed=CASES)
 def test_several_worlds_each_with_several_threads(seed: int) -> None:
     """Some end early, and some are not simulated to their end."""

@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
+from topoflow.engine.executor.base import Executor
+from topoflow.engine.executor.local import Local
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
@@ -187,6 +189,7 @@ class Slots:
     received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
+    dropped: Floats  # [T] B, lost as buffers were full; a task that lost some never finishes
     hops: int  # cells that were sent, once for each hop
     refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int
@@ -226,6 +229,7 @@ class Timeline:
 class Run:
     """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
 
+    ``executor`` says which processes simulate; with one that is not ``Local``, the device of its workers is its own.
     No answer depends on it; those of a CPU and of a GPU agree to 1e-9. What is known of graphs stays on the device
     between the launches of one run (``kept``).
     """
@@ -233,6 +237,7 @@ class Run:
     device: Device = Device()
     threads: int | None = None
     observer: Observer = Silent()
+    executor: Executor = Local()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,6 @@ import numpy as np
 
 from topoflow.arrays import Ints, Mask, Offsets
 from topoflow.engine.alternatives import rows_of
-from topoflow.engine.packet.merge import NONE
 
 if TYPE_CHECKING:
     from topoflow.engine.packet.layout import Layout
@@ -129,5 +128,6 @@ def _inverse(order: Ints | Offsets) -> Ints:
 
 
 def renamed(number: Ints, items: Ints) -> Ints:
-    """The new numbers of items, of which some may be ``NONE``."""
-    return np.append(number, np.int32(NONE))[items]
+    """The new numbers of items; what is below 0 is none of them, and stays."""
+    found: Ints = np.where(items < 0, items, number[items]) if len(number) else items
+    return found
