@@ -170,7 +170,5 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "blocked.txt"  # both send first, and MPI waits for ever
     file.write_text("".join(f"{a} init\n{a} send {b} 0 1e6 6\n{a} recv {b} 0 1e6 6\n" for a, b in ((0, 1), (1, 0))))
     job = RecordedJob(load([file]), GPU, 65_536.0)
-    with pytest.raises(
-        ValueError, match=r"^workload.eager: longer messages must not wait .* in a circle"
-    ):
+    with pytest.raises(ValueError, match=r"^workload.eager: longer messages must not wait .* in a circle"):
         lower(job, AsCaptured().place(job, None))
