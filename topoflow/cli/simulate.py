@@ -28,7 +28,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     point = parse(arguments.settings)
     path, fidelity = Path(str(point.config["world"])), fidelity_of(point)
-    run_of([point], Silent(), Path())  # what is wrong with the device is said before the folder is made
     with output([point], "simulate") as out:
         how = run_of([point], Silent(), out)
         with named({"world": path}):
