@@ -104,6 +104,7 @@ def _search(parser: argparse.ArgumentParser) -> None:
 Needs DuckDB (pip install 'topoflow[dataset]'), and never reads all rows into memory. Examples:
 
   topoflow compare 'bandwidth_gbps=range(1,1001)' 'latency_us=range(0,50)' fidelity=bound out=runs/worlds.parquet
+  topoflow compare fabric=fat_tree,torus servers=64,128 executor=ray out=runs/spread   (docs/executors.md)
   topoflow report runs/worlds.parquet
 """,
 )
