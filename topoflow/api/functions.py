@@ -67,7 +67,7 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     ['fat_tree', 'topoopt']
     """
     points, command = _points("compare", settings, keys, check, "compare", observer)
-    with output(points, "compare") as out, tracked(points, "compare", command, observer) as log:
+    with output(points, "compare") as out, tracked(points, "compare", command, out, observer) as log:
         report = compare_points(points, run_of(points, log), command)
         results = Results(report)
         if out is not None:
@@ -92,7 +92,7 @@ def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **
     'topoopt'
     """
     points, command = _points("search", settings, keys, check_search, SEARCH, observer)
-    with output(points, "search") as out, tracked(points, "search", command, observer) as log:
+    with output(points, "search") as out, tracked(points, "search", command, out, observer) as log:
         searched = search_all(points, run_of(points, log), command, out)
         results = SearchResults(searched)
         if out is not None:

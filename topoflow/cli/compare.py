@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from topoflow.cli.application import Verb, command_of, folders, is_asked
@@ -36,9 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One comparison; without ``out``, its result.json is in ``folder``. Returns the time of what is recommended, s."""
-    with output(points, "compare") as out, tracked(points, "compare", command) as log:
+    with output(points, "compare") as out, tracked(points, "compare", command, out or folder) as log:
         with Terminal() as terminal:
             report = compare(points, run_of(points, log.informing(terminal)), command)
+            log.rows([asdict(row) for row in report.rows])
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
@@ -69,7 +70,7 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
             write_result(report, folder / "result.json")
-            with tracked([point], "compare", report.command) as log:
+            with tracked([point], "compare", report.command, None) as log:
                 log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]
     if done:

@@ -278,6 +278,38 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, links.csv, what ranks noted and said")
 
 
+@_verb(
+    "the page of a run, also of one that was cut off",
+    "Say whether the run of a folder is finished, works or was cut off, what is missing and how to continue. Where it has "
+    "no report.html, one is written of what there is; the run replaces it when it is continued.",
+    """\
+Example:
+
+  topoflow report runs/dlrm8
+""",
+)
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what out= named")
+
+
+@_verb(
+    "browse, compare and watch runs, in the browser of this machine",
+    "Serve the runs of a folder, those in folders of it included: a list to sort and filter, the report of each, two next to "
+    "each other, and how a search goes while it works. Only this machine is answered; nothing is written.",
+    """\
+Ctrl-C ends it. Examples:
+
+  topoflow serve runs
+  topoflow serve runs --port 0
+  ssh -L 8765:localhost:8765 MACHINE topoflow serve runs     (then open http://localhost:8765 here)
+""",
+)
+def _serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of folders that out= named")
+    parser.add_argument("--port", type=int, default=8765, help="of this machine; 0 for any (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 or localhost (default: %(default)s)")
+
+
 def _add_keys_and_flags_of_hydra(parser: argparse.ArgumentParser, verb: str) -> None:
     """Keys, and flags with the names and meanings that they have in every application of Hydra."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"a key of configs/{verb}.yaml")

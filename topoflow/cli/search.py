@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One search for each point; without ``out``, plans and result.json are in ``folder``. Returns the best time, s."""
     about = [points[0]] if is_sampled(points) else points  # all others differ in what is sampled alone
-    with output(about, "search") as out, tracked(about, "search", command) as log:
+    with output(about, "search") as out, tracked(about, "search", command, out or folder) as log:
         with SearchTerminal() as progress:
             run = run_of(about, log.informing(progress))
             searched = search_all(points, run, command, out, partial(print, flush=True))

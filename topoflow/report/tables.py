@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from topoflow import __version__
-from topoflow.report.answer import notes
+from topoflow.report.answer import notes, recommended
 from topoflow.report.base import Report
 
 
@@ -26,6 +26,7 @@ def result(report: Report) -> dict[str, object]:
         "command": report.command,
         "left_out": list(report.left_out),
         "notes": notes(report),
+        "recommended": [recommended(job)[0].row.world for job in report.jobs],
         "rows": rows,
     }
     return {**found, "failures": failures(report)} if report.failures else {**found}

@@ -94,6 +94,26 @@ def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> C
         return _checkpoint(Fields.of("", meta), arrays, settings, space)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a checkpoint says of itself, whichever search it is of: nothing to go on from, but to be shown."""
+
+    round: int
+    done: bool
+    strategy: Mapping[str, Any]  # the best so far, as JSON
+    history: History
+
+
+def look(path: Path) -> Seen:
+    """Read a checkpoint that another process may be replacing. Raises ``ValueError`` where it is none, ``OSError``."""
+    with _undamaged(path):
+        arrays = _arrays(path)
+        meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
+        history = History.from_json(arrays["history"], meta.items("rounds"))
+        strategy = Fields.of("strategy", meta.require("strategy"))
+        return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
+
+
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays, once the checksum is right: what numpy and zipfile make of changed bytes is anything."""
     whole = read_bytes(path)
