@@ -26,10 +26,6 @@ REGISTER_UNIT = 256
 INSTRUCTION = 16  # B
 
 ENTRY = re.compile(r"\.entry (\w*run_(?:warps|blocks)\w*)\([^)]*\)\s*\.maxntid (\d+)")
-PROPERTIES = re.compile(
-    r"properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\s"
-    r".*?Used (\d+) registers"
-)
 SECTION = re.compile(r"\.text\.(\w+)\s+PROGBITS\s+\w+\s+\w+\s+(\w+)")
 
 
@@ -39,21 +35,30 @@ def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
         ptx, cubin = f"{folder}/kernel.ptx", f"{folder}/kernel.cubin"
         _run("nvcc", *FLAGS, f"-arch={architecture}", "-ptx", str(CSRC / "cuda" / f"{file}.cu"), "-o", ptx)
         threads = dict(ENTRY.findall(Path(ptx).read_text()))
-        properties = PROPERTIES.findall(_run("nvcc", f"-arch={architecture}", "-Xptxas=-v", "-cubin", ptx, "-o", cubin))
+        said = _run("nvcc", f"-arch={architecture}", "-Xptxas=-v", "-cubin", ptx, "-o", cubin)
         sizes = dict(SECTION.findall(_run("readelf", "--sections", "--wide", cubin)))
-    for symbol, *numbers in properties:
+    for symbol, found in taken(said).items():
         if symbol in threads:
-            stack, stores, loads, registers = map(int, numbers)
-            found = {
-                "registers": registers,
-                "stack_bytes": stack,
-                "spill_store_bytes": stores,
-                "spill_load_bytes": loads,
+            found |= {
                 "instructions": int(sizes[symbol], 16) // INSTRUCTION,
                 "threads": int(threads[symbol]),
-                "occupancy": occupancy(registers, int(threads[symbol])),
+                "occupancy": occupancy(int(found["registers"]), int(threads[symbol])),
             }
             yield from ((f"resources.{file}.{_kernel(symbol)}.{what}", value) for what, value in found.items())
+
+
+def taken(said: str) -> dict[str, dict[str, float]]:
+    """By kernel, what ptxas says of it and of the functions that it calls: those come after it, and have own spills."""
+    _, *parts = re.split(r"Compiling entry function '(\w+)'", said)
+    return {
+        symbol: {
+            "registers": int(re.findall(r"Used (\d+) registers", text)[0]),
+            "stack_bytes": max(map(int, re.findall(r"(\d+) bytes (?:stack frame|cumulative stack size)", text))),
+            "spill_store_bytes": sum(map(int, re.findall(r"(\d+) bytes spill stores", text))),
+            "spill_load_bytes": sum(map(int, re.findall(r"(\d+) bytes spill loads", text))),
+        }
+        for symbol, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def occupancy(registers: int, threads: int) -> float:
@@ -65,7 +70,7 @@ def occupancy(registers: int, threads: int) -> float:
 
 def _kernel(symbol: str) -> str:
     """``RunBound`` of ``void topoflow::cuda::run_blocks<topoflow::cuda::RunBound>(...)``."""
-    return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].replace("topoflow::cuda::", "").strip()
+    return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].rpartition("::")[2]
 
 
 def _run(*command: str) -> str:

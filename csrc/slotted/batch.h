@@ -23,7 +23,7 @@ constexpr int32_t kMostSamples = 512;      // epochs whose queues a world report
 struct SlottedBatch {
   int32_t worlds;
   const int64_t *task_offsets, *server_offsets, *node_offsets, *first_offsets;
-  const int32_t *slots, *protocol, *queue, *credits, *cable, *key;
+  const int32_t *slots, *protocol, *queue, *credits, *cable, *drops, *key;
   const int64_t *slot, *pace, *until, *window;
   const int32_t *radix, *intra, *inter, *room, *pause;
   const int64_t* arrive;
@@ -41,7 +41,7 @@ struct SlottedBatch {
   const int64_t* cell_offsets;
   const int32_t *order, *cancel;
   int64_t *start, *finish;
-  int32_t *delivered, *reorder, *fullest;
+  int32_t *delivered, *dropped, *reorder, *fullest;
   int64_t *hops, *received;
   int32_t* refused;
   int32_t* epochs;
@@ -66,6 +66,7 @@ constexpr std::tuple kSlottedFields{
     array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
     array("credits", &SlottedBatch::credits, "W", "cells that a server may have in LOCAL"),
     array("cable", &SlottedBatch::cable, "W", "Cable"),
+    array("drops", &SlottedBatch::drops, "W", "1: a packet that finds the buffers of transceivers full is lost"),
     array("keys", &SlottedBatch::key, "2,W", "of random numbers: of each world that of the settings and its own"),
     array("slot", &SlottedBatch::slot, "W", "ps"),
     array("pace", &SlottedBatch::pace, "W", "ps that the cable of a server needs for a cell"),
@@ -98,8 +99,9 @@ constexpr std::tuple kSlottedFields{
     array("order", &SlottedBatch::order, "W", "worlds, the most expensive first"),
     on_host("cancel", &SlottedBatch::cancel, "1", "not 0: stop"),
     array("start", &SlottedBatch::start, "S", "out, ps"),
-    array("finish", &SlottedBatch::finish, "S", "out, ps"),
+    array("finish", &SlottedBatch::finish, "S", "out, ps; 2^62: never, as for a task that lost a cell"),
     array("delivered", &SlottedBatch::delivered, "S", "out, cells that have come to the node of the target"),
+    array("dropped", &SlottedBatch::dropped, "S", "out, cells that found full buffers, and never come"),
     array("reorder", &SlottedBatch::reorder, "S", "out, cells that waited at most for an earlier one"),
     array("fullest", &SlottedBatch::fullest, "N", "out, cells that waited at most at a node, LOCAL not counted"),
     array("hops", &SlottedBatch::hops, "W", "out, cells that were sent, once for each hop"),

@@ -52,7 +52,7 @@ struct Active {
 struct Receipt {
   uint64_t window;  // which of the 64 from `expected` on have arrived
   int32_t bits;     // first word of the bits of those that are farther
-  int32_t cells;    // of the task
+  int32_t cells;    // of the task, those that were dropped not counted
   int32_t server;
   int32_t arrived;   // of its cells
   int32_t expected;  // the first that has not arrived

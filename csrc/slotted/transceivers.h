@@ -11,6 +11,7 @@
 namespace topoflow::BACKEND::slotted {
 
 constexpr int32_t kNobody = -1;
+constexpr int32_t kDropped = -2;  // who forwards a packet that finds no room
 
 struct Cell {
   int32_t task, number;
@@ -28,7 +29,8 @@ struct Buffer {
   int32_t claimed;  // places for packets that come in this slot; a word of its own, as others read the first
 };
 
-// A packet that comes in this slot, its sender, and the transceiver that will forward it; kNobody: it is for this node.
+// A packet that comes in this slot, its sender, and the transceiver that will forward it; kNobody: it is for this node;
+// kDropped: none has room.
 struct Coming {
   Cell cell;
   int32_t from, next;

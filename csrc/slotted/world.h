@@ -128,6 +128,7 @@ class World {
     team.for_each(nodes, [&](int32_t i) { batch.fullest[first_node + i] = state.node[i].fullest; });
     team.for_each(tasks, [&](int32_t i) {
       batch.delivered[first_task + i] = state.receipt[i].arrived;
+      batch.dropped[first_task + i] = batch.cells[first_task + i] - state.receipt[i].cells;
       batch.reorder[first_task + i] = state.receipt[i].latest;
     });
     team.for_each(1, [&](int32_t) {
@@ -195,7 +196,7 @@ class World {
     Server& server = state.server[receipt.server];
     if (takes_turns) serve(server, node, time);
     ++receipt.arrived;
-    put_in_order(receipt, cell.number);
+    put_in_order(cell.task, receipt, cell.number);
     if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
       if (server.free < time) server.free = time;
       bring(cell.task, receipt, server, node);
@@ -204,6 +205,12 @@ class World {
       const int32_t place = receipt.server - first_server_of(node);
       bits_of(state.waiting, node)[place >> kWordLog] |= bit(place);
     }
+  }
+
+  // It found no room, and never comes. Not while cells are delivered.
+  DEVICE void drop(const Cell& cell) {
+    Receipt& receipt = state.receipt[cell.task];
+    if (team.atomic_add(&receipt.cells, -1) - 1 == receipt.arrived) note_end(cell.task);
   }
 
   DEVICE void note_fullest(int32_t i) {
@@ -446,6 +453,10 @@ class World {
     const int64_t time = batch.finish[first_task + task];
     --control.left;
     if (batch.cells[first_task + task]) --control.open;
+    if (state.receipt[task].cells < batch.cells[first_task + task]) {  // it lost some and never finishes
+      batch.finish[first_task + task] = kNever;
+      return;
+    }
     const int64_t* const row = batch.follower_offsets + first_task + task;
     for (int64_t at = row[0]; at < row[1]; ++at) {
       const int32_t other = batch.followers[at];
@@ -610,10 +621,12 @@ class World {
     state.node[node].received += server.free <= window;
     if (receipt.arrived - receipt.waiting < receipt.cells) return;
     batch.finish[first_task + task] = server.free;
-    state.ended[team.atomic_add(&state.control->ended, 1)] = task;
+    note_end(task);
   }
 
-  DEVICE void put_in_order(Receipt& receipt, int32_t number) {
+  DEVICE void note_end(int32_t task) { state.ended[team.atomic_add(&state.control->ended, 1)] = task; }
+
+  DEVICE void put_in_order(int32_t task, Receipt& receipt, int32_t number) {
     const int32_t ahead = number - receipt.expected;
     if (ahead < kWordBits) {
       receipt.window |= bit(ahead);
@@ -623,7 +636,7 @@ class World {
     }
     int32_t came = pass(receipt);
     while (came && receipt.far) {
-      look_farther(receipt, came);
+      look_farther(receipt, came, batch.cells[first_task + task]);
       came = pass(receipt);
     }
     const int32_t waiting = receipt.arrived - receipt.expected;
@@ -639,10 +652,10 @@ class World {
   }
 
   // The window has moved by `came`: which of its last cells have arrived?
-  DEVICE void look_farther(Receipt& receipt, int32_t came) {
+  DEVICE void look_farther(Receipt& receipt, int32_t came, int32_t cells) {
     for (int32_t ahead = kWordBits - came; ahead < kWordBits; ++ahead) {
       const int32_t number = receipt.expected + ahead;
-      if (number >= receipt.cells) return;
+      if (number >= cells) return;
       const bool there = state.bits[receipt.bits + number / 32] >> number % 32 & 1;
       receipt.window |= uint64_t{there} << ahead;
       receipt.far -= there;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from gpu_resources import occupancy, resources
+from gpu_resources import occupancy, resources, taken
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,21 @@ def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
     assert 0 < found["registers"] <= 65_536 / found["threads"]
     assert found["instructions"] > 0
     assert found["occupancy"] == occupancy(int(found["registers"]), 256) > 0
+
+
+def test_spills_of_the_functions_that_a_kernel_calls_are_its_own() -> None:
+    said = """ptxas info    : Compiling entry function 'one' for 'sm_90'
+ptxas info    : Function properties for one
+    56 bytes stack frame, 0 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 128 registers, used 0 barriers, 80 bytes cumulative stack size
+ptxas info    : Function properties for called
+    24 bytes stack frame, 56 bytes spill stores, 48 bytes spill loads
+ptxas info    : Compiling entry function 'two' for 'sm_90'
+ptxas info    : Function properties for two
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 80 bytes smem
+"""
+    assert taken(said) == {
+        "one": {"registers": 128, "stack_bytes": 80, "spill_store_bytes": 56, "spill_load_bytes": 52},
+        "two": {"registers": 40, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0},
+    }

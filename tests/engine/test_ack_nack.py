@@ -1,8 +1,9 @@
-"""Fast optical switches: the kernel is its plain-Python twin, nothing is lost, every refusal is counted."""
+"""Fast optical switches: the kernel is its plain-Python twin, every refusal and every loss is counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,23 @@ from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, Log, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference_ack_nack import AckNackReference
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import LOSSES, Settings
 from topoflow.fabric.circuits.on_demand import Square
 
 TIMING: dict[str, Any] = {"arrive": (900, 1400), "pause": (2, 3)}  # ps and slots, within a rack and between racks
 
 
-def simulated(world: Cells) -> Found:
-    (found,) = simulate_cells([world], Settings(), Run(threads=1), log=True)
+def simulated(world: Cells, loss: str = "none") -> Found:
+    (found,) = simulate_cells([world], Settings(loss=loss), Run(threads=1), log=True)
     return found
+
+
+def alone(world: Cells, loss: str) -> Cells:
+    """Where packets are lost no task waits for another one, which may never finish; there are more of them, at once."""
+    if loss == "none":
+        return world
+    none = {"after": world.after[:0], "after_offsets": np.zeros_like(world.after_offsets)}
+    return replace(world, pace=min(world.pace, world.slot // 8 + 1), release=world.release // 8, **none)
 
 
 def log_of(found: Found) -> Log:
@@ -37,25 +46,40 @@ def test_the_kernel_is_exactly_the_twin(
     random_square: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    world, model = random_square(draw), Settings(seed=int(draw.integers(0, 2**32)))
+    seed, loss = int(draw.integers(0, 2**32)), str(draw.choice(LOSSES))
+    world, model = alone(random_square(draw), loss), Settings(seed=seed, loss=loss)
     twin = AckNackReference(world, model)
     twin.run()
     (found,) = run_cells([world], model)
     assert_equal(found, twin)
     assert found.refused.tolist() == twin.refused
+    assert found.dropped.tolist() == twin.lost
     assert sum(map(sum, twin.refused)) == twin.sent - len(twin.hops), "what is sent is accepted or refused"
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
-def test_no_packet_is_lost_and_an_output_has_one_in_a_slot(
-    random_square: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int
+def test_every_packet_comes_once_or_is_counted_as_lost_and_an_output_has_one_in_a_slot(
+    random_square: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int, loss: str
 ) -> None:
+    lost = 0
     for begin in range(first, first + count, 500):
-        worlds = [random_square(np.random.default_rng(seed)) for seed in range(begin, begin + 500)]
-        for found in run_cells(worlds, Settings(seed=begin)):
+        worlds = [alone(random_square(np.random.default_rng(seed)), loss) for seed in range(begin, begin + 500)]
+        for found in run_cells(worlds, Settings(seed=begin, loss=loss)):
             check(found)
+            check_losses(found)
+            lost += int(found.dropped.sum())
+    assert (lost > 0) == (loss == "drop")
+
+
+def check_losses(found: Found) -> None:
+    """What came and what was lost is all; a message that lost a packet never finishes, others do."""
+    if found.world.until == NEVER:
+        assert (found.delivered + found.dropped == found.world.cells).all()
+        assert ((found.finish == NEVER) == (found.dropped > 0)).all()
+        assert found.has_ended
 
 
 def check(found: Found) -> None:
@@ -65,10 +89,11 @@ def check(found: Found) -> None:
     task = np.repeat(np.arange(world.tasks), world.cells)
     source, target = world.node[world.source[task]], world.node[world.target[task]]
     if world.until == NEVER:
-        assert (found.delivered == world.cells).all()
-        assert ((log.sent >= 0) == (source != target)).all()
+        sent, cross = np.bincount(task, log.sent >= 0, world.tasks), np.bincount(task, source != target, world.tasks)
+        assert ((sent <= cross) & (sent >= cross - found.dropped)).all(), "what is not sent stays, or is lost"
         assert ((log.sent_on >= 0) == (log.through >= 0)).all()
     again, went = log.sent_on >= 0, log.sent >= 0
+    went &= again | (found.dropped[task] == 0)  # where one that was lost has come to, is not logged
     to = np.where(again, log.through, target)
     slots = np.concatenate([log.sent[went], log.sent_on[again]])
     ends = np.concatenate([source[went], log.through[again]]), np.concatenate([to[went], target[again]])
@@ -83,7 +108,7 @@ def check(found: Found) -> None:
                 assert met.max(initial=0) <= most
             waited = again & ((source // size == log.through // size) == (kind == 0))
             assert (log.sent_on[waited] - log.sent[waited] >= world.pause[kind]).all()
-    assert found.hops == len(slots)
+    assert found.hops == np.count_nonzero(log.sent >= 0) + np.count_nonzero(again)
 
 
 def test_a_packet_alone_takes_the_slots_and_flights_that_its_path_has() -> None:
@@ -103,6 +128,35 @@ def test_all_that_meet_at_an_output_are_refused_but_one_and_take_turns() -> None
     assert sorted(found.finish.tolist()) == [900 + slot * SLOT for slot in range(5)]
     long = simulated(burst(Square(1, 6, 1, 1, 2), source, np.zeros(5, int), 50, **TIMING))
     assert np.ptp(long.finish) <= 5 * SLOT, "as fair as turns are"
+
+
+def test_a_burst_that_finds_a_full_buffer_loses_what_has_no_room_and_the_rest_comes() -> None:
+    """A server has 9 packets at once for one transceiver with room for 4: 5 are lost. Without loss all 9 come."""
+    world = burst(Square(1, 2, 1, 1, 4), np.array([0]), np.array([1]), 9, 1, **TIMING)
+    found = simulated(world, "drop")
+    assert (found.delivered[0], found.dropped[0], found.finish[0]) == (4, 5, NEVER)
+    assert simulated(world).delivered[0] == 9
+
+
+def test_a_switch_does_not_know_that_the_server_which_forwards_is_full() -> None:
+    """To the far corner over servers of one transceiver each that forwards less than what comes: those lose the rest,
+    and no packet is refused for their lack of room; without loss it is, and waits."""
+    square = Square(2, 8, 4, 1, 3)
+    source = np.arange(1, 8).repeat(4)
+    world = burst(square, source, np.full(len(source), 8), 12, np.arange(len(source)) % 4 * 1000, **TIMING)
+    lossy, lossless = simulated(world, "drop"), simulated(world)
+    sent = np.bincount(np.repeat(np.arange(world.tasks), world.cells), log_of(lossy).sent >= 0)
+    assert (lossy.delivered < sent).any(), "sent, accepted, and lost where they should be forwarded"
+    assert (lossless.delivered == 12).all()
+    assert lossy.epochs < lossless.epochs
+
+
+def test_who_waits_for_a_message_that_may_be_lost_is_an_error_in_a_line() -> None:
+    world = burst(Square(1, 2, 1, 1, 4), np.array([0, 1]), np.array([1, 0]), 9, **TIMING)
+    world = replace(world, after_offsets=np.array([0, 0, 1]), after=np.array([0], np.int32))
+    law = r"^burst: slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets$"
+    with pytest.raises(ValueError, match=law):
+        simulated(world, "drop")
 
 
 def test_saturated_switches_carry_what_theory_knows_of_fifo_buffers() -> None:

@@ -107,6 +107,8 @@ def test_what_it_cannot_say_is_refused_in_a_line() -> None:
     other = place(JOB, FatTree(1e9, 4, 0.0).build(16, JOB.demand()), name="other")
     law = "fabric: must have slots with fidelity=slotted, as sirius and fosquare have, got fat_tree"
     assert model.refuses(other) == law
+    law = "slotted.loss: must be none with fabric=sirius, as racks that follow a schedule promise room"
+    assert Slotted(loss="drop").refuses(world()) == law
     graph = replace(world().graph, ends=None)
     assert str(model.refuses(replace(world(), graph=graph))).startswith("rings: must be steps with fidelity=slotted")
     fabric = DESIGN.build(16, JOB.demand())
@@ -128,6 +130,7 @@ def test_more_cells_than_have_numbers_are_refused_in_a_line() -> None:
         ({"queue": 17}, "slotted.queue: must be a whole number within 2..16, got 17"),
         ({"protocol": "aloha"}, "slotted.protocol: must be one of request_grant, ideal, direct, got 'aloha'"),
         ({"credits": 0}, "slotted.credits: must be a whole number within 1..2147483647, got 0"),
+        ({"loss": "trim"}, "slotted.loss: must be one of none, drop, got 'trim'"),
         ({"cable": "fair"}, "slotted.cable: must be one of turns, arrival, got 'fair'"),
         ({"seed": -1}, "slotted.seed: must be a whole number within 0..4294967295, got -1"),
     ],

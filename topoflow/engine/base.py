@@ -187,6 +187,7 @@ class Slots:
     received: float  # B that servers got until the end, or the world's ``until``; what only fills cells is not counted
     fullest: Floats  # [N] B, the most that waited for slots at a node
     reorder: Floats  # [T] B, the most that waited at the target for what was sent earlier
+    dropped: Floats  # [T] B, lost as buffers were full; a task that lost some never finishes
     hops: int  # cells that were sent, once for each hop
     refused: Ints  # [N, 2] packets that switches refused (NACK) on the way to each node: in its rack, and between racks
     epochs: int

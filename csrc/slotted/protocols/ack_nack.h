@@ -1,5 +1,6 @@
 // Fast optical switches without buffers: an output accepts one of the packets that meet there; the switch refuses the
-// others (NACK), and their transceivers send them again in the next slot.
+// others (NACK), and their transceivers send them again in the next slot. What finds the buffers of a server full
+// waits, or is lost.
 //
 //   server (i, j) of rack i    sends to the others of rack i with `intra` transceivers,
 //                              and to the servers (k, j) of other racks k with `inter` ones
@@ -27,6 +28,8 @@ struct AckNack {
   const int32_t intra = world.batch.intra[world.world];
   const int32_t count = intra + world.batch.inter[world.world];  // transceivers of a node
   const int32_t room = world.batch.room[world.world];
+  const bool drops = world.batch.drops[world.world];
+  const int32_t own_room = drops ? room : room - 1;  // a place is kept for packets of others, where these wait
   const int32_t words = static_cast<int32_t>(Transceivers::words(world.batch, world.world, world.nodes));
   int32_t* const refused = world.batch.refused + 2 * world.first_node;
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps from the beginning of a slot, by kind
@@ -76,21 +79,31 @@ struct AckNack {
       const int32_t task = server.queue.head;
       Flow& flow = world.state.flow[task];
       const Cell cell{task, flow.number};
-      int32_t at = kNobody;
-      if (flow.target != node) {
-        at = shortest(node, first_kind(cell, node, flow.target), room - 1);
-        if (at == kNobody)
-          ++misses;
-        else
-          push(node * count + at, kOwn, {cell, world.epoch}), ++world.state.node[node].held;
-      } else {
-        world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
-      }
+      const bool left = leave(node, flow.target, cell);
       server.queue.head = flow.next_server;
-      if (at != kNobody || flow.target == node) ++flow.number, --flow.unsent, server.surplus -= world.pace;
+      if (left)
+        ++flow.number, --flow.unsent, server.surplus -= world.pace;
+      else
+        ++misses;
       if (flow.unsent) world.append(server.queue, task, &Flow::next_server, world.state.flow);
     }
     if (server.surplus > 0) server.surplus = 0;
+  }
+
+  // Whether a packet leaves its server: it is for the same node, finds room in a buffer, or is dropped.
+  DEVICE bool leave(int32_t node, int32_t target, const Cell& cell) const {
+    if (target == node) {
+      world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
+      return true;
+    }
+    const int32_t at = shortest(node, first_kind(cell, node, target), own_room);
+    if (at == kNobody) {
+      if (drops) world.drop(cell);
+      return drops;
+    }
+    push(node * count + at, kOwn, {cell, world.epoch});
+    ++world.state.node[node].held;
+    return true;
   }
 
   DEVICE void fill_at(int32_t node) const {
@@ -137,15 +150,20 @@ struct AckNack {
     }
   }
 
-  // Whether a packet of `source` can come by the transceiver t: it is for `node`, or there is room to forward it.
+  // Whether a packet of `source` can come by the transceiver t: it is for `node`, there is room to forward it, or it is
+  // dropped there, as the switch does not know that room.
   DEVICE bool accept(int32_t node, int32_t t, int32_t source) const {
     const int32_t from = source * count + t;
     const Cell cell = place(from, state.offered[from], 0).cell;
     int32_t next = kNobody;
     if (target_of(cell) != node) {
       next = shortest(node, 1 - kind_of(t), room);
-      if (next == kNobody) return false;
-      ++state.buffer[node * count + next].claimed;
+      if (next != kNobody)
+        ++state.buffer[node * count + next].claimed;
+      else if (!drops)
+        return false;
+      else
+        world.drop(cell), next = kDropped;
     }
     state.coming[node * count + t] = {cell, source, next};
     state.taken[from] = 1;
@@ -170,6 +188,7 @@ struct AckNack {
       if (coming.from == kNobody) continue;
       const int32_t kind = kind_of(t);
       if (world.batch.through) world.record(coming.cell, coming.from, 0);
+      if (coming.next == kDropped) continue;
       if (coming.next == kNobody) {  // the cable to a server adds nothing but where several packets meet
         world.deliver(coming.cell, node, int64_t{world.epoch} * world.epoch_time + arrive[kind] - world.pace);
       } else {

@@ -49,6 +49,8 @@ class Slotted(Settings):
         got = "none" if fabric is None else fabric.name
         if fabric is None or not isinstance(fabric.control, Cyclic | OnDemand):
             return f"fabric: must have slots with fidelity={self.name}, as sirius and fosquare have, got {got}"
+        if self.loss != "none" and isinstance(fabric.control, Cyclic):
+            return f"slotted.loss: must be none with fabric={fabric.name}, as racks that follow a schedule promise room"
         if not _is_whole(world, fabric.control):
             return f"fail: must leave the links of {fabric.name} whole with fidelity={self.name}, got a part of them"
         sends = graph.bytes > 0
@@ -95,6 +97,7 @@ class Found:
     start: Offsets  # [T]
     finish: Offsets  # [T]
     delivered: Ints  # [T] cells that came to the node of the target
+    dropped: Ints  # [T] cells that found full buffers, and never come
     reorder: Ints  # [T] the most that waited there for an earlier one
     fullest: Ints  # [N] the most cells that waited for a slot, those in LOCAL not counted
     hops: int  # cells that were sent, once for each hop
@@ -106,8 +109,9 @@ class Found:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every task has finished."""
-        return bool((self.finish < NEVER).all())
+        """Whether every task has finished, or lost some of its cells and got the others."""
+        lost = (self.dropped > 0) & (self.delivered + self.dropped == self.world.cells)
+        return bool(((self.finish < NEVER) | lost).all())
 
 
 def _is_whole(world: World, control: Cyclic | OnDemand) -> bool:
@@ -131,7 +135,8 @@ def _is_whole(world: World, control: Cyclic | OnDemand) -> bool:
 def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run(), *, log: bool = False) -> list[Found]:
     """What becomes of each of ``worlds``, in their order; they do not influence each other.
 
-    Raises ``ValueError`` that names a world whose tasks wait for each other in a circle, or whose cells get no slot.
+    Raises ``ValueError`` that names a world whose tasks wait for each other in a circle, or for one that lost cells, or
+    whose cells get no slot.
     """
     steps = partial(_steps, settings=settings, threads=run.threads, log=log)
     cut = partial(cut_by_memory, needed=partial(_needed, log=log))
@@ -164,6 +169,8 @@ def _raise_unfinished(batch: Batch) -> None:
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
         task = int(np.argmax(batch.of("finish", index) == NEVER))
         law = laws.get(status[index], "must not be cancelled, got that")
+        if status[index] == _C.DEADLOCK and batch.of("dropped", index).any():
+            law = "slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets"
         node, target = stuck[index].tolist()
         of_target = f" for node {target}" if target >= 0 else ""  # a queue may hold cells for several
         failures.append(f"{batch.worlds[index].name}: {law.format(task=task, node=node, target=of_target)}")
@@ -178,6 +185,7 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         start=of("start"),
         finish=of("finish"),
         delivered=of("delivered"),
+        dropped=of("dropped"),
         reorder=of("reorder"),
         fullest=of("fullest"),
         hops=int(of("hops")[0]),
@@ -202,6 +210,7 @@ def _slots(world: World, found: Found) -> Slots:
         received=float(found.received * cell * payload),
         fullest=(found.fullest * cell).astype(np.float64),
         reorder=(found.reorder * cell).astype(np.float64),
+        dropped=(found.dropped * cell).astype(np.float64),
         hops=found.hops,
         refused=found.refused,
         epochs=found.epochs,

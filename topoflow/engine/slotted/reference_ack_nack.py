@@ -18,6 +18,11 @@ What the paper leaves open:
     - A full buffer: a server keeps its own packets until there is room, and a packet that a server without room
       would have to forward is refused. One place of each buffer is kept for packets of others: these always drain, as
       the second hop is the last, so that no circle of full buffers waits for itself. Nothing is ever lost.
+    - Or (``loss=drop``) what finds a full buffer is lost, at its own server and at the one that would forward it: "The
+      packet loss comes from the overload of the electronic buffer in the server". No place is kept, and no switch
+      refuses for lack of room, as it answers "based on the contention results". Nothing sends a lost packet again: the
+      paper knows retransmission after a NACK alone, and fixed times of transmission. A message that lost a packet
+      never finishes.
 
 Shapes: N servers, T transceivers of each.
 Source: FOSquare (Yan et al., Photonics 2021), 2.
@@ -73,6 +78,9 @@ class AckNackReference(Reference):
         self.transceivers = [[Transceiver(kind) for kind in kinds] for _ in range(square.nodes)]
         self.refused = [[0, 0] for _ in range(square.nodes)]
         self.sent = 0  # packets, those that were refused included
+        self.drops = settings.loss == "drop"
+        self.own_room = square.room - (not self.drops)
+        self.lost = [0 for _ in range(cells.tasks)]  # packets
 
     def advance(self) -> None:
         """One slot."""
@@ -105,14 +113,29 @@ class AckNackReference(Reference):
         server.surplus = min(server.surplus, 0)
 
     def accepts(self, node: int, cell: Cell) -> bool:
-        """Whether a node takes a packet of its own server: it delivers the packet, or has room for it."""
+        """Whether a node takes a packet of its own server: it delivers it, has room for it, or drops it."""
         if cell.to == node:
             self.deliver(cell, self.epoch * self.world.epoch)
             return True
-        at = self.shortest(node, self.first_kind(cell, node), self.square.room - 1)
+        at = self.shortest(node, self.first_kind(cell, node), self.own_room)
         if at is not None:
             at.own.append(cell)
-        return at is not None
+        elif self.drops:
+            self.drop(cell)
+        return at is not None or self.drops
+
+    def drop(self, cell: Cell) -> None:
+        self.lost[cell.task] += 1
+        self.end_if_lost(cell.task)
+
+    def deliver(self, cell: Cell, time: int) -> None:
+        super().deliver(cell, time)
+        self.end_if_lost(cell.task)
+
+    def end_if_lost(self, task: int) -> None:
+        """What has come or is lost, all of it, has ended; what waits for it waits for ever."""
+        if self.lost[task] and self.flow[task].delivered + self.lost[task] == self.world.cells[task]:
+            self.left -= 1
 
     def first_kind(self, cell: Cell, node: int) -> int:
         kinds = self.square.first_kinds(node, cell.to)
@@ -134,7 +157,10 @@ class AckNackReference(Reference):
         return found
 
     def answers(self, offers: dict[tuple[int, int], list[int]]) -> list[tuple[Hop, int, Transceiver | None]]:
-        """Accepted packets: the hop, the number of both transceivers, and the one that forwards (None: it arrives)."""
+        """Accepted packets: the hop, the number of both transceivers, and the one that forwards.
+
+        None forwards a packet that arrives, or one that is lost there.
+        """
         accepted = []
         for (node, t), senders in sorted(offers.items()):
             output = self.transceivers[node][t]
@@ -146,9 +172,10 @@ class AckNackReference(Reference):
                 assert cell is not None
                 if cell.to != node:
                     forwards = self.shortest(node, 1 - output.kind, self.square.room)
-                    if forwards is None:
+                    if forwards is not None:
+                        forwards.claimed += 1
+                    elif not self.drops:
                         continue  # no room to wait in
-                    forwards.claimed += 1
                 self.refused[node][output.kind] -= 1
                 accepted.append((Hop(self.epoch, sender, node, cell), t, forwards))
                 output.turn = (ranks[sender] + 1) % members
@@ -165,7 +192,9 @@ class AckNackReference(Reference):
         for hop, t, forwards in accepted:
             kind = self.transceivers[hop.target][t].kind
             self.hops.append(hop)
-            if forwards is None:  # the cable to a server adds nothing but where several packets meet
+            if forwards is None and hop.target != hop.cell.to:
+                self.drop(hop.cell)
+            elif forwards is None:  # the cable to a server adds nothing but where several packets meet
                 time = self.epoch * self.world.epoch + self.world.arrive[kind]
                 self.deliver(hop.cell, time - self.world.pace)
             else:

@@ -8,6 +8,7 @@ from topoflow import _C
 
 PROTOCOLS = {"request_grant": _C.REQUEST_GRANT, "ideal": _C.IDEAL, "direct": _C.DIRECT}
 CABLES = {"turns": _C.TURNS, "arrival": _C.ARRIVAL}
+LOSSES = ("none", "drop")
 MOST = 2**31 - 1
 MIN_QUEUE = 2  # Source: Sirius, 4.3: a cell may come before that of the epoch before has left
 WORD = 2**32
@@ -23,10 +24,11 @@ class Settings:
     cable: str = (
         "turns"  # of a node to a server: flows whose cells wait take turns, or (arrival) first come, first served
     )
+    loss: str = "none"  # what becomes of a packet that finds the buffers of an OnDemand network's transceivers full
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for field, known in (("protocol", PROTOCOLS), ("cable", CABLES)):
+        for field, known in (("protocol", PROTOCOLS), ("cable", CABLES), ("loss", LOSSES)):
             if getattr(self, field) not in known:
                 raise ValueError(f"slotted.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         ranges = {"queue": (MIN_QUEUE, _C.MOST_RESERVATIONS), "credits": (1, MOST), "seed": (0, WORD - 1)}

@@ -7,8 +7,8 @@ draw_lines(
     Axis("time of one training step", "s", log=True),
 )
 
-A series looks the same in all panels of a figure, whichever of them it is in, and one legend serves all. ``style.png``
-makes a file of a figure.
+A series looks the same in all panels of a figure, whichever of them it is in, and one legend serves all; ``fabrics``
+(series -> name of its fabric) gives it the colour of that fabric. ``style.png`` makes a file of a figure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from topoflow.report.draw import heat_map
 from topoflow.report.draw.axis import Axis, Floats, name_groups, rule, tick_at
 from topoflow.report.draw.cdf import steps
-from topoflow.report.draw.style import COLOURS, LINES, MARKERS, grid_shape, legend_columns, panels
+from topoflow.report.draw.style import COLOURS, Look, grid_shape, legend_columns, panels, series_looks
 
 MAX_PANELS_PER_ROW = 3  # panels
 THIN = {"v": 1.1, "P": 1.1, "X": 1.1, "*": 1.3}  # markers that fill less of their size
@@ -36,26 +36,30 @@ Samples = Mapping[str, ArrayLike]  # series -> values whose distribution is show
 Bars = Mapping[str, Mapping[str, float]]  # series -> group -> value; NaN: there is none
 
 
-def draw_lines(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
+def draw_lines(
+    title: str, parts: Mapping[str, Lines], x: Axis, y: Axis, fabrics: Mapping[str, str] | None = None
+) -> Figure:
     """A panel per part, in it a line with markers per series. ``ValueError`` for a value that an axis cannot show."""
 
-    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: int) -> None:
+    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: Look) -> None:
         axes.plot(across, up, label=name, **_marked(look))
 
-    figure = _draw_over_x(title, parts, x, y, draw)
+    figure = _draw_over_x(title, parts, x, y, fabrics, draw)
     for axes, lines in zip(figure.axes, parts.values(), strict=True):
         xs = [np.asarray(across, dtype=np.float64) for across, _ in lines.values()]
         tick_at(axes.xaxis, x, [across / x.factor(xs) for across in xs])
     return figure
 
 
-def draw_steps(title: str, parts: Mapping[str, Lines], x: Axis, y: Axis) -> Figure:
+def draw_steps(
+    title: str, parts: Mapping[str, Lines], x: Axis, y: Axis, fabrics: Mapping[str, str] | None = None
+) -> Figure:
     """A panel per part, in it a line per series that keeps each value until the next x."""
 
-    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: int) -> None:
-        axes.step(across, up, where="post", label=name, **_look(look))
+    def draw(axes: Axes, across: Floats, up: Floats, name: str, look: Look) -> None:
+        axes.step(across, up, where="post", label=name, **_lined(look))
 
-    return _draw_over_x(title, parts, x, y, draw)
+    return _draw_over_x(title, parts, x, y, fabrics, draw)
 
 
 def _draw_over_x(
@@ -63,10 +67,11 @@ def _draw_over_x(
     parts: Mapping[str, Lines],
     x: Axis,
     y: Axis,
-    draw: Callable[[Axes, Floats, Floats, str, int], None],
+    fabrics: Mapping[str, str] | None,
+    draw: Callable[[Axes, Floats, Floats, str, Look], None],
 ) -> Figure:
     """A panel per part; ``draw`` is called with its axes and each series: points as they are shown, name and look."""
-    figure, axes_list, looks = _canvas(title, parts)
+    figure, axes_list, looks = _canvas(title, parts, fabrics)
     for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
         points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
         xs, ys = [at[0] for at in points.values()], [at[1] for at in points.values()]
@@ -82,19 +87,21 @@ def _draw_over_x(
     return figure
 
 
-def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Figure:
+def draw_cdf(
+    title: str, parts: Mapping[str, Samples], x: Axis, what: str, fabrics: Mapping[str, str] | None = None
+) -> Figure:
     """A panel per part, in it a curve per series: the share of its values that are at most x.
 
     ``what`` names the things that are counted: "links", "pairs of servers".
     """
-    figure, axes_list, looks = _canvas(title, parts)
+    figure, axes_list, looks = _canvas(title, parts, fabrics)
     share = Axis(f"cumulative share of {what} [%]")
     for axes, (part, samples) in zip(axes_list, parts.items(), strict=True):
         read = {name: _values(f"{title}: {part}: {name}", values, x) for name, values in samples.items()}
         factor = x.factor(read.values())
         for name, values in read.items():
             at, below = steps(values / factor)
-            axes.step(at, 100 * below, where="post", label=name, **_look(looks[name]))
+            axes.step(at, 100 * below, where="post", label=name, **_lined(looks[name]))
         axes.set_title(part, fontsize=10)
         axes.set_xlabel(x.text(read.values()))
         axes.set_ylabel(share.label)
@@ -106,9 +113,11 @@ def draw_cdf(title: str, parts: Mapping[str, Samples], x: Axis, what: str) -> Fi
     return figure
 
 
-def draw_bars(title: str, parts: Mapping[str, Bars], y: Axis, x_label: str = "") -> Figure:
+def draw_bars(
+    title: str, parts: Mapping[str, Bars], y: Axis, x_label: str = "", fabrics: Mapping[str, str] | None = None
+) -> Figure:
     """A panel per part: groups side by side, in each a bar per series. Two lines of a group's name are "a\\nb"."""
-    figure, axes_list, looks = _canvas(title, parts)
+    figure, axes_list, looks = _canvas(title, parts, fabrics)
     for axes, (part, bars) in zip(axes_list, parts.items(), strict=True):
         groups = list(dict.fromkeys(group for of in bars.values() for group in of))
         heights: Floats = np.array(
@@ -151,12 +160,13 @@ def _values(where: str, values: ArrayLike, axis: Axis) -> Floats:
     return read
 
 
-def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, int]) -> None:
+def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
     """Bars of every series, side by side in every group; group g is around x = g."""
     width = 0.8 / len(rows)
     for position, (name, row) in enumerate(rows.items()):
         at = np.array([group - 0.4 + width * (position + 0.5) for group in range(len(row))])
-        axes.bar(at, np.nan_to_num(row), width=0.92 * width, color=COLOURS[looks[name] % len(COLOURS)], label=name)
+        axes.bar(at, np.nan_to_num(row), width=0.92 * width, color=looks[name].colour, hatch=looks[name].hatch,
+                 edgecolor="white", linewidth=0, label=name)  # fmt: skip
         _write_values(axes, at, row, len(rows) * len(row) <= MAX_VALUES)
 
 
@@ -169,11 +179,13 @@ def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> Non
                       fontsize=7, rotation=90)  # fmt: skip
 
 
-def _canvas(title: str, parts: Mapping[str, Mapping[str, object]]) -> tuple[Figure, list[Axes], dict[str, int]]:
-    """A figure with a panel per part, and the number of the look of every series, in the order they are first seen."""
+def _canvas(
+    title: str, parts: Mapping[str, Mapping[str, object]], fabrics: Mapping[str, str] | None
+) -> tuple[Figure, list[Axes], dict[str, Look]]:
+    """A figure with a panel per part, and the look of every series, in the order they are first seen."""
     for part in [part for part, series in parts.items() if not series] or ([] if parts else ["panels"]):
         raise ValueError(f"{title}: {part}: must have at least one, got none")
-    looks = {name: look for look, name in enumerate(dict.fromkeys(name for part in parts.values() for name in part))}
+    looks = series_looks((name for part in parts.values() for name in part), fabrics)
     widest = 2 if len(parts) in (2, 4) else MAX_PANELS_PER_ROW
     rows, columns = grid_shape(len(parts), widest)
     width = 7.5 if columns == 1 else 4.3 * columns + 0.6
@@ -182,7 +194,7 @@ def _canvas(title: str, parts: Mapping[str, Mapping[str, object]]) -> tuple[Figu
     return figure, panels(figure, len(parts), widest), looks
 
 
-def _legend(figure: Figure, looks: Mapping[str, int]) -> None:
+def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
     """One legend for all panels, under them; none where there is one series."""
     if len(looks) < 2:
         return
@@ -202,14 +214,12 @@ def _legend(figure: Figure, looks: Mapping[str, int]) -> None:
     )
 
 
-def _look(look: int) -> dict[str, Any]:
-    """Colours repeat after eight; line and marker then are others."""
-    line = LINES[(look + look // len(COLOURS)) % len(LINES)]
-    return {"color": COLOURS[look % len(COLOURS)], "linestyle": line, "linewidth": 2, "zorder": 3 + look}
+def _lined(look: Look) -> dict[str, Any]:
+    """A line."""
+    return {"color": look.colour, "linestyle": look.line, "linewidth": 2, "zorder": 3 + look.number}
 
 
-def _marked(look: int) -> dict[str, Any]:
+def _marked(look: Look) -> dict[str, Any]:
     """With hollow markers of different sizes, so that all can be seen where values coincide."""
-    marker = MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
-    size = (12 - 0.8 * (look % len(COLOURS))) * THIN.get(marker, 1.0)
-    return _look(look) | {"marker": marker, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5}
+    size = (12 - 0.8 * (look.number % len(COLOURS))) * THIN.get(look.marker, 1.0)
+    return _lined(look) | {"marker": look.marker, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5}

@@ -72,7 +72,9 @@ def draw_latency(report: Report) -> Figure:
         of = {name: ports.latencies()[place][1] for name, (_, ports) in zip(names, shown, strict=True)}
         if lines := {name: _cumulative(latency) for name, latency in of.items() if len(latency.count)}:
             parts[what] = lines
-    return draw_steps("How long packets and messages take", parts, Axis("latency", "s", log=True), Axis("share [%]"))
+    axes = Axis("latency", "s", log=True), Axis("share [%]")
+    fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
+    return draw_steps("How long packets and messages take", parts, *axes, fabrics)
 
 
 def draw_completion(report: Report) -> Figure:

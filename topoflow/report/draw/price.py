@@ -39,7 +39,8 @@ def draw(report: Report) -> Figure:
         axes.plot([(o.cost or 0.0) / 1e3 for o in best], [o.row.iteration_time / factor for o in best],
                   color="#888888", linestyle="--", zorder=1)  # fmt: skip
         for outcome in priced:
-            look, style = looks[outcome.settings.fabric], report.fabrics.index(outcome.settings.fabric) % 8
+            look = looks[outcome.settings.fabric]
+            style = look.number % 8
             size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=look.colour, marker=look.marker, edgecolor="white")  # fmt: skip

@@ -52,7 +52,8 @@ def draw_waiting(report: Report) -> Figure:
         part: {name: (slots.sampled, slots.waiting[:, column]) for name, (_, slots) in zip(names, shown, strict=True)}
         for column, part in enumerate(("all nodes together", "the fullest node"))
     }
-    return draw_steps("What waits for a slot", parts, Axis("time", "s"), Axis("waiting cells", "B"))
+    fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
+    return draw_steps("What waits for a slot", parts, Axis("time", "s"), Axis("waiting cells", "B"), fabrics)
 
 
 def draw_completion(report: Report) -> Figure:

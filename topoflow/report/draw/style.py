@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Literal
@@ -10,49 +11,74 @@ from typing import Any, Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from topoflow.report.draw.colours import FABRICS, fabric_colours
+
 DPI = 150
 
-# Okabe & Ito, "Color Universal Design" (2008), darker tones first; line styles and markers repeat the distinction.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+COLOURS = tuple(FABRICS.values())[:8]  # of what is not a fabric, too
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1)), (0, (1, 3)))
+HATCHES = ("", "///", "...", "xxx")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-COMPUTE = "#4D5B66"
+COMPUTE = "#717C88"
 KINDS = {  # what a server sends, in a timeline
     "all_reduce": "#D55E00",
     "transfer": "#0072B2",
-    "all_to_all": "#009E73",
-    "all_gather": "#CC79A7",
-    "reduce_scatter": "#E69F00",
-    "broadcast": "#56B4E9",
+    "all_to_all": "#3CA284",
+    "all_gather": "#CC72B4",
+    "reduce_scatter": "#848A48",
+    "broadcast": "#0C96F0",
     "send": "#0072B2",
-    "recv": "#56B4E9",
+    "recv": "#0C96F0",
 }
-OTHER_KIND = "#000000"
+OTHER_KIND = "#72663C"
 
 
 @dataclass(frozen=True)
 class Look:
-    """What one fabric looks like in every picture of a report."""
+    """What a fabric, or a series of a figure, looks like in every picture of a report and on its page."""
 
     colour: str
     marker: str
     line: Any  # a line style of matplotlib
+    number: int  # in the order in which a report first names them
+    variant: int = 0  # among series of one colour
+
+    @property
+    def hatch(self) -> str:
+        """The pattern of bars, which have neither line nor marker."""
+        return HATCHES[self.variant % len(HATCHES)]
 
 
 def fabric_looks(names: Iterable[str]) -> dict[str, Look]:
-    """The look of each fabric, in the order in which a report first names them: pictures and the page have no other.
+    """The look of each fabric. Colours are those of ``fabric_colours``, the same in every report.
 
-    Colours repeat after eight fabrics; line and marker then differ.
+    Markers and line styles follow the order in which a report first names the fabrics, so that they differ.
     """
-    return {
-        name: Look(
-            COLOURS[number % len(COLOURS)],
-            MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
-            LINES[(number + number // len(COLOURS)) % len(LINES)],
-        )
-        for number, name in enumerate(dict.fromkeys(names))
-    }
+    return {name: _look(colour, number) for number, (name, colour) in enumerate(fabric_colours(names).items())}
+
+
+def series_looks(names: Iterable[str], fabrics: Mapping[str, str] | None = None) -> dict[str, Look]:
+    """The look of each series of a figure, in the order in which they are first named; ``fabrics``: series -> fabric.
+
+    Where the series are of several fabrics, each has the colour of its fabric, and others have what is left.
+    Otherwise colours tell the series from each other, and repeat after eight; line and marker then differ.
+    """
+    series = list(dict.fromkeys(names))
+    of = {name: fabrics[name] for name in series if fabrics and name in fabrics}
+    own = fabric_colours(of.values()) if len(set(of.values())) > 1 or len(series) == 1 else {}
+    free = [colour for colour in COLOURS if colour not in own.values()]
+    looks, seen = dict[str, Look](), Counter[str]()
+    for number, name in enumerate(series):
+        colour = own.get(of.get(name, "")) or free[(number - seen.total()) % len(free)]
+        looks[name] = _look(colour, number, variant=seen[colour])
+        seen[colour] += name in of and bool(own)
+    return looks
+
+
+def _look(colour: str, number: int, variant: int = 0) -> Look:
+    turn = number + number // len(COLOURS)
+    return Look(colour, MARKERS[turn % len(MARKERS)], LINES[turn % len(LINES)], number, variant)
 
 
 def kind_colour(kind: str) -> str:

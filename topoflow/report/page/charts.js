@@ -9,7 +9,7 @@ const clickable = (found) => {
     if (first !== undefined) choose(found.source.data.number[first]);
   });
 };
-const colours = (rows) => rows.map((row) => shade(page.fabrics[row.fabric]));
+const colours = (rows) => rows.map((row) => page.fabrics[row.fabric]);
 const numbered = page.rows.map((row, number) => ({ ...row, number }));
 
 // Bars: what the busiest server computes, then what it does not.
@@ -20,7 +20,7 @@ function bars() {
   const data = { y: [], left: [], right: [], colour: [], what: [], label: [], took: [], whole: [], number: [] };
   for (const [what, left, right, colour] of kinds) {
     shown.forEach((row, n) => {
-      data.y.push(ys[n]); data.left.push(left(row) * 1e3); data.right.push(right(row) * 1e3); data.colour.push(shade(colour(row)));
+      data.y.push(ys[n]); data.left.push(left(row) * 1e3); data.right.push(right(row) * 1e3); data.colour.push(colour(row));
       data.what.push(what); data.label.push(row.label); data.took.push(time(right(row) - left(row))); data.whole.push(time(row.time)); data.number.push(row.number);
     });
   }
@@ -98,7 +98,7 @@ async function timeline() {
     for (const server of group.length ? group : [chosen.servers]) {
       const top = server - 0.44 + height * lanes.indexOf(tasks.kind[n]);
       data.left.push(tasks.start[n] / 1e6); data.right.push(tasks.finish[n] / 1e6); data.top.push(top); data.bottom.push(top + height);
-      data.colour.push(shade(page.kinds[kind] ?? page.kinds.other)); data.name.push(name(n)); data.kind.push(kind);
+      data.colour.push(page.kinds[kind] ?? page.kinds.other); data.name.push(name(n)); data.kind.push(kind);
       data.on.push(group.length ? (tasks.target[n] >= 0 ? `server ${server} to ${tasks.target[n]}` : `server ${server}`) : "no server");
       data.when.push(`${time(tasks.start[n] / 1e9)} to ${time(tasks.finish[n] / 1e9)} (${time((tasks.finish[n] - tasks.start[n]) / 1e9)})`);
       data.size.push(kind === "compute" ? "-" : bytes(tasks.bytes[n])); data.waited.push(name(tasks.waited[n])); data.task.push(tasks.task[n]);
@@ -113,7 +113,7 @@ async function timeline() {
   const legend = lanes.map((lane) => {
     const [item, chip] = [document.createElement("span"), document.createElement("span")];
     chip.className = "chip";
-    chip.style.background = shade(page.kinds[tasks.kinds[lane]] ?? page.kinds.other);
+    chip.style.background = page.kinds[tasks.kinds[lane]] ?? page.kinds.other;
     item.append(" ", chip, tasks.kinds[lane].replace("_", "-"));
     return item;
   });

@@ -9,9 +9,6 @@ window.topoflow = { charts }; // for tests
 const time = (s) => (s === null ? "-" : s >= 1 ? `${+s.toPrecision(4)} s` : s >= 1e-3 ? `${+(1e3 * s).toPrecision(4)} ms` : `${+(1e6 * s).toPrecision(4)} us`);
 const bytes = (b) => (b >= 1e9 ? `${+(b / 1e9).toPrecision(4)} GB` : b >= 1e6 ? `${+(b / 1e6).toPrecision(4)} MB` : b >= 1e3 ? `${+(b / 1e3).toPrecision(4)} kB` : `${b} B`);
 
-// Black is ink: on a dark page it is light.
-const shade = (colour) => (isDark() && colour === "#000000" ? "#e6e6e6" : colour);
-
 function colourFigure(figure) {
   const style = getComputedStyle(root);
   const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());

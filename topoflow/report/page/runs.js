@@ -35,7 +35,7 @@ function pair() {
   const data = { y: [], right: [], colour: [], alpha: [], fabric: [], run: [], took: [] };
   rows.forEach((row, n) => row.times.forEach((seconds, side) => {
     if (seconds === null) return;
-    data.y.push(rows.length - n + (side ? -0.2 : 0.2)); data.right.push(seconds * 1e3); data.colour.push(shade(row.colour)); data.alpha.push(side ? 0.45 : 1);
+    data.y.push(rows.length - n + (side ? -0.2 : 0.2)); data.right.push(seconds * 1e3); data.colour.push(row.colour); data.alpha.push(side ? 0.45 : 1);
     data.fabric.push(row.fabric); data.run.push(page.names[side]); data.took.push(time(seconds));
   }));
   chart("pair", { height, x_axis_label: "time of one training step [ms]" }, [["fabric", "@fabric"], ["run", "@run"], ["step", "@took"]], (figure) => {

@@ -78,6 +78,11 @@ class Experiment(ABC):
         return replace(self, title=IN_TITLE.sub(values, self.title))
 
     @property
+    def fabrics(self) -> Mapping[str, str]:
+        """Series -> its fabric, of those that choose one: it gives them their colour."""
+        return {name: str(fixed["fabric"]) for name, fixed in self.series.items() if "fabric" in fixed}
+
+    @property
     def parameters(self) -> Mapping[str, object]:
         """The values that ``measure`` depends on in addition to the setup, by name."""
         return {}

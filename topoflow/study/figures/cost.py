@@ -85,5 +85,7 @@ class Cost(Experiment):
             }
             for panel, lines in self._lines(rows).items()
         }
-        figure = draw_lines(self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True))
+        figure = draw_lines(
+            self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True), self.fabrics
+        )
         return [Picture("cost.png", f"What the parts of each network cost. After {self.source}.", png(figure))]

@@ -26,7 +26,8 @@ class Applications(Experiment):
     """A bar for each of ``series`` and each mapping over the number of cores that are ``available``.
 
     Those are on different servers; all others send as ``background`` says. Latency is from when a message is there
-    until all of it has come, averaged over the messages of the application, which begins after ``warmup``.
+    until all of it has come, averaged over the messages of the application, which begins after ``warmup``. One that
+    lost a packet has none, and is counted as lost.
     """
 
     application: str
@@ -101,11 +102,14 @@ class Applications(Experiment):
         (found,) = simulate([world], setup.problem.fidelity, setup.run)
         took = found.task_finish - traffic.release
         own, rest = took[: len(job.source)], took[len(job.source) :]
+        came, others_came = own[np.isfinite(own)], rest[np.isfinite(rest)]
         slots = found.slots
         return {
-            "latency": float(own.mean()),
-            "latency_p99": float(np.quantile(own, 0.99)),
-            "background": float(rest.mean()) if len(rest) else None,
+            "latency": float(came.mean()) if len(came) else None,
+            "latency_p99": float(np.quantile(came, 0.99)) if len(came) else None,
+            "background": float(others_came.mean()) if len(others_came) else None,
+            "lost": 1 - len(came) / len(own),
+            "background_lost": 1 - len(others_came) / len(rest) if len(rest) else 0.0,
             "refused": None if slots is None else float(slots.refused.sum() / (slots.refused.sum() + slots.hops)),
         }
 
@@ -155,6 +159,8 @@ class Applications(Experiment):
             "latency_p99": Heading("99th percentile", "s"),
             "background": Heading("mean of the others", "s"),
             "ratio": Heading("over the first", "x"),
+            "lost": Heading("messages lost", "%"),
+            "background_lost": Heading("of the others", "%"),
             "refused": Heading("packets refused", "%"),
         }
 
@@ -169,8 +175,8 @@ class Applications(Experiment):
             }
             for mapping in distinct(rows, "mapping")
         }
-        figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores")
+        figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores", self.fabrics)
         return [Picture("latency.png", f"Mean over all messages and seeds. After {self.source}.", png(figure))]
 
 
-MEANS = ("near", "latency", "latency_p99", "background")
+MEANS = ("near", "latency", "latency_p99", "background", "lost", "background_lost")

@@ -57,7 +57,7 @@ class Application(Exchange):
                     series: self._line(where(mine, series=series), rows, ratio) for series in distinct(mine, "series")
                 }
             what = "completion" if ratio == 1 else f"application, {100 * ratio:g} % communication"
-            figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"))
+            figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
             file = "completion.png" if ratio == 1 else f"application_{ratio:g}.png"
             pictures.append(
                 Picture(file, f"Time of the {what}, over that on {self.base}. After {self.source}.", png(figure))

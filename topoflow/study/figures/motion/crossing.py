@@ -29,5 +29,7 @@ class Crossing(Exchange):
         for series in distinct(rows, "series"):
             mine = where(rows, series=series)
             lines[series] = ([row["servers"] for row in mine], [100 * number(row, "crossing") for row in mine])
-        figure = draw_lines(self.title, {"": lines}, Axis("servers"), Axis("messages that cross the spine [%]"))
+        figure = draw_lines(
+            self.title, {"": lines}, Axis("servers"), Axis("messages that cross the spine [%]"), self.fabrics
+        )
         return [Picture("crossing.png", f"Messages that cross the spine. After {self.source}.", png(figure))]

@@ -126,7 +126,7 @@ class Completion(Experiment):
             if not lines:
                 continue  # no flow has ended
             axis = Axis("mean size of flows", "B", log=True) if self.x == MEAN else Axis(words(self.x))
-            figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log))
+            figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log), self.fabrics)
             pictures.append(Picture(f"{metric}.png", f"{title}. After {self.source}.", png(figure)))
         return pictures
 

@@ -84,6 +84,6 @@ class BandwidthTax(Experiment):
             }
             for tax, counted in TAXES.items()
         }
-        figure = draw_bars(self.title, parts, Axis("bandwidth tax"), self.x_label)
+        figure = draw_bars(self.title, parts, Axis("bandwidth tax"), self.x_label, self.fabrics)
         caption = f"Bytes sent, counted again at every relay, over the bytes of the job. After {self.source}."
         return [Picture("bandwidth_tax.png", caption, png(figure))]

@@ -148,5 +148,5 @@ class Cluster(Experiment):
             }
             for what, title in PARTS.items()
         }
-        figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"))
+        figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"), self.fabrics)
         return [Picture("cluster.png", f"Each job has a weight of 1. After {self.source}.", png(figure))]

@@ -137,6 +137,7 @@ class IterationTime(Experiment):
             parts,
             Axis(self.x_label, self.x_unit, log=self.x_log),
             Axis("time of one iteration", "s", log=self.y_log),
+            self.fabrics,
         )
         caption = f"Time of one training iteration; lower is better. After {self.source}."
         return [Picture("iteration_time.png", caption, png(figure))]

@@ -80,7 +80,8 @@ class LinkTraffic(Experiment):
             }
             for panel in distinct(rows, self.panel)
         }
-        figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links")
+        fabrics = {f"{series}, {name}": of for series, of in self.fabrics.items() for name in KINDS.values()}
+        figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links", fabrics)
         return [Picture("link_traffic.png", f"A steep curve is an even load. After {self.source}.", png(figure))]
 
 

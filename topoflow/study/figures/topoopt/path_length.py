@@ -52,7 +52,7 @@ class PathLength(Experiment):
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         curves = {series: self._lengths(where(rows, series=series)) for series in distinct(rows, "series")}
-        figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers")
+        figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers", self.fabrics)
         return [Picture("path_length.png", f"A curve that rises early is better. After {self.source}.", png(figure))]
 
     @staticmethod
