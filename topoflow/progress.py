@@ -179,8 +179,9 @@ class ProgressFile:
 
     @property
     def share(self) -> float | None:
-        """How much of the last stage is done, within 0..1."""
-        return next((values["progress"] for _, _, values in reversed(self.values) if "progress" in values), None)
+        """How much of the last stage is done, within 0..1; None where that is unknown."""
+        mine = (values for _, stage, values in reversed(self.values) if stage == self.stage)
+        return next((values["progress"] for values in mine if "progress" in values), None)
 
     @property
     def _last(self) -> list[Line]:

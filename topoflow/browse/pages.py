@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from topoflow.browse.pair import compared, differences
-from topoflow.browse.run import REPORT, Record, Run
+from topoflow.browse.run import MARK, REPORT, Record, Run
 from topoflow.browse.words import how_to_continue, missing, search_lines, state_line, when
-from topoflow.report.draw.style import COLOURS, fabric_looks
+from topoflow.report.draw.colours import FABRICS, fabric_colours
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import as_script
 from topoflow.report.page.template import fill, own, paragraphs, table
@@ -26,10 +26,11 @@ from topoflow.units import human
 
 OWN_SCRIPTS = ("table", "figure", "runs")
 MAX_ROWS = 1000  # of a table
+STEPS = ("at", "stage", "round", "time", "best", "current", "acceptance", "rate")  # columns of the curves
 MAX_STEPS = 2000  # of a curve: more than it has pixels
-MARK = "<!-- of a run without a report -->"  # in a page that the report of the run replaces
 COMPARED = ("world", "fabric", "iteration_time", "network_time", "cost_usd", "power_w")  # columns of a comparison
 SEARCHED = ("search", "fabric", "iteration_time", "start_time", "bound", "cost_usd", "power_w", "chosen")
+TITLES = {"cost_usd": "cost", "power_w": "power [W]"}  # of columns, where the key does not say it in words
 HOME = "<p><a href='/'>All runs</a></p>"
 
 
@@ -43,8 +44,9 @@ def list_page(root: Path, runs: Sequence[Run]) -> str:
         "<span id=filtered aria-live=polite></span></p>"
         "<form id=two action='/pair'><p class=controls><button id=compare type=submit disabled>Compare two</button> "
         "<span id=marked aria-live=polite></span></p>"
-        f"<div class=wide><table id=runs class='runs sortable'><thead><tr>{head}</tr></thead><tbody></tbody></table></div>"
-        "</form><p>The best network is the fastest of those that the run recommends. A run that was cut off can be "
+        f"<div class=wide><table id=runs class='runs sortable'><thead><tr>{head}</tr></thead>"
+        "<tbody></tbody></table></div></form>"
+        "<p>The best network is the fastest of those that the run recommends. A run that was cut off can be "
         "opened, too: its page says what is missing, and how to continue.</p>"
     )
     return _page(f"Runs in {root}", content, list_data(runs), top="")
@@ -65,7 +67,8 @@ def _list_row(run: Run) -> str:
     return (
         f"<td><input type=checkbox name=run value='{name}' aria-label='mark {name}'> "
         f"<a href='/run/{quote(run.name)}'>{name}</a></td>"
-        f"<td class=command>{escape(run.command or run.verb)}</td><td data-value='{run.changed}'>{when(run.changed)}</td>"
+        f"<td class=command>{escape(run.command or run.verb)}</td>"
+        f"<td data-value='{run.changed}'>{when(run.changed)}</td>"
         f"<td>{escape(run.best)}</td><td data-value='{value}'>{'-' if time is None else human(time, 's')}</td>"
         f"<td><span class='state {run.state.replace(' ', '-')}'>{run.state}</span></td>"
     )
@@ -75,19 +78,19 @@ def run_page(run: Run, served: bool) -> str:
     """One run: what it says so far; as one file unless it is ``served``."""
     title = run.folder.resolve().name if run.name == "." else run.name
     content = (
-        f"{'' if served else MARK}<p class=answer id=state aria-live=polite>{escape(state_line(run))}</p>"
-        f"<div id=now>{_now(run, served)}</div>{_curves() if run.is_search else ''}"
+        f"<p class=answer id=state aria-live=polite>{escape(state_line(run))}</p>"
+        f"<div id=now>{_now(run, served)}</div>{_curves() if run.found_by_search else ''}"
         f"<h2>Command</h2><pre tabindex=0>{escape(run.command or '-')}</pre>{_configuration(run)}"
     )
-    return _page(title, content, run_data(run, served), top=HOME if served else "", served=served)
+    return _page(title, content, run_data(run, served), top=HOME if served else MARK, served=served)
 
 
 def run_data(run: Run, served: bool) -> dict[str, Any]:
     """What a page of a run that works replaces."""
     live = f"/live/{quote(run.name)}" if served and run.state == "running" else None
-    colours = [COLOURS[0], COLOURS[1], COLOURS[2]]
+    colours = list(FABRICS.values())[:3]
     data = {"state": state_line(run), "html": _now(run, served), "live": live, "colours": colours}
-    return {**data, "steps": _steps(run) if run.is_search else None}
+    return {**data, "steps": _steps(run) if run.found_by_search else None}
 
 
 def _now(run: Run, served: bool) -> str:
@@ -99,22 +102,28 @@ def _now(run: Run, served: bool) -> str:
         of = "" if run.state == "finished" else " of an earlier run"
         parts.append(f"<p><a href='/files/{quote(run.name)}/{REPORT}'>Open report.html</a>{of}</p>")
     if run.searches:
-        titles = ("search", "rounds", "proposals", "best, simulated", "state")
-        parts.append(f"<h2>Searches</h2>{table(titles, search_lines(run.searches), 'plain')}")
+        titles = ("folder", "rounds", "proposals", "state")
+        parts.append(f"<h2>Checkpoints</h2>{table(titles, search_lines(run.searches), 'plain')}")
     if run.rows:
-        parts.append(f"<h2>What was found</h2>{_rows(run.rows)}")
+        parts.append(f"<h2>What was found{'' if run.state == 'finished' else ' so far'}</h2>{_rows(run.rows)}")
     return "".join(parts)
 
 
 def _rows(rows: Sequence[Record]) -> str:
     """Numbers, and words, of rows of any verb; columns that all lack are left out."""
     first = rows[0]
-    of = COMPARED if "world" in first else SEARCHED if "search" in first else dict.fromkeys(k for row in rows for k in row)
-    keys = [key for key in of if any(_is_plain(row.get(key)) for row in rows)]
-    head = "".join(f"<th>{escape(words(key))}</th>" for key in keys)
+    known = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
+    keys = [
+        key
+        for key in known or dict.fromkeys(key for row in rows for key in row)
+        if any(_is_plain(row.get(key)) for row in rows)
+    ]
+    texts = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
+    head = "".join(f"<th{' class=word' * (key in texts)}>{escape(TITLES.get(key) or words(key))}</th>" for key in keys)
     body = "".join(f"<tr>{''.join(_cell(key, row.get(key)) for key in keys)}</tr>" for row in rows[:MAX_ROWS])
     more = paragraphs([f"The first {MAX_ROWS:,} of {len(rows):,} rows."] if len(rows) > MAX_ROWS else [])
-    return f"<div class=wide><table class=sortable><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"
+    found = f"<table class=sortable><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class=wide>{found}</div>{more}"
 
 
 def _is_plain(value: object) -> bool:
@@ -126,6 +135,8 @@ def _cell(key: str, value: object) -> str:
     if not _is_plain(value):
         return "<td data-value=''>-</td>"
     unit = "s" if key.endswith(("time", "bound")) else "USD" if key == "cost_usd" else ""
+    if isinstance(value, str):
+        return f"<td class=word>{escape(value)}</td>"
     text = shown(float(value) if unit and isinstance(value, int | float) else value, unit)
     number = f" data-value='{value!r}'" if isinstance(value, int | float) and not isinstance(value, bool) else ""
     return f"<td{number}>{escape(text)}</td>"
@@ -135,7 +146,8 @@ def _configuration(run: Run) -> str:
     if not run.configs:
         return ""
     text = escape(json.dumps(merged(run.configs[:MAX_ROWS]), indent=2, default=str))
-    return f"<details><summary>Configuration; what differs between worlds is a list</summary><pre tabindex=0>{text}</pre></details>"
+    about = "Configuration; what differs between worlds is a list"
+    return f"<details><summary>{about}</summary><pre tabindex=0>{text}</pre></details>"
 
 
 def _curves() -> str:
@@ -145,10 +157,13 @@ def _curves() -> str:
         "search-acceptance": "The share of proposals that were accepted, in the round so far.",
         "search-rate": "Evaluations per second, while strategies are explored.",
     }
-    return "<h2>How the search goes</h2>" + "".join(
-        f"<figure><div id={name} role=img aria-label='{escape(text)}'></div><figcaption>{escape(text)}</figcaption></figure>"
-        for name, text in curves.items()
-    )
+    return "<h2>How the search goes</h2>" + "".join(_figure(name, text) for name, text in curves.items())
+
+
+def _figure(name: str, text: str) -> str:
+    """The place of a chart, with what it shows."""
+    text = escape(text)
+    return f"<figure><div id={name} role=img aria-label='{text}'></div><figcaption>{text}</figcaption></figure>"
 
 
 def _steps(run: Run) -> dict[str, list[Any]]:
@@ -156,7 +171,7 @@ def _steps(run: Run) -> dict[str, list[Any]]:
     assert run.progress is not None
     points = [each for each in run.progress.values if "time" in each[2]]
     points = points[:: max(1, -(-len(points) // MAX_STEPS))]
-    found: dict[str, list[Any]] = {key: [] for key in ("at", "stage", "round", "time", "best", "current", "acceptance", "rate")}
+    found: dict[str, list[Any]] = {key: [] for key in STEPS}
     last = ""
     for at, stage, values in points:
         if last not in ("", stage):
@@ -178,13 +193,14 @@ def pair_page(first: Run, second: Run) -> str:
     """Two runs next to each other."""
     runs, pairs = (first, second), compared(first, second)
     names = [run.name for run in runs]
-    looks = fabric_looks(pair.fabric for pair in pairs)
+    colours = fabric_colours(pair.fabric for pair in pairs)
     data = {
         "names": names,
-        "pair": [{"fabric": each.fabric, "times": each.times, "colour": looks[each.fabric].colour} for each in pairs],
+        "pair": [{"fabric": each.fabric, "times": each.times, "colour": colours[each.fabric]} for each in pairs],
     }
     about = table(("", *names), [(key, *texts) for key, texts in _about(runs).items()], "text")
-    titles = ("network", *(f"{name}: time" for name in names), "second over first", *(f"{name}: cost" for name in names))
+    times_of, costs_of = ([f"{name}: {what}" for name in names] for what in ("time", "cost"))
+    titles = ("network", *times_of, "second over first", *costs_of)
     rows = [
         (
             each.fabric,
@@ -197,8 +213,7 @@ def pair_page(first: Run, second: Run) -> str:
     times = table(titles, rows, "plain") if rows else paragraphs(["Neither run has an iteration time of a network."])
     keys = differences(first, second)
     differ = table(("key", *names), keys, "text") if keys else paragraphs(["Their configurations are equal."])
-    chart = "<figure><div id=pair role=img aria-label='time of one training step by network'></div><figcaption>The fastest "
-    chart += "world of each network in each run; the second run is paler.</figcaption></figure>"
+    chart = _figure("pair", "The fastest world of each network in each run; the second run is paler.")
     content = f"{about}<h2>Iteration time</h2>{times}{chart if rows else ''}<h2>What was asked otherwise</h2>{differ}"
     return _page("Two runs", content, data, top=HOME)
 

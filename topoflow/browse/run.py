@@ -29,6 +29,8 @@ RESULT, REPORT, HYDRA = "result.json", "report.html", ".hydra"
 SEARCH, FIGURE, STUDY = "checkpoint.npz", "checkpoint.jsonl", "study.db"
 UNFINISHED = {SEARCH, FIGURE, STUDY, "checkpoint_others.npz"}  # what can be there without a result
 SEARCHED = "time"  # the value that only searches inform an observer of
+MARK = "<!-- of a run without a report of its own -->"  # at the beginning of a page that its report replaces
+BEGINNING = 2**16  # B of a page, with its mark
 CACHED = 4096  # results of which the answer is remembered
 
 State = Literal["finished", "running", "cut off"]
@@ -97,9 +99,13 @@ class Run:
         cwd = about.get("cwd")
         return f"cd {shlex.quote(str(cwd))} && {command}" if cwd else command
 
-    @property
+    @cached_property
     def has_report(self) -> bool:
-        return self._has(REPORT)
+        """Whether the run wrote one: not a page of what was left of it."""
+        if not self._has(REPORT):
+            return False
+        with (self.folder / REPORT).open("rb") as file:
+            return MARK.encode() not in file.read(BEGINNING)
 
     @cached_property
     def result(self) -> Record:
@@ -113,9 +119,21 @@ class Run:
             return _rows(self.result)
         if self.progress is not None and self.progress.rows:
             return list(self.progress.rows)
+        if self.found_by_search:
+            times = self.found_by_search.items()
+            return [{"search": name, "fabric": name, "iteration_time": time} for name, time in times]
         if self._has(FIGURE):
             return list(look_at_points(self.folder / FIGURE))
         return [*_trials(self.folder / STUDY)] if self._has(STUDY) else []
+
+    @cached_property
+    def found_by_search(self) -> dict[str, float]:
+        """The best time (s) that each search has informed its observer of, by name: the only one's is its fabric."""
+        found: dict[str, float] = {}
+        for _, stage, values in self.progress.values if self.progress else ():
+            if SEARCHED in values:
+                found[stage] = min(values[SEARCHED], found.get(stage, values[SEARCHED]))
+        return found
 
     @cached_property
     def searches(self) -> dict[str, Seen | str]:
@@ -130,11 +148,6 @@ class Run:
                 found[path.parent.relative_to(self.folder).as_posix()] = str(error)
         return found
 
-    @property
-    def is_search(self) -> bool:
-        """Whether a search has said how it goes."""
-        return self.progress is not None and any(SEARCHED in values for _, _, values in self.progress.values)
-
     @cached_property
     def configs(self) -> list[Record]:
         """The configurations of what was found, or of what was asked."""
@@ -148,7 +161,8 @@ class Run:
         """Folders of files that were being written when the run was killed."""
         if self.state != "cut off":
             return []
-        return sorted(path for path in self.folder.parent.glob(f".{_literal(self.folder.name)}-????????") if path.is_dir())
+        named = self.folder.parent.glob(f".{_literal(self.folder.name)}-????????")
+        return sorted(path for path in named if path.is_dir())
 
     def _has(self, name: str) -> bool:
         return (self.folder / name).is_file()
@@ -157,7 +171,7 @@ class Run:
     def _answer(self) -> Answer:
         about = None if self.progress is None else self.progress.about
         if about is not None and self.state != "finished":
-            best, time = _best(self.progress.rows if self.progress else [], ())
+            best, time = _best(self.rows, ())
             return Answer(str(about.get("verb", "")), str(about.get("command", "")), best, time)
         path = self.folder / RESULT
         if path.is_file():

@@ -197,5 +197,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def version_string(self) -> str:
         return "topoflow"
-
-

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from topoflow.browse.run import FIGURE, RESULT, STUDY, Run
 from topoflow.search.checkpoint import Seen
-from topoflow.units import human
 
 CONTINUES = {  # what the same command does after a run was cut off
     "search": "The same command continues the search where its checkpoint is, and finds what it would have found:",
@@ -24,15 +23,15 @@ def when(seconds: float) -> str:
 def state_line(run: Run) -> str:
     """The state, and how far a run came that is not finished."""
     if run.state == "finished":
-        return f"This run is finished, since {when(run.changed)}."
+        return f"This run is finished: {when(run.changed)}."
     if run.progress is None:
-        return f"This run has no result. It was cut off, or is a job of a batch that still works; it began {when(run.changed)}."
+        began = f"it began {when(run.changed)}"
+        return f"This run has no result. It was cut off, or is a job of a batch that still works; {began}."
     stage, share = run.progress.stage, run.progress.share
     far = f" ({share:.0%} done)" if share is not None else ""
-    at = f": {stage}{far}" if stage else ", before its first stage"
-    if run.state == "running":
-        return f"This run works{at}; it last said so at {when(run.changed)}."
-    return f"This run was cut off{at}; it last said something at {when(run.changed)}."
+    doing = f"{'searching ' if stage in run.found_by_search else ''}{stage}{far}" if stage else "before its first stage"
+    what = "works" if run.state == "running" else "was cut off"
+    return f"This run {what}: {doing}, last update {when(run.changed)}."
 
 
 def missing(run: Run) -> list[str]:
@@ -55,10 +54,10 @@ def _kept(run: Run, files: str) -> str:
         several = f"{done} of {len(searches)} searches that began are done. " if len(searches) > 1 else ""
         return f"{several}Missing are plan.json, result.json and {files}; the best that was found so far is below."
     if run.rows:
-        what = {FIGURE: "points of the figure", STUDY: "trials of the study"}
-        name = next((text for file, text in what.items() if (run.folder / file).is_file()), "worlds")
-        more = "further points, " if name.startswith("points") else ""
-        return f"{len(run.rows)} {name if name == 'worlds' else 'rows of ' + name} are below. Missing are {more}result.json and {files}."
+        kinds = {FIGURE: "rows of the figure's points", STUDY: "trials of the study"}
+        kind = next((text for file, text in kinds.items() if (run.folder / file).is_file()), "worlds")
+        more = "" if kind == "worlds" else "what is not simulated yet, "
+        return f"{len(run.rows)} {kind} are below. Missing are {more}result.json and {files}."
     return f"It had kept nothing of its result yet: missing are all of result.json and {files}."
 
 
@@ -70,14 +69,12 @@ def how_to_continue(run: Run) -> str:
 
 
 def search_lines(searches: Mapping[str, Seen | str]) -> list[tuple[str, ...]]:
-    """The checkpoint of each search as text: name, rounds, proposals, best time, whether it is done."""
+    """The checkpoint of each search as text: folder, rounds, proposals, whether it is done."""
     found: list[tuple[str, ...]] = []
     for name, seen in searches.items():
         if isinstance(seen, str):
-            found.append((name, "-", "-", "-", seen))
+            found.append((name, "-", "-", seen))
             continue
-        times = [each.time for each in seen.history.rounds]
-        best = human(min(times), "s") if times else "not simulated yet"
         rounds = f"{seen.round} done" if seen.done else f"in round {seen.round + 1}"
-        found.append((name, rounds, f"{seen.history.made:,}", best, "done" if seen.done else "can be continued"))
+        found.append((name, rounds, f"{seen.history.made:,}", "done" if seen.done else "can be continued"))
     return found

@@ -43,8 +43,8 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
-                terminal.stage("drawing")
-                write(report, out, lambda done: terminal.advance(done, STEPS))
+                log.stage("drawing")
+                write(report, out, lambda done: log.advance(done, STEPS))
         console = Output()
         show(report, console)
         if out is None:

@@ -280,8 +280,8 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
 
 @_verb(
     "the page of a run, also of one that was cut off",
-    "Say whether the run of a folder is finished, works or was cut off, what is missing and how to continue. Where it has "
-    "no report.html, one is written of what there is; the run replaces it when it is continued.",
+    "Say whether the run of a folder is finished, works or was cut off, what is missing and how to continue. Where it "
+    "has no report.html, one is written of what there is; the run replaces it when it is continued.",
     """\
 Example:
 
@@ -294,8 +294,8 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
 @_verb(
     "browse, compare and watch runs, in the browser of this machine",
-    "Serve the runs of a folder, those in folders of it included: a list to sort and filter, the report of each, two next to "
-    "each other, and how a search goes while it works. Only this machine is answered; nothing is written.",
+    "Serve the runs of a folder, those in folders of it included: a list to sort and filter, the report of each, two "
+    "next to each other, and how a search goes while it works. Only this machine is answered; nothing is written.",
     """\
 Ctrl-C ends it. Examples:
 

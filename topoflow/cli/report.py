@@ -6,13 +6,11 @@ import argparse
 import os
 from pathlib import Path
 
-from topoflow.browse.pages import MARK, run_page
-from topoflow.browse.run import REPORT, Run, run_at
+from topoflow.browse.pages import run_page
+from topoflow.browse.run import REPORT, run_at
 from topoflow.browse.words import how_to_continue, missing, state_line
 from topoflow.files import write_atomically
 from topoflow.report.output import Output
-
-READ = 4096  # B of a page; its mark is before
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,14 +28,6 @@ def run(arguments: argparse.Namespace) -> None:
     if again := how_to_continue(found):
         console.print(f"{again}\n  {found.again}", highlight=False, soft_wrap=True)
     page = folder / REPORT
-    if not _has_own_report(found):
+    if not found.has_report:
         write_atomically(page, run_page(found, served=False).encode("utf-8", "surrogateescape"))
     console.print(f"Open {os.fspath(page)}.", highlight=False, soft_wrap=True)
-
-
-def _has_own_report(found: Run) -> bool:
-    """Whether there is a page that this verb did not write: it says more, and stays."""
-    if not found.has_report:
-        return False
-    with (found.folder / REPORT).open("rb") as file:
-        return MARK.encode() not in file.read()

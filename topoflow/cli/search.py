@@ -47,8 +47,8 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             searched = search_all(points, run, command, out, partial(print, flush=True))
         if out is not None:
             with Terminal() as terminal:
-                terminal.stage("drawing")
-                searched.write(out, terminal.advance)
+                log.informing(terminal).stage("drawing")
+                searched.write(out, log.advance)
         folder = show(searched, Output(), folder)
         log.found(of_searches(searched, folder))
     return min(searched.found[name].plan.iteration_time for name in searched.winners)

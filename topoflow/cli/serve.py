@@ -14,7 +14,8 @@ def run(arguments: argparse.Namespace) -> None:
     with Server(arguments.folder, arguments.host, arguments.port) as server:
         console, count = Output(), len(runs_of(arguments.folder))
         if not count:
-            console.print(f"{arguments.folder} has no runs yet; those written with out= there will be listed.", highlight=False)
+            line = f"{arguments.folder} has no runs yet; those written with out= there will be listed."
+            console.print(line, highlight=False, soft_wrap=True)
         console.print(
             f"{count} runs of {arguments.folder} are at {server.address} until Ctrl-C.", highlight=False, soft_wrap=True
         )

@@ -15,10 +15,10 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from topoflow.engine.observer import Observer, Silent
+from topoflow.progress import ProgressLog
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.study.configure.grid import Point, build, unique_names
-from topoflow.progress import ProgressLog
 from topoflow.track import trackers
 from topoflow.track.base import About, Found, Log, TableRows, Tracked
 

@@ -10,7 +10,7 @@ function curves() {
   const draw = (id, label, lines) => {
     const shown = lines.filter(({ key }) => page.steps[key]);
     if (!shown.length) return;
-    const found = chart(id, { height: 260, x_axis_label: "time that the search worked [s]", y_axis_label: label, y_range: undefined }, null, (figure) => {
+    const found = chart(id, { height: 260, x_axis_label: "time that the search worked [s]", y_axis_label: label }, null, (figure) => {
       const renderers = shown.map(({ key, text, colour, dash }) => {
         const data = { x: page.steps.at, y: page.steps[key].map((value) => value ?? NaN), stage: page.steps.stage, round: page.steps.round };
         return figure.line({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), line_color: colour, line_width: 2, line_dash: dash ?? "solid", ...(lines.length > 1 ? { legend_label: text } : {}) });
@@ -38,11 +38,11 @@ function pair() {
     data.y.push(rows.length - n + (side ? -0.2 : 0.2)); data.right.push(seconds * 1e3); data.colour.push(row.colour); data.alpha.push(side ? 0.45 : 1);
     data.fabric.push(row.fabric); data.run.push(page.names[side]); data.took.push(time(seconds));
   }));
-  chart("pair", { height, x_axis_label: "time of one training step [ms]" }, [["fabric", "@fabric"], ["run", "@run"], ["step", "@took"]], (figure) => {
+  const longest = Math.max(...data.right);
+  chart("pair", { height, x_range: new Range1d({ start: 0, end: 1.05 * longest }), y_range: new Range1d({ start: 0.4, end: rows.length + 0.6 }), x_axis_label: "time of one training step [ms]" }, [["fabric", "@fabric"], ["run", "@run"], ["step", "@took"]], (figure) => {
     const ticks = rows.map((_, n) => rows.length - n);
     figure.yaxis.ticker = new Bokeh.FixedTicker({ ticks });
     figure.yaxis.major_label_overrides = new Map(rows.map((row, n) => [rows.length - n, row.fabric]));
-    figure.x_range.start = 0;
     return figure.hbar({ field: "y" }, 0.36, { field: "right" }, 0, { source: new ColumnDataSource({ data }), fill_color: { field: "colour" }, fill_alpha: { field: "alpha" }, line_color: { field: "colour" } });
   });
 }
