@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-SHARED = {"progress", "arrays", "memory", "operations", "digest", "fields", "files", "printable", "units"}
+SHARED = {"arrays", "memory", "npz", "operations", "progress", "digest", "fields", "files", "printable", "units"}
 BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
     "digest": set(),
@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "units": set(),
     "arrays": set(),
     "memory": {"units"},
+    "npz": {"files", "memory"},
     "operations": set(),
     "cluster": {"arrays", "fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
@@ -50,7 +51,13 @@ MAY_IMPORT = {
 }
 TORCH = ("capture", "apply", "emulate")  # run inside jobs of torch
 # Config groups whose files are modules, and the packages of these.
-STAGES = {"workload": "workload", "strategy": "strategy", "fabric": "fabric", "fidelity": "engine"}
+STAGES = {
+    "workload": "workload",
+    "strategy": "strategy",
+    "fabric": "fabric",
+    "fidelity": "engine",
+    "executor": "engine",
+}
 DATA_GROUPS = {
     "gpu": "topoflow.workload.gpu.Gpu",
     "prices": "topoflow.fabric.prices.Prices",

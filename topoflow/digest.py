@@ -28,7 +28,17 @@ def program(folder: Path = Path(__file__).parent) -> str:
     What any module computes counts as what all compute: to know better which ones an answer needs would be a list to
     keep, and a wrong list gives old answers.
     """
-    files = [path for path in folder.rglob("*") if path.suffix in PROGRAM and path.is_file()]
+    return _contents(folder, PROGRAM)
+
+
+@cache
+def sources(folder: Path = Path(__file__).parent) -> str:
+    """The same of the modules in Python alone, which machines with other processors or GPUs have in common."""
+    return _contents(folder, PROGRAM[:1])
+
+
+def _contents(folder: Path, kinds: tuple[str, ...]) -> str:
+    files = [path for path in folder.rglob("*") if path.suffix in kinds and path.is_file()]
     found = {path.relative_to(folder).as_posix(): path for path in files}
     contents = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in sorted(found.items())]
     return hashlib.sha256("\n".join(contents).encode()).hexdigest()

@@ -1,12 +1,12 @@
 // Next hops by address, and which of two routes a packet takes.
 //
 // A packet is for an endpoint, and may first be routed to a middle: a group, or inside a group a router. Its `step`
-// says which middle that is and which of the cables between two groups it takes next. A router looks up the link
-// towards the middle, or else towards the endpoint; the link of another group leads to the router with the cable, then
-// over it.
+// says which middle that is and which of the cables between two groups it takes next. A router looks up the port
+// towards the middle, or else towards the endpoint; the port of another group leads to the router with the cable, then
+// over it. A table has a port, or a set of equally good ones, of which the router draws one.
 //
-//   levels of links on the way  up  local global local  down      up < local < global < down
-//   virtual channel             0   0     0      1                one more wherever the level does not rise
+//   a dragonfly's levels of links  up  local global local  down      up < local < global < down
+//   virtual channel                0   0     0      1                one more wherever the level does not rise
 //
 // (channel, level) rises along every route, so buffers never wait for each other in a circle.
 //
@@ -20,8 +20,8 @@
 namespace topoflow::BACKEND::packet {
 
 constexpr uint32_t kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
-constexpr int32_t kCables = 256;  // at most between two groups: a step is the cable and kCables * (middle + 1)
-constexpr int32_t kUp = 0, kGlobal = 2, kDown = 3;  // levels
+constexpr int32_t kCables = 256;         // at most between two groups: a step is the cable and kCables * (middle + 1)
+constexpr int32_t kUp = 0, kDown = 127;  // levels; those of links between routers lie between them
 
 class Addresses {
  public:
@@ -34,6 +34,8 @@ class Addresses {
         b_(batch),
         inside_(batch.inside + batch.inside_offsets[world]),
         outside_(batch.outside + batch.outside_offsets[world]),
+        group_(batch.router_group + batch.router_offsets[world]),
+        set_(batch.set_begin + batch.set_offsets[world]),
         port_(batch.port_offsets[world]) {}
 
   DEVICE int32_t router_of(int32_t endpoint) const { return b_.endpoint_router[endpoint_ + endpoint]; }
@@ -53,16 +55,24 @@ class Addresses {
   // Whether the packet has come to the middle that it was on its way to.
   DEVICE bool is_middle(int32_t router, int32_t step) const {
     const int32_t to = middle(step);
-    return to >= groups ? router % routers == to - groups : router / routers == to;
+    return to >= groups ? router == group_[router] * routers + to - groups : group_[router] == to;
   }
 
-  // The port by which a router sends what is for an endpoint.
+  // The port, or set of ports, by which a router sends what is for an endpoint.
   DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
     const int32_t to = middle(step), target = router_of(endpoint), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
     if (router == target) return b_.down[endpoint_ + endpoint];
-    return router / routers == group ? across(router, target % routers) : towards(router, group, cable(step));
+    return group_[router] == group ? across(router, target % routers) : towards(router, group, cable(step));
+  }
+
+  // Ports of a table's entry, a single one or a set.
+  DEVICE int32_t count(int32_t entry) const {
+    return entry >= 0 ? 1 : static_cast<int32_t>(set_[-1 - entry] - set_[-2 - entry]);
+  }
+  DEVICE int32_t port(int32_t entry, int32_t place) const {
+    return entry >= 0 ? entry : b_.set_links[set_[-2 - entry] + place];
   }
 
   // The middle of Valiant's route: another group than both, or another router than both; kNone: there is none.
@@ -77,9 +87,9 @@ class Addresses {
     int32_t count = 0;
     for (;; ++count) {
       if (middle(step) >= 0 && is_middle(router, step)) step = step_by(kNone, cable(step));
-      const int32_t port = next(router, endpoint, step);
-      if (level(port) == kDown) return count;
-      router = end(port);
+      const int32_t out = port(next(router, endpoint, step), 0);
+      if (level(out) == kDown) return count;
+      router = end(out);
     }
   }
 
@@ -99,7 +109,8 @@ class Addresses {
 
   int64_t endpoint_;
   const PacketBatch& b_;
-  const int32_t *inside_, *outside_;
+  const int32_t *inside_, *outside_, *group_;
+  const int64_t* set_;  // where each set begins
   int64_t port_;
 };
 

@@ -2,7 +2,8 @@
 // tasks count from the first of their world.
 //
 // Shapes: W worlds, S tasks, D dependencies, Y roots, E edges, K branches, N ports, C channels, Q queues, R entries of
-// the ports' rows, H endpoints, I and O entries of the routers' tables, of all worlds together, B bins. Times: ps.
+// the ports' rows, H endpoints, J routers, I and O entries of their tables, G sets of ports, M ports in them, of all
+// worlds together, B bins. Times: ps.
 //
 // Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
 #pragma once
@@ -54,8 +55,8 @@ struct PacketBatch {
   const int32_t *allowed, *puller, *step, *leap, *depth;
   const int64_t *back, *under_way;
   const int32_t *routing, *groups, *routers, *cables;
-  const int64_t *endpoint_offsets, *inside_offsets, *outside_offsets;
-  const int32_t *endpoint_router, *down, *inside, *outside;
+  const int64_t *endpoint_offsets, *router_offsets, *inside_offsets, *outside_offsets, *set_offsets, *set_begin;
+  const int32_t *endpoint_router, *down, *router_group, *inside, *outside, *set_links;
   const int32_t *end, *level, *first_channel, *place;
   const int64_t *window, *until, *slot_total, *sends, *seed;
   const int32_t* order;
@@ -132,12 +133,17 @@ constexpr std::tuple kPacketFields{
     array("routers", &PacketBatch::routers, "W", "of a group"),
     array("cables", &PacketBatch::cables, "W", "between every two groups"),
     array("endpoint_offsets", &PacketBatch::endpoint_offsets, "W+1", "first endpoint of each world"),
+    array("router_offsets", &PacketBatch::router_offsets, "W+1", "first router of each world"),
     array("inside_offsets", &PacketBatch::inside_offsets, "W+1", "where `inside` of each world begins"),
     array("outside_offsets", &PacketBatch::outside_offsets, "W+1", "where `outside` of each world begins"),
+    array("set_offsets", &PacketBatch::set_offsets, "W+1", "first set of links of each world"),
+    array("set_begin", &PacketBatch::set_begin, "G+1", "where each set begins in `set_links`"),
     array("endpoint_router", &PacketBatch::endpoint_router, "H", "router of an endpoint"),
     array("down", &PacketBatch::down, "H", "port of that router towards it"),
-    array("inside", &PacketBatch::inside, "I", "port of each router towards each router of its group"),
-    array("outside", &PacketBatch::outside, "O", "port of each router towards each group by each of the cables"),
+    array("router_group", &PacketBatch::router_group, "J", "of each router, -1: none"),
+    array("inside", &PacketBatch::inside, "I", "port (-2 - s: set s) of each router to each router of its group"),
+    array("outside", &PacketBatch::outside, "O", "the same towards each group by each of the cables"),
+    array("set_links", &PacketBatch::set_links, "M", "ports of which a router draws one"),
     array("end", &PacketBatch::end, "N", "router where the link ends, -1: an endpoint"),
     array("level", &PacketBatch::level, "N", "of the link (addresses.h)"),
     array("first_channel", &PacketBatch::first_channel, "N", "its virtual channel 0, -1: none"),

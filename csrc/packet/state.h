@@ -158,7 +158,7 @@ struct State {
     const bool transports = batch.transport.is_on;
     heap_ = memory.take<Event>(tasks + (transports ? batch.under_way[world] : 0));
     const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
-    const int64_t routers = adapts ? count(batch.inside_offsets) / batch.routers[world] : 0;
+    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);
     flight = memory.take<Flight>(channels);
     arriving = memory.take<EventHeap>(routers);

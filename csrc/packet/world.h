@@ -47,9 +47,7 @@ class World {
         branch_(batch.branch_offsets[world]),
         channel_(batch.channel_offsets[world]),
         addresses_(batch, world),
-        routers_(by_address() ? static_cast<int32_t>((batch.inside_offsets[world + 1] - batch.inside_offsets[world]) /
-                                                     batch.routers[world])
-                              : 0) {}
+        routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])) {}
 
   DEVICE void begin() {
     s_.begin();
@@ -1046,9 +1044,20 @@ class World {
       packet.step = first_step(channel, router, endpoint, packet, now);
     } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(router, packet.step)) {
       const int32_t cable = below(words(packet, kAtMiddle).word[0], addresses_.cables);
-      packet.step = less_occupied(channel, router, endpoint, Addresses::step_by(kNone, cable), now);
+      packet.step = less_occupied(channel, router, endpoint, packet, Addresses::step_by(kNone, cable), now);
     }
-    return addresses_.next(router, endpoint, packet.step);
+    return port_towards(channel, router, endpoint, packet, packet.step, now);
+  }
+
+  // The port by which a router sends a packet on if this is its step: of a set one is drawn. Adaptive routers compare
+  // it with the next of the set, and take that if less is occupied there.
+  DEVICE int32_t port_towards(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t step,
+                              int64_t now) {
+    const int32_t entry = addresses_.next(router, endpoint, step), ports = addresses_.count(entry);
+    if (ports == 1) return addresses_.port(entry, 0);
+    const int32_t place = below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
+    const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
+    return adapts() && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? two : one;
   }
 
   DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
@@ -1059,16 +1068,16 @@ class World {
     const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
     const int32_t around = Addresses::step_by(middle, below(drawn.word[2], cables));
     if (!adapts()) return middle == kNone ? direct : around;
-    const int32_t best = less_occupied(channel, router, endpoint, direct, now);
+    const int32_t best = less_occupied(channel, router, endpoint, packet, direct, now);
     if (middle == kNone) return best;
-    const int32_t other = less_occupied(channel, router, endpoint, around, now);
-    return goes_around(channel, router, endpoint, best, other, now) ? other : best;
+    const int32_t other = less_occupied(channel, router, endpoint, packet, around, now);
+    return goes_around(channel, router, endpoint, packet, best, other, now) ? other : best;
   }
 
-  DEVICE bool goes_around(int32_t channel, int32_t router, int32_t endpoint, int32_t direct, int32_t around,
-                          int64_t now) {
-    const Occupied one = occupied(channel, addresses_.next(router, endpoint, direct), now);
-    const Occupied two = occupied(channel, addresses_.next(router, endpoint, around), now);
+  DEVICE bool goes_around(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t direct,
+                          int32_t around, int64_t now) {
+    const Occupied one = occupied(channel, port_towards(channel, router, endpoint, packet, direct, now), now);
+    const Occupied two = occupied(channel, port_towards(channel, router, endpoint, packet, around, now), now);
     if (addresses_.routing == kUgal)
       return one.taken * addresses_.hops(router, endpoint, direct) >
              two.taken * addresses_.hops(router, endpoint, around);
@@ -1077,11 +1086,13 @@ class World {
   }
 
   // The same step, or by the next cable where that has less that is occupied.
-  DEVICE int32_t less_occupied(int32_t channel, int32_t router, int32_t endpoint, int32_t step, int64_t now) {
-    if (!adapts()) return step;
+  DEVICE int32_t less_occupied(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t step,
+                               int64_t now) {
+    if (!adapts() || addresses_.cables == 1) return step;
     const int32_t cable = Addresses::cable(step);
     const int32_t next = Addresses::step_by(Addresses::middle(step), (cable + 1) % addresses_.cables);
-    const int32_t one = addresses_.next(router, endpoint, step), two = addresses_.next(router, endpoint, next);
+    const int32_t one = port_towards(channel, router, endpoint, packet, step, now);
+    const int32_t two = port_towards(channel, router, endpoint, packet, next, now);
     return one != two && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? next : step;
   }
 

@@ -16,7 +16,7 @@ import yaml
 
 PLUGIN = Path(__file__).resolve().parents[2] / "integrations" / "hydra" / "topoflow_batch"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
-GRID = ("fabric=ring,torus", "bandwidth_gbps=25,100")
+GRID = ("fabric=ring,torus", "bandwidth_gbps=25,0.5,100,1e2")
 DRIVER = """
 import contextlib, io, json, sys
 from topoflow.cli import main
@@ -73,7 +73,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> None:
     together = rows(swept / "comma")
-    assert len(together) == 4
+    assert len(together) == 8
     for number, row in enumerate(together):
         (alone,) = rows(swept / "basic" / str(number))
         same = set(row) - {"world", "overrides", "config"}
@@ -83,7 +83,7 @@ def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> Non
 
 def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> None:
     files = sorted(path.relative_to(swept / "basic") for path in (swept / "basic").glob("*/**/*.*") if path.is_file())
-    assert len(files) == 4 * 5
+    assert len(files) == 8 * 5
     for file in files:
         if file.suffix == ".log":
             assert (swept / "batch" / file.name).read_text().count("\n") >= 1

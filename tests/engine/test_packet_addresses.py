@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,20 @@ from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
-from topoflow.engine.packet.addresses import CHANNELS, MAX_HOPS
-from topoflow.fabric.base import Fabric
+from topoflow.engine.packet.addresses import ROUTINGS, channels_of, max_hops
+from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.dragonfly_plus import DragonflyPlus
 from topoflow.fabric.fat_tree import FatTree
-from topoflow.fabric.routing.base import NO_LINK, as_routes
-from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, AddressedRoutes, NextHops
+from topoflow.fabric.hyperx import HyperX
+from topoflow.fabric.leaf_spine import LeafSpine
+from topoflow.fabric.routing.base import as_routes
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, NO_LINK, UP, AddressedRoutes, NextHops
+from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.slim_fly import SlimFly
 from topoflow.traffic.base import Traffic, Transfer
 
 B = 12.5e9
-ROUTINGS = tuple(CHANNELS)
 CASES = st.integers(0, 2**32 - 1)
 
 
@@ -41,14 +46,46 @@ def tables_of(fabric: Fabric) -> NextHops:
     return fabric.route.next_hops()
 
 
-def random_fabric(draw: np.random.Generator) -> Fabric:
+def random_dragonfly(draw: np.random.Generator) -> Fabric:
     latency = float(draw.choice([0.0, 1e-7, 5e-7]))
     sizes = (int(draw.integers(1, high)) for high in (3, 5, 6, 4))
     return dragonfly(*sizes, latency)
 
 
+def random_plus(draw: np.random.Generator) -> Fabric:
+    nodes, leaves, spines, groups, cables = (int(draw.integers(1, high)) for high in (3, 4, 4, 6, 4))
+    servers = int(draw.integers(1, nodes * leaves * groups + 1))
+    return DragonflyPlus(B, 1, 1e-7, nodes, leaves, spines, groups, cables).build(servers, Demand(servers))
+
+
+def random_slim_fly(draw: np.random.Generator) -> Fabric:
+    q, nodes = int(draw.choice([3, 4, 5])), int(draw.integers(1, 3))
+    return SlimFly(B, 1, 1e-7, q, nodes).build(2 * q * q * nodes, Demand(2 * q * q * nodes))
+
+
+def random_hyperx(draw: np.random.Generator) -> Fabric:
+    dims, nodes = draw.integers(1, 4, int(draw.integers(1, 4))).tolist(), int(draw.integers(1, 3))
+    servers = int(np.prod(dims)) * nodes
+    return HyperX(B, 1, 1e-7, nodes, dims).build(servers, Demand(servers))
+
+
+def random_tree(draw: np.random.Generator) -> Fabric:
+    radix = int(draw.choice([4, 8]))
+    servers = int(draw.integers(1, min(radix**3 // 4, 40) + 1))
+    return FatTree(B, 1, 1e-7, radix, int(draw.integers(1, 3))).build(servers, Demand(servers))
+
+
+FABRICS: tuple[Callable[[np.random.Generator], Fabric], ...] = (
+    *(random_dragonfly, random_plus, random_slim_fly, random_hyperx, random_tree),
+)
+
+
+def random_fabric(draw: np.random.Generator) -> Fabric:
+    return FABRICS[int(draw.integers(len(FABRICS)))](draw)
+
+
 def random_world(draw: np.random.Generator, routing: str) -> World:
-    """Transfers between random endpoints of a random dragonfly, many to the same ones, that wait for earlier ones."""
+    """Transfers between random endpoints of a random network, many to the same ones, that wait for earlier ones."""
     fabric = random_fabric(draw)
     tasks: list[Any] = []
     for number in range(int(draw.integers(1, 20))):
@@ -91,13 +128,13 @@ def test_a_route_is_no_longer_than_allowed_and_its_channels_rise(routing: str, s
     world, model = random_world(draw, routing), model_of(draw)
     twin: Any = twin_of(world, model)
     twin.run()
-    level = tables_of_world(world).level
+    tables = tables_of_world(world)
     for crossed in twin.paths.values():
-        rank = [(channel, int(level[link])) for link, channel in crossed]
+        rank = [(channel, int(tables.level[link])) for link, channel in crossed]
         assert rank == sorted(set(rank))
-        assert len(crossed) + 1 <= MAX_HOPS[routing]  # and the link down, which has no channel
+        assert len(crossed) + 1 <= max_hops(tables, routing)  # and the link down, which has no channel
         assert len({link for link, _ in crossed}) == len(crossed)
-        assert max(channel for channel, _ in rank) < CHANNELS[routing]
+        assert max(channel for channel, _ in rank) < channels_of(tables, routing)
 
 
 def tables_of_world(world: World) -> NextHops:
@@ -107,8 +144,8 @@ def tables_of_world(world: World) -> NextHops:
 
 @settings(max_examples=40)
 @given(seed=CASES)
-def test_tables_lead_along_the_paths_that_the_fabric_lists(seed: int) -> None:
-    fabric = random_fabric(np.random.default_rng(seed))
+def test_tables_of_a_dragonfly_lead_along_the_paths_that_it_lists(seed: int) -> None:
+    fabric = random_dragonfly(np.random.default_rng(seed))
     tables, routes = tables_of(fabric), as_routes(fabric.route)
     size = tables.routers_per_group
     pairs = np.argwhere(~np.eye(fabric.servers, dtype=bool))
@@ -130,6 +167,93 @@ def walked(tables: NextHops, source: int, target: int, cable: int) -> list[int]:
     return [*found, int(tables.down[target])]
 
 
+@pytest.mark.parametrize("make", FABRICS)
+@settings(max_examples=12)
+@given(seed=CASES)
+def test_every_entry_of_the_tables_leads_on_along_a_shortest_path(
+    make: Callable[[np.random.Generator], Fabric], seed: int
+) -> None:
+    """Whatever links of sets are drawn: a walk ends at the target, by links of rising place in ``levels.direct``.
+
+    In a dragonfly, the cable that was drawn is part of the question: two cables may join what one does not.
+    """
+    draw = np.random.default_rng(seed)
+    fabric = make(draw)
+    tables, shortest = tables_of(fabric), ShortestPaths(fabric.nodes, fabric.source, fabric.target)
+    for source, target in draw.integers(0, fabric.servers, (12, 2)).tolist():
+        there = int(tables.router[target])
+        cable, place = int(draw.integers(tables.cables)), there % tables.routers_per_group
+        found, group = [int(tables.up[source])], there // tables.routers_per_group
+        while (here := int(tables.target[found[-1]])) != there:
+            own = tables.group[here] == group
+            entry = int(tables.inside[here, place] if own else tables.outside[here, group, cable])
+            links = [entry] if entry >= 0 else links_of(tables, entry)
+            assert set(tables.source[links].tolist()) == {here}
+            found.append(int(draw.choice(links)))
+        levels = iter(tables.levels.direct)
+        assert all(level in levels for level in tables.level[found[1:]].tolist())
+        if make is not random_dragonfly:
+            assert len(found) + 1 == (shortest.hops(source, target) if source != target else 2)
+
+
+def links_of(tables: NextHops, entry: int) -> list[int]:
+    begin, links = tables.sets
+    found: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
+    return found
+
+
+@pytest.mark.parametrize("make", FABRICS)
+def test_ends_and_kinds_of_links_in_tables_are_those_of_the_fabric(
+    make: Callable[[np.random.Generator], Fabric],
+) -> None:
+    for seed in range(5):
+        fabric = make(np.random.default_rng(seed))
+        tables = tables_of(fabric)
+        source, target = (np.maximum(ends - fabric.servers, -1) for ends in (fabric.source, fabric.target))
+        assert np.array_equal(tables.source, source)
+        assert np.array_equal(tables.target, target)
+        assert np.array_equal(tables.level == UP, source < 0)
+        assert np.array_equal(tables.level == DOWN, target < 0)
+        assert np.array_equal(tables.router, tables.target[tables.up])
+        assert np.array_equal(tables.router, tables.source[tables.down])
+
+
+@pytest.mark.parametrize(
+    ("design", "direct", "around"),
+    [
+        (SlimFly(B, 1, 1e-7, q=3, nodes=1), 2, 4),  # Besta and Hoefler, SC 2014, IV-D
+        (DragonflyPlus(B, 1, 1e-7, 1, 3, 3, 3, 1), 1, 2),  # Shpiner et al., HiPINEB 2017: two with detours
+        (HyperX(B, 1, 1e-7, 1, [2, 3, 3]), 1, 2),  # dimension order, and twice that
+        (FatTree(B, 1, 1e-7, 4), 1, 2),
+        (Dragonfly(B, 1, 1e-7, 1, 3, 3, 1), 2, 3),  # Kim et al., ISCA 2008, 4.1
+    ],
+)
+def test_virtual_channels_are_as_many_as_the_papers_need_and_fewer_are_refused(
+    design: FabricDesign, direct: int, around: int
+) -> None:
+    fabric = design.build(9, Demand(9))
+    traffic = Traffic.from_tasks("one", 9, [Transfer(1.0, 0, 8)])
+    for routing, needed in zip(ROUTINGS, (direct, around, around, around), strict=True):
+        assert channels_of(tables_of(fabric), routing) == needed
+        world = place(traffic, fabric, name="one", routing=routing)
+        Packet(virtual_channels=needed).simulate([world])
+        if needed > 1:
+            law = rf"^packet.virtual_channels: must be at least {needed} with routing={routing}, got {needed - 1}"
+            with pytest.raises(ValueError, match=law):
+                Packet(virtual_channels=needed - 1).simulate([world])
+
+
+def test_what_climbs_a_tree_is_spread_over_all_cores() -> None:
+    """Each of 16 servers of a pod sends 400 packets to another pod: each of 16 cores gets a 16th of them."""
+    fabric = FatTree(B, 1, 1e-7, 8).build(128, Demand(128))
+    found = one_by_one(
+        fabric, [(source, 16 + source) for source in range(16)], 2048.0 * 400, "minimal", Packet(size=2048)
+    )
+    tables = tables_of(fabric)
+    to_core = found.link_bytes[(tables.level == 2) & (tables.group[np.maximum(tables.source, 0)] == 0)]
+    assert to_core / (2048 * 400 * 16) == pytest.approx(np.full(16, 1 / 16), abs=0.012)  # 4 standard deviations
+
+
 def test_levels_say_what_a_link_joins() -> None:
     fabric = dragonfly(2, 3, 4, 2)
     tables = tables_of(fabric)
@@ -149,6 +273,27 @@ def test_110592_endpoints_need_megabytes_not_a_path_per_pair() -> None:
     assert sum(each.nbytes for each in arrays) < 32 * 2**20
     assert np.count_nonzero(tables.level == GLOBAL) == 2 * 54_720
     assert np.count_nonzero((tables.level == LOCAL) | (tables.level == DOWN)) == 327_168  # electrical ports of switches
+
+
+@pytest.mark.parametrize(
+    ("design", "cables"),
+    [
+        (DragonflyPlus(B, 1, 150e-9), 5),
+        (SlimFly(B, 1, 150e-9), 4),
+        (HyperX(B, 1, 150e-9, 48, [48, 48]), 4),
+        (FatTree(B, 1, 150e-9), 6),
+    ],
+)
+def test_packets_cross_networks_of_100000_servers_by_tables_of_megabytes(design: FabricDesign, cables: int) -> None:
+    servers = 100_000
+    fabric = design.build(servers, Demand(servers))
+    ends = np.random.default_rng(0).permutation(servers)[:400].reshape(-1, 2).tolist()
+    found = one_by_one(fabric, [(source, target) for source, target in ends], 4096.0, "minimal", Packet(size=2048))
+    tables = tables_of(fabric)
+    assert tables.inside.nbytes + tables.outside.nbytes + tables.sets.links.nbytes < 48 * 2**20
+    for level in (UP, DOWN):
+        assert found.link_bytes[tables.level == level].sum() == 200 * 4096
+    assert found.link_bytes.sum() <= 200 * 4096 * cables
 
 
 def one_by_one(fabric: Fabric, pairs: list[tuple[int, int]], size: float, routing: str, model: Packet) -> Timeline:
@@ -223,8 +368,8 @@ def test_a_fidelity_that_needs_whole_paths_says_so(fidelity: Any) -> None:
 
 def test_what_cannot_be_is_one_line_with_field_law_and_value() -> None:
     traffic = Traffic.from_tasks("one", 6, [Transfer(1.0, 0, 3)])
-    with pytest.raises(ValueError, match=r"^routing: must have paths that the fabric lists .* got fat_tree"):
-        place(traffic, FatTree(1e9, 1, 0.0, radix=4).build(16, Demand(16)), name="one", routing="ugal")
+    with pytest.raises(ValueError, match=r"^routing: must have paths that the fabric lists .* got leaf_spine"):
+        place(traffic, LeafSpine(1e9, 1, 0.0, servers_per_leaf=4).build(16, Demand(16)), name="one", routing="ugal")
     world = place(traffic, dragonfly(1, 2, 3, 1), name="one", routing="valiant_group")
     with pytest.raises(ValueError, match=r"^packet.virtual_channels: must be at least 3 .* got 2"):
         Packet(virtual_channels=2).simulate([world])

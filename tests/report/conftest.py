@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import numpy as np
 import pytest
 
+from tests.report import chromium
 from topoflow.case.base import Case, Job, Result, Settings
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.demand import Demand
@@ -172,6 +174,12 @@ def check_picture() -> Callable[[Path], None]:
         assert (edge[:, :3] == 1).all(), "nothing may touch the edge: it would be cut off"
 
     return check
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, one for all pages."""
+    yield from chromium.start()
 
 
 @pytest.fixture(scope="session")

@@ -3,86 +3,61 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at, until
 from topoflow.report.base import Report
+from topoflow.report.draw.network.topology import wirings
+from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import fabric_looks
+from topoflow.report.page.data import row_id
+from topoflow.report.tasks import NOTHING, Tasks
 from topoflow.report.write import write
+from topoflow.units import human
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-SECONDS = 120  # for what takes one or two on a machine that does nothing else
+pytestmark = needs_browser
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="needs a browser: apt-get install chromium chromium-driver"
-)
-
-CONTRAST = """
-const luminance = (rgb) => {
-  const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const back = (element) => {
-  for (let at = element; at; at = at.parentElement) {
-    const colour = parse(getComputedStyle(at).backgroundColor);
-    if (colour.length < 4 || colour[3] > 0) return colour.slice(0, 3);
-  }
-  return [255, 255, 255];
-};
-const found = [];
-const texts = "h1, h2, h3, p, td, th, a, button, figcaption, label, select, input, pre, dt, dd";
-for (const element of document.querySelectorAll(texts)) {
-  if (!element.textContent.trim()) continue;
-  const [a, b] = [luminance(parse(getComputedStyle(element).color).slice(0, 3)), luminance(back(element))];
-  found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), element.tagName, element.textContent.slice(0, 40)]);
-}
-return found.sort((a, b) => a[0] - b[0])[0];
-"""
-
+# The tasks that rectangles of a world's timeline are of, and what a rectangle of each says.
 DRAW_TIMELINE = """
 const done = arguments[arguments.length - 1];
 document.getElementById("timeline-world").value = arguments[0];
-timeline().then(() => done([...new Set(topoflow.charts.find((each) => each.id === "timeline").source.data.task)]));
+timeline().then(() => {
+  const chart = topoflow.charts.find((each) => each.id === "timeline");
+  const { left, right, top, bottom, task, ...rest } = chart.source.data;
+  const middle = (a, b, n) => (a[n] + b[n]) / 2;
+  done(task.map((number, n) => ({
+    task: number, count: rest.count[n], waited: rest.waited[n], x: middle(left, right, n), y: middle(top, bottom, n),
+  })));
+});
 """
 
+DRAW_NETWORK = """
+document.getElementById("network-world").value = arguments[0];
+network().then(() => Promise.all(showing)).then(arguments[1]);
+"""
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (pip install 'topoflow[test]')")
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver.chrome.service import Service
+# Where a world is in a chart; null: it is not.
+POINT = """
+const { source } = topoflow.charts.find((each) => each.id === arguments[0]);
+const at = source.data.number.indexOf(arguments[1]);
+if (at < 0) return null;
+const { x, y, xs, ys, left, right } = source.data;
+if (xs) return [0.8 * xs[at][0] + 0.2 * xs[at][1], 0.8 * ys[at][0] + 0.2 * ys[at][1]]; // lines cross in the middle
+return x ? [x[at], y[at]] : [(left[at] + right[at]) / 2, y[at]];
+"""
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--disable-gpu",
-        "--window-size=1300,900",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = None
-    for last in (False, False, True):
-        try:
-            driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-            break
-        except WebDriverException:  # a busy machine took longer than the driver waits for a browser to start
-            if last:
-                raise
-    assert driver is not None
-    driver.set_script_timeout(SECONDS)
-    driver.set_page_load_timeout(SECONDS)
-    yield driver
-    driver.quit()
+# A place on a link that is near its source, where few others are.
+LINK = """
+const { x0, x1, y0, y1 } = topoflow.charts.find((each) => each.id === "network").source.data;
+const at = arguments[0];
+return [0.7 * x0[at] + 0.3 * x1[at], 0.7 * y0[at] + 0.3 * y1[at]];
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,43 +67,43 @@ def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def opened(browser: Any, folder: Path, part: str = "") -> Any:
-    """The page, drawn. ``part`` is what its address ends with."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser.get("about:blank")  # an address that differs in its part alone would not be loaded anew
-    browser.get(f"{(folder / 'report.html').as_uri()}{part}")
-    WebDriverWait(browser, SECONDS).until(lambda page: page.execute_script("return window.topoflow?.ready === true"))
-    return browser
-
-
 def test_a_page_draws_without_an_error_and_loads_nothing(browser: Any, folder: Path) -> None:
-    page = opened(browser, folder)
-    assert [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
-    loaded = page.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)")
-    assert [name for name in loaded if not name.startswith(("data:", "blob:"))] == []
+    page = opened(browser, folder / "report.html")
+    check_quiet(page)
     drawn = page.execute_script("return topoflow.charts.map((each) => each.id)")
     assert set(drawn) == {"bars", "scatter", "parallel", "timeline", "network"}
     assert (folder / "report.html").stat().st_size < 3e6
 
 
-def test_every_task_that_ran_is_drawn(browser: Any, folder: Path, report: Report) -> None:
-    page = opened(browser, folder)
+def test_every_task_that_ran_is_drawn_and_says_what_it_waited_for(browser: Any, folder: Path, report: Report) -> None:
+    page = opened(browser, folder / "report.html")
     rows = parquet.read_table(folder / "tasks.parquet").to_pylist()
-    labels = dict(zip(report.labels(report.outcomes), report.rows, strict=True))
+    labels = dict(zip(report.labels(report.outcomes), report.outcomes, strict=True))
     names = page.execute_script("return page.timelines.map((each) => each.label)")
     assert sorted(names) == sorted(labels)
     for number, name in enumerate(names):
+        tasks = Tasks.of(labels[name])
+        waited = dict(zip(tasks.number.tolist(), tasks.waited_for.tolist(), strict=True))
         drawn = page.execute_async_script(DRAW_TIMELINE, number)
-        ran = [row["task"] for row in rows if row["world"] == labels[name].world and row["finish"] is not None]
-        assert sorted(drawn) == ran
+        world = labels[name].settings.world
+        ran = {row["task"]: row for row in rows if row["world"] == world and row["finish"] is not None}
+        assert {each["task"] for each in drawn} == set(ran)
+        assert {each["count"] for each in drawn} == {1}
+        for each in drawn:
+            before = waited[each["task"]]
+            wanted = "the start of the step" if before == NOTHING else ran[before]["name"] or f"task {before}"
+            assert each["waited"] == wanted
+    for each in {each["task"]: each for each in drawn}.values():  # of the last world, with the mouse
+        said = pointed_at(page, "timeline", each["x"], each["y"])
+        assert ran[each["task"]]["name"] in said
+        assert f"waited for: {each['waited']}" in said
 
 
 def test_rows_are_sorted_filtered_and_linked(browser: Any, folder: Path, report: Report) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
-    page = opened(browser, folder, "#row-2")
+    page = opened(browser, folder / "report.html", "#row-2")
     config = json.loads(page.find_element(By.ID, "config").text)
     assert config == dict(report.outcomes[2].settings.config)
     assert "chosen" in page.find_element(By.ID, "row-2").get_attribute("class")
@@ -146,37 +121,88 @@ def test_rows_are_sorted_filtered_and_linked(browser: Any, folder: Path, report:
 
 
 def test_the_keyboard_reaches_everything(browser: Any, folder: Path) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    page = opened(browser, folder)
-    wanted = "button, input, select, a[href], pre[tabindex]"
-    for number, element in enumerate(page.find_elements(By.CSS_SELECTOR, wanted)):
-        page.execute_script("arguments[0].dataset.number = arguments[1]", element, number)
-    count, reached = len(page.find_elements(By.CSS_SELECTOR, wanted)), set()
-    for _ in range(3 * count + 30):  # the charts' own tools are between
-        page.switch_to.active_element.send_keys(Keys.TAB)
-        reached.add(page.execute_script("return document.activeElement.dataset.number ?? null"))
-    assert reached - {None} == {str(number) for number in range(count)}
+    check_keyboard(opened(browser, folder / "report.html"))
 
 
 def test_text_has_contrast_in_both_themes(browser: Any, folder: Path) -> None:
-    from selenium.webdriver.common.by import By
+    check_contrast(opened(browser, folder / "report.html"))
 
-    page = opened(browser, folder)
-    themes = set()
-    for _ in range(2):
-        page.find_element(By.ID, "theme").click()
-        themes.add(page.execute_script("return document.documentElement.dataset.theme"))
-        page.execute_async_script("topoflow.drawing.then(arguments[0])")
-        ratio, *where = page.execute_script(CONTRAST)
-        assert ratio >= 4.5, where  # WCAG 2.1, 1.4.3, level AA
-    assert themes == {"light", "dark"}
-    assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_theme_is_that_of_the_reader_and_paper_is_white(browser: Any, folder: Path, theme: str) -> None:
+    def emulate(media: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+    try:
+        emulate("screen")
+        page = opened(browser, folder / "report.html")
+        assert page.execute_script("return document.documentElement.dataset.theme") == theme
+        emulate("print")
+        hidden = "return [...document.querySelectorAll('.controls, .theme')].every((each) => !each.offsetParent)"
+        assert page.execute_script(hidden)
+        pdf = page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+        assert b64decode(pdf).startswith(b"%PDF")
+        assert page.execute_script("return document.documentElement.dataset.theme") == "light"
+        emulate("screen")
+        assert not page.execute_script(hidden)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.mark.parametrize("chart", ["bars", "scatter", "parallel"])
+def test_a_point_says_which_world_it_is_and_a_click_shows_its_configuration(
+    browser: Any, folder: Path, report: Report, chart: str
+) -> None:
+    page = opened(browser, folder / "report.html")
+    for number, world in enumerate(report.ranking):
+        place = page.execute_script(POINT, chart, number)
+        if place is None:
+            assert chart == "scatter"
+            assert world.cost is None
+            continue
+        assert report.labels(report.ranking)[number] in pointed_at(page, chart, *place, click=True)
+        until(page, "return document.getElementById('chosen').textContent === arguments[0]", world.settings.world)
+        assert json.loads(page.find_element("id", "config").text) == dict(world.settings.config)
+        assert page.execute_script("return location.hash") == f"#{row_id(report, world)}"
+
+
+def test_any_number_is_shown_against_another_and_the_front_is_joined(
+    browser: Any, folder: Path, report: Report
+) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    page = opened(browser, folder / "report.html")
+    chart = "const chart = topoflow.charts.find((each) => each.id === 'scatter');"
+    points = f"{chart} const {{ x, y }} = chart.source.data; return x.map((each, n) => [each, y[n]])"
+    priced = [[each.cost, each.iteration_time] for each in report.ranking if each.cost is not None]
+    assert page.execute_script(points) == pytest.approx(np.array(priced))
+    lines = page.execute_script(
+        f"{chart} return chart.figure.renderers.filter((each) => each.glyph.type === 'Line')"
+        ".map(({ data_source: { data } }) => data.x.map((each, n) => [each, data.y[n]]))"
+    )
+    front = [[[each.cost, each.iteration_time] for each in reversed(frontier(job))] for job in report.jobs]
+    assert lines == front
+    for key, field in (("across", "bandwidth"), ("up", "bandwidth_tax")):
+        Select(page.find_element("id", key)).select_by_value(field)
+    shown = [[each.row.bandwidth, each.row.bandwidth_tax] for each in report.ranking]
+    assert page.execute_script(points) == pytest.approx(np.array(shown))
+
+
+def test_links_say_what_they_carry(browser: Any, folder: Path, report: Report) -> None:
+    page = opened(browser, folder / "report.html")
+    for number, world in enumerate(wirings(report)):
+        page.execute_async_script(DRAW_NETWORK, number)
+        fabric = world.fabric
+        for link in range(fabric.links):
+            ends = f"{fabric.nodes[fabric.source[link]]} to {fabric.nodes[fabric.target[link]]}"
+            x, y = page.execute_script(LINK, link)
+            said = pointed_at(page, "network", x, y)
+            assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in said
 
 
 def test_a_fabric_has_one_colour(browser: Any, folder: Path, report: Report) -> None:
-    page = opened(browser, folder)
+    page = opened(browser, folder / "report.html")
     looks = {name: look.colour for name, look in fabric_looks(report.fabrics).items()}
     assert page.execute_script("return page.fabrics") == looks
     drawn = page.execute_script("return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour")

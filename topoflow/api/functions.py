@@ -68,7 +68,7 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     """
     points, command = _points("compare", settings, keys, check, "compare", observer)
     with output(points, "compare") as out, tracked(points, "compare", command, out, observer) as log:
-        report = compare_points(points, run_of(points, log), command)
+        report = compare_points(points, run_of(points, log, out), command)
         results = Results(report)
         if out is not None:
             results.save(out)
@@ -93,7 +93,7 @@ def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **
     """
     points, command = _points("search", settings, keys, check_search, SEARCH, observer)
     with output(points, "search") as out, tracked(points, "search", command, out, observer) as log:
-        searched = search_all(points, run_of(points, log), command, out)
+        searched = search_all(points, run_of(points, log, out), command, out)
         results = SearchResults(searched)
         if out is not None:
             results.save(out)

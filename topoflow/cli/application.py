@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from topoflow.cli.kept import DEFAULT, VARIABLE
-from topoflow.study.configure.composer import composed
-from topoflow.study.configure.grid import Check, Point, grid, is_of_hydra, one_line, point_of
+from topoflow.study.configure.composer import Composer, composed
+from topoflow.study.configure.grid import Check, Point, Points, grid, is_of_hydra, one_line
 from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
@@ -170,7 +171,8 @@ class Job:
     verb: Verb
 
     def __call__(self, config: DictConfig) -> float | None:
-        point, command, folder = _job_of(self.verb, config, HydraConfig.get())
+        kept = HydraConfig.get()
+        point, command, folder = _job_of(self.verb, config, kept, _points(self.verb, kept))
         return _answered(self.verb, [point], command, folder)
 
 
@@ -184,9 +186,11 @@ class BatchedJob(Job):
         """Of each of the ``jobs``, configurations with Hydra's own node: its answer, or what is wrong with it."""
         found: list[Any] = []
         sound: list[tuple[Point, str, Path]] = []
+        points: Points | None = None  # settings of Hydra itself are the same in all jobs
         for config in jobs:
+            points = points or _points(self.verb, config.hydra)
             try:
-                sound.append(_job_of(self.verb, config, config.hydra))
+                sound.append(_job_of(self.verb, config, config.hydra, points))
                 found.append(None)
             except ValueError as error:
                 found.append(error)
@@ -198,17 +202,29 @@ def _multirun(verb: Verb) -> Job:
     return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
 
 
-def _job_of(verb: Verb, config: DictConfig, kept: Any) -> tuple[Point, str, Path]:
+def _job_of(verb: Verb, config: DictConfig, kept: Any, points: Points) -> tuple[Point, str, Path]:
     """The point of a job, the command that runs it alone, and its folder."""
     overrides = [str(each) for each in kept.overrides.task]
     choices = {str(group): str(option) for group, option in kept.runtime.choices.items()}
     swept = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in overrides)}
-    OmegaConf.set_struct(config, False)
     folder = Path(kept.runtime.output_dir)
-    with one_line(overrides, kept.job.config_name):
-        point = point_of(config, choices, Point(swept, {}, {}), verb.check, overrides)
+    point = points.compose(overrides, Point(swept, {}, {}), lambda: (_of_task(config), choices))
     _check_out(point, folder)
     return point, shlex.join(["topoflow", verb.name, *overrides]), folder
+
+
+def _points(verb: Verb, kept: Any) -> Points:
+    """What composes the points of jobs with the settings ``kept`` of Hydra."""
+    return Points(Composer(str(kept.job.config_name), tuple(map(str, kept.overrides.hydra))), verb.check)
+
+
+def _of_task(config: DictConfig) -> DictConfig:
+    """A copy of the configuration of a job, open to changes, without Hydra's own node."""
+    found = deepcopy(config)
+    OmegaConf.set_readonly(found, False)
+    OmegaConf.set_struct(found, False)
+    found.pop("hydra", None)
+    return found
 
 
 def _check_out(point: Point, folder: Path) -> None:

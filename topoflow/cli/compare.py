@@ -14,7 +14,7 @@ from topoflow.cli.stages import Terminal
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.report.output import Output
-from topoflow.report.tables import write_result
+from topoflow.report.tables import Texts, write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare, compare_each
 from topoflow.study.configure.grid import Point, grid, run_of
@@ -38,7 +38,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     """One comparison; without ``out``, its result.json is in ``folder``. Returns the time of what is recommended, s."""
     with output(points, "compare") as out, tracked(points, "compare", command, out or folder) as log:
         with Terminal() as terminal:
-            report = compare(points, run_of(points, log.informing(terminal)), command)
+            report = compare(points, run_of(points, log.informing(terminal), out), command)
             log.rows([asdict(row) for row in report.rows])
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
@@ -67,11 +67,13 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
             raise ValueError(f"out: must be null where jobs are one batch, got {point.config['out']!r}")
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
+    texts = Texts()  # of what the results have in common
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
-            write_result(report, folder / "result.json")
+            write_result(report, folder / "result.json", texts)
             with tracked([point], "compare", report.command, None) as log:
-                log.found(of_comparison(report, folder))
+                if log.logs:
+                    log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]
     if done:
         show(replace(done[0], outcomes=tuple(report.outcomes[0] for report in done)), Output())

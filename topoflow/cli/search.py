@@ -43,7 +43,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     about = [points[0]] if is_sampled(points) else points  # all others differ in what is sampled alone
     with output(about, "search") as out, tracked(about, "search", command, out or folder) as log:
         with SearchTerminal() as progress:
-            run = run_of(about, log.informing(progress))
+            run = run_of(about, log.informing(progress), out)
             searched = search_all(points, run, command, out, partial(print, flush=True))
         if out is not None:
             with Terminal() as terminal:

@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.device import Device, Kept
+from topoflow.engine.executor.base import Executor
+from topoflow.engine.executor.local import Local
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
@@ -227,6 +229,7 @@ class Timeline:
 class Run:
     """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
 
+    ``executor`` says which processes simulate; with one that is not ``Local``, the device of its workers is its own.
     No answer depends on it; those of a CPU and of a GPU agree to 1e-9. What is known of graphs stays on the device
     between the launches of one run (``kept``).
     """
@@ -234,6 +237,7 @@ class Run:
     device: Device = Device()
     threads: int | None = None
     observer: Observer = Silent()
+    executor: Executor = Local()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __post_init__(self) -> None:

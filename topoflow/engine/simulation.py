@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
-from topoflow.engine.base import Fidelity, Run, Timeline, World
+from topoflow.digest import digest, program
+from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
+from topoflow.engine.executor.base import Arrays
+from topoflow.engine.executor.packing import pack, unpack
 from topoflow.engine.observer import Part
+
+NAMES = ("name", "named", "nodes", "bill", "route", "graph", "fabric")  # no number of a timeline depends on these
 
 
 def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> list[Timeline]:
@@ -17,8 +23,8 @@ def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> l
 def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> list[Timeline]:
     """The timelines of worlds, in their order, each in the fidelity that it is given with.
 
-    ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` before anything is simulated
-    where a fidelity refuses a world, and as ``Fidelity.simulate`` does.
+    ``run.observer`` is informed how many of the worlds are done, and ``run.executor`` simulates them. Raises
+    ``ValueError`` before anything is simulated where a fidelity refuses a world, and as ``Fidelity.simulate`` does.
     """
     batches: dict[Fidelity, list[int]] = {}
     for number, (world, fidelity) in enumerate(asked):
@@ -28,6 +34,54 @@ def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> 
     found: dict[int, Timeline] = {}
     for fidelity, batch in batches.items():
         part = replace(run, observer=Part(run.observer, len(found), len(asked)))
-        timelines = fidelity.simulate([asked[number][0] for number in batch], part)
-        found |= dict(zip(batch, timelines, strict=True))
+        worlds = [asked[number][0] for number in batch]
+        for number, timeline in run.executor.map(Simulating(fidelity), worlds, part):
+            found[batch[number]] = timeline
     return [found[number] for number in range(len(asked))]
+
+
+@dataclass(frozen=True)
+class Simulating:
+    """Worlds as work for an executor; answers are timelines."""
+
+    fidelity: Fidelity
+    is_batch = True
+
+    def keys(self, worlds: Sequence[World]) -> list[str | None]:
+        """Digests of what is simulated, and of the program; worlds that share a graph have it digested once."""
+        known: dict[int, str] = {}
+
+        def graph(of: Graph) -> str:
+            if id(of) not in known:
+                known[id(of)] = digest(_numbers(of))
+            return known[id(of)]
+
+        model = digest([program(), self.fidelity])
+        return [
+            digest([model, graph(world.graph), _numbers(world), world.fabric and _numbers(world.fabric)])
+            for world in worlds
+        ]
+
+    def weight(self, world: World) -> float:
+        """Tasks and hops: what an event costs varies, but less than their number does."""
+        return 1.0 + len(world.graph.delay) + len(world.graph.path_links)
+
+    def name(self, world: World) -> str:
+        return world.name
+
+    def do(self, worlds: Sequence[World], run: Run) -> list[Timeline]:
+        return self.fidelity.simulate(worlds, run)
+
+    def pack(self, world: World, timeline: Timeline) -> Arrays:
+        """Without the world, unless circuits changed: then what differs."""
+        return pack(timeline, SimpleNamespace(world=world))
+
+    def unpack(self, world: World, arrays: Arrays) -> Timeline:
+        found: Timeline = unpack(Timeline, SimpleNamespace(world=world), arrays)
+        return found
+
+
+def _numbers(value: object) -> dict[str, object]:
+    """The fields of a dataclass that a simulation depends on."""
+    named = [each.name for each in fields(value)]  # type: ignore[arg-type]
+    return {name: getattr(value, name) for name in named if name not in NAMES}

@@ -8,9 +8,12 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, NextHops
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+
+KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,8 @@ class Dragonfly:
           |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |    not drawn), ``nodes`` servers at each router, and
           0  1  2  3  4  5  6  7  8  9 10 11 ..                   ``global_links`` cables between every two groups
 
-    The global cables of a group are spread over its routers in turn, in the palm-tree arrangement (Camarero, Vallejo
-    and Beivide, "Topological characterization of Hamming and dragonfly networks and its implications on routing", ACM
-    TACO 11(4), 2014): number j of a group leads j + 1 groups back, counted modulo the groups, and comes in there as
-    number groups - 2 - j. With several cables between two groups that is repeated.
+    The global cables of a group are spread over its routers in turn, in the palm-tree arrangement
+    (``groups.palm_tree``).
 
     Routes are minimal in the dragonfly's sense: at most one global cable, so at most one cable inside the group of
     the source and one inside that of the target. A flow is hashed over the global cables between both groups, whether
@@ -133,7 +134,7 @@ class DragonflyRoutes(Routes):
 
     def gate(self, group: Index, other: Index, turn: Index) -> Index:
         """The routers of ``group``, counted through all groups, that have the cables to ``other`` groups."""
-        port = turn * (self.groups - 1) + (group - other) % self.groups - 1
+        port = palm_tree(group, other, turn, self.groups)
         gate: Index = group * self.routers + port // max(self.global_ports, 1)
         return gate
 
@@ -175,10 +176,9 @@ class DragonflyRoutes(Routes):
         here = router[:, None, None]
         inside = self._local(here[:, :, 0], own[:, :, 0] * self.routers + np.arange(self.routers))
         outside = np.where(apart, np.where(gate == here, over, self._local(here, gate)), NO_LINK)
-        cables = self.cables()
-        source, target = cables.ravel() - self.servers, cables[:, ::-1].ravel() - self.servers
+        source, target = link_ends(self.cables(), self.servers)
         level = np.full(len(source), GLOBAL, np.int8)
-        level[: 2 * (self.servers + self.groups * _pairs(self.routers))] = LOCAL
+        level[: 2 * (self.servers + self.groups * pairs(self.routers))] = LOCAL
         level[: 2 * self.servers : 2], level[1 : 2 * self.servers : 2] = UP, DOWN
         return NextHops(
             router=(server // self.nodes).astype(np.int32),
@@ -186,28 +186,21 @@ class DragonflyRoutes(Routes):
             down=back(server).astype(np.int32),
             inside=inside.astype(np.int32),
             outside=outside.astype(np.int32),
-            source=np.maximum(source, -1).astype(np.int32),
-            target=np.maximum(target, -1).astype(np.int32),
+            source=source,
+            target=target,
             level=level,
+            levels=Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL)),
+            kinds=KINDS,
         )
 
     def _global(self, group: Index, other: Index, turn: Index) -> Index:
         """The cable between two groups that is number ``turn`` of theirs."""
-        pair = _pair(np.minimum(group, other), np.maximum(group, other), self.groups)
-        return self.servers + self.groups * _pairs(self.routers) + pair * self.global_links + turn
+        number = pair(np.minimum(group, other), np.maximum(group, other), self.groups)
+        return self.servers + self.groups * pairs(self.routers) + number * self.global_links + turn
 
     def _local(self, router: Index, other: Index) -> Index:
         """[F] the link inside a group; none from a router to itself."""
         group, places = router // self.routers, (router % self.routers, other % self.routers)
-        pair = _pair(np.minimum(*places), np.maximum(*places), self.routers)
-        cable = self.servers + group * _pairs(self.routers) + pair
+        number = pair(np.minimum(*places), np.maximum(*places), self.routers)
+        cable = self.servers + group * pairs(self.routers) + number
         return np.where(router == other, NO_LINK, np.where(router < other, forth(cable), back(cable)))
-
-
-def _pairs(count: int) -> int:
-    return count * (count - 1) // 2
-
-
-def _pair(lower: Index, upper: Index, count: int) -> Index:
-    """The place of a pair among all of ``count``, as ``np.triu_indices`` lists them."""
-    return lower * count - lower * (lower + 1) // 2 + upper - lower - 1

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoflow.arrays import offsets
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
+from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+
+TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,45 @@ class Tree(Routes):
         ]
         missing = [source == target, edge == far_edge, pod == far_pod]
         return np.where(np.stack([*missing, *missing[::-1]], 1), NO_LINK, np.stack(hops, 1)).astype(np.int32)
+
+    def next_hops(self) -> NextHops:
+        """The same routes as tables: pods are groups; a switch draws one of all links up, one link leads down."""
+        edge, aggregation, core = (np.arange(count)[:, None] for count in (self.edges, self.aggregations, self.cores))
+        middle, above = self.servers, self.servers + self.edges * self.uplinks  # the first cable of each layer
+        place, pod = np.arange(self.half), np.arange(self.radix)
+        below = middle + (aggregation // self.uplinks * self.half + place) * self.uplinks + aggregation % self.uplinks
+        down = above + (pod * self.uplinks + core // self.half) * self.half + core % self.half
+        climbs = -2 - np.arange(self.edges + self.aggregations)[:, None]  # the set of all links up of each switch
+        group = np.concatenate([edge // self.half, aggregation // self.uplinks, np.full_like(core, NO_GROUP)])
+        inside = [
+            np.where(edge % self.half == place, NO_LINK, climbs[: self.edges]),
+            back(below),
+            np.full((self.cores, self.half), NO_LINK),
+        ]
+        outside = np.concatenate([np.where(pod == group[: len(climbs)], NO_LINK, climbs), back(down)])
+        source, target = link_ends(self.cables(), self.servers)
+        server, links = np.arange(self.servers), len(source)
+        level = np.zeros(links, np.int8)
+        level[::2], level[1::2] = TO_CORE, FROM_CORE
+        level[: 2 * above : 2], level[1 : 2 * above : 2] = TO_AGGREGATION, TO_EDGE
+        level[: 2 * middle : 2], level[1 : 2 * middle : 2] = UP, DOWN
+        upward = (TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE)
+        return NextHops(
+            router=(server // self.half).astype(np.int32),
+            up=forth(server).astype(np.int32),
+            down=back(server).astype(np.int32),
+            inside=np.concatenate(inside).astype(np.int32),
+            outside=outside[:, :, None].astype(np.int32),
+            source=source,
+            target=target,
+            level=level,
+            levels=Levels(upward, 2 * upward),
+            sets=LinkSets(
+                offsets([self.uplinks] * self.edges + [self.half] * self.aggregations),
+                np.arange(2 * middle, links, 2, dtype=np.int32),  # cables up, switch by switch
+            ),
+            own_group=group[:, 0].astype(np.int32),
+        )
 
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """All ports of all switches, as TopoOpt's Appendix G counts them: k = 8 has 80 switches, 640 ports."""

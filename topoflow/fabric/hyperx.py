@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import prod
+
+import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.routing.base import Index
+from topoflow.fabric.routing.dimension_order import DimensionOrder, coordinates, strides
 from topoflow.fabric.torus import most_square
-from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, duplex, server_names, switched_bill
+from topoflow.fabric.wiring import cabled, check_count, check_interfaces, server_names, switched_bill
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,11 @@ class HyperX:
             raise ValueError(
                 f"hyperx.dims: must hold {servers} servers, got {list(dims)} of {self.servers_per_switch} servers each"
             )
-        switches = list(product(*map(range, dims)))
-        cables: list[Cable] = [(server, servers + server // self.servers_per_switch) for server in range(servers)]
-        cables += [
-            (servers + one, servers + other)
-            for (one, here), (other, there) in combinations(enumerate(switches), 2)
-            if sum(a != b for a, b in zip(here, there, strict=True)) == 1
-        ]
-        names = [f"switch {'.'.join(map(str, place))}" for place in switches]
-        ports = len(switches) * (self.servers_per_switch + sum(size - 1 for size in dims))
+        server = np.arange(servers)
+        below = np.stack([server, servers + server // self.servers_per_switch], axis=1)
+        cables = np.concatenate([below, servers + switch_cables(dims)])
+        names = [f"switch {'.'.join(map(str, place))}" for place in product(*map(range, dims))]
+        ports = len(names) * (self.servers_per_switch + sum(size - 1 for size in dims))
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "hyperx",
@@ -66,6 +65,18 @@ class HyperX:
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=ShortestPaths((*server_names(servers), *names), *duplex(cables)),
+            route=DimensionOrder((*server_names(servers), *names), cables, servers, dims),
             bill=switched_bill(servers, ports, len(cables), bandwidth),
         )
+
+
+def switch_cables(dims: tuple[int, ...]) -> Index:
+    """[C, 2] switches that differ in one coordinate, the lower first, in their order."""
+    switch = np.arange(prod(dims))
+    found = [np.zeros((0, 2), np.int64)]
+    for place, stride in zip(coordinates(dims), strides(dims), strict=True):
+        for step in range(1, int(place.max()) + 1):
+            one = switch[place + step <= place.max()]
+            found.append(np.stack([one, one + step * stride], axis=1))
+    cables = np.concatenate(found)
+    return cables[np.lexsort((cables[:, 1], cables[:, 0]))]

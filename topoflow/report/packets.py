@@ -8,7 +8,7 @@ from topoflow.arrays import Mask
 from topoflow.case.base import Result
 from topoflow.engine.base import Histogram
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.routing.next_hops import GLOBAL, LOCAL, AddressedRoutes
+from topoflow.fabric.routing.next_hops import AddressedRoutes
 from topoflow.report.base import Report
 from topoflow.units import human
 
@@ -33,9 +33,8 @@ def kinds(fabric: Fabric) -> dict[str, Mask]:
     found = {"from servers": from_server & ~to_server, "to servers": to_server & ~from_server}
     found |= {"between servers": from_server & to_server}
     route: object = fabric.route
-    if isinstance(route, AddressedRoutes):
-        level = route.next_hops().level
-        found |= {"inside groups": between & (level == LOCAL), "between groups": between & (level == GLOBAL)}
+    if isinstance(route, AddressedRoutes) and (hops := route.next_hops()).kinds:
+        found |= {kind: between & (hops.level == level) for level, kind in hops.kinds.items()}
     else:
         found["between switches"] = between
     return {kind: of for kind, of in found.items() if of.any()}

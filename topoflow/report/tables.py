@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from topoflow import __version__
 from topoflow.report.answer import notes, recommended
 from topoflow.report.base import Report
+
+MOST_TEXTS = 4096  # kept, of 1 kB each
 
 
 def result(report: Report) -> dict[str, object]:
     """The content of ``result.json``: SI units; what there is no value for is null."""
     rows = [
         {
-            **asdict(outcome.row),
+            **vars(outcome.row),
             "overrides": dict(outcome.settings.swept),
             "config": dict(outcome.settings.config),
         }
@@ -42,6 +45,40 @@ def failures(report: Report) -> list[dict[str, object]]:
     ]
 
 
-def write_result(report: Report, path: Path) -> None:
-    """Write ``result.json``."""
-    path.write_text(json.dumps(result(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+@dataclass
+class Texts:
+    """Values as JSON. Configurations share most of their mappings, the same objects, which are made text once."""
+
+    known: dict[tuple[int, int], tuple[object, str]] = field(default_factory=dict)  # with the objects, so that ids stay
+
+    def of(self, value: object, depth: int) -> str:
+        """A value as it is written that deep in a file."""
+        if not isinstance(value, dict) or not value:
+            return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
+        key = id(value), depth
+        if key not in self.known:
+            if len(self.known) >= MOST_TEXTS:
+                self.known.clear()
+            text = json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
+            self.known[key] = value, text
+        return self.known[key][1]
+
+    def mapping(self, parts: dict[str, str], depth: int) -> str:
+        """A mapping of texts."""
+        inner = ",\n".join(f"{'  ' * (depth + 1)}{json.dumps(key)}: {text}" for key, text in parts.items())
+        return f"{{\n{inner}\n{'  ' * depth}}}"
+
+    def row(self, row: dict[str, Any], depth: int) -> str:
+        """A row of a result."""
+        config = {key: self.of(value, depth + 2) for key, value in row["config"].items()}
+        parts = {key: self.of(value, depth + 1) for key, value in row.items() if key != "config"}
+        return self.mapping({**parts, "config": self.mapping(config, depth + 1) if config else "{}"}, depth)
+
+
+def write_result(report: Report, path: Path, texts: Texts | None = None) -> None:
+    """Write ``result.json``. With ``texts``, what several results have in common is made text once."""
+    texts, found = texts or Texts(), result(report)
+    rows: Any = found["rows"]
+    parts = {key: "" if key == "rows" else texts.of(value, 1) for key, value in found.items()}
+    parts["rows"] = "[\n" + ",\n".join(f"    {texts.row(row, 2)}" for row in rows) + "\n  ]"
+    path.write_text(texts.mapping(parts, 0) + "\n", encoding="utf-8")

@@ -7,23 +7,15 @@ else has to be kept.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoflow import npz
 from topoflow.digest import digest, program
 from topoflow.fields import Fields, parse_json
-from topoflow.files import read_bytes, write_atomically
-from topoflow.memory import check_memory
 from topoflow.search.history import History
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
@@ -33,7 +25,6 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name != "step")
-CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
 FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
 
 
@@ -77,16 +68,13 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
         "rounds": checkpoint.history.rounds_to_json(),
     }
     arrays = {} if walk is None else {name: getattr(walk, name) for name in ARRAYS}
-    file = io.BytesIO()
-    np.savez_compressed(file, meta=np.array(json.dumps(meta)), history=checkpoint.history.steps, **arrays)
-    content = file.getvalue()
-    write_atomically(path, content + hashlib.sha256(content).digest())
+    npz.write(path, {"meta": npz.text(meta), "history": checkpoint.history.steps, **arrays})
 
 
 def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> Checkpoint:
     """Raises ``ValueError`` where the file is no checkpoint, that of another search, or of none that there can be."""
     with _undamaged(path):
-        arrays = _arrays(path)
+        arrays = npz.read(path)
         meta = parse_json("meta", str(arrays["meta"]))
         found = dict(meta["key"])
     _check_key(path, key, found)
@@ -107,23 +95,11 @@ class Seen:
 def look(path: Path) -> Seen:
     """Read a checkpoint that another process may be replacing. Raises ``ValueError`` where it is none, ``OSError``."""
     with _undamaged(path):
-        arrays = _arrays(path)
+        arrays = npz.read(path)
         meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
         history = History.from_json(arrays["history"], meta.items("rounds"))
         strategy = Fields.of("strategy", meta.require("strategy"))
         return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays, once the checksum is right: what numpy and zipfile make of changed bytes is anything."""
-    whole = read_bytes(path)
-    content, checksum = whole[:-CHECKSUM], whole[-CHECKSUM:]
-    if hashlib.sha256(content).digest() != checksum:
-        raise ValueError("its checksum is of another content")
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        check_memory("arrays", "a checkpoint", sum(each.file_size for each in packed.infolist()))
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:

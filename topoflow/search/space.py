@@ -9,6 +9,7 @@ import numpy as np
 
 from topoflow.engine.base import Run
 from topoflow.fabric.base import Fabric
+from topoflow.search import spread
 from topoflow.search.listed import Listed, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
@@ -116,7 +117,21 @@ class Placements:
         if self.choices.count == 1:
             return []
         here = self._state(present)
-        tempering = Tempering(
+        tempering, steps = self.tempering(fabric, round, run), self.settings.steps
+        reached = tempering.begin(self.first(here, round), self.settings.kept) if walk is None else walk
+        if run.executor.is_local or self.settings.ladders == 1:
+            stretches = tempering.walk(reached, steps)
+        else:
+            stretches = spread.walk(self, fabric, round, reached, steps, run)
+        for stretch in stretches:
+            tell(stretch)
+            reached = stretch.walk
+        found = [state for state in fastest(reached, self.settings.kept) if (state != here).any()]
+        return [self._strategy(state) for state in found[: self.settings.decide]]
+
+    def tempering(self, fabric: Fabric, round: int, run: Run) -> Tempering:
+        """The walk of a round on a network, where ``run`` says."""
+        return Tempering(
             screen(self.problem, fabric, self.choices, run),
             self.budget,
             moves(self.workload, self.choices),
@@ -125,12 +140,6 @@ class Placements:
             round,
             self.settings.patience,
         )
-        reached = tempering.begin(self.first(here, round), self.settings.kept) if walk is None else walk
-        for stretch in tempering.walk(reached, self.settings.steps):
-            tell(stretch)
-            reached = stretch.walk
-        found = [state for state in fastest(reached, self.settings.kept) if (state != here).any()]
-        return [self._strategy(state) for state in found[: self.settings.decide]]
 
     def first(self, here: Numbers, round: int) -> Numbers:
         """[A, C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics.

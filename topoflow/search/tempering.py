@@ -46,14 +46,14 @@ Shapes: A ladders, C chains of each, Y layers, D states that are kept, S steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.ladders import SLICE, Ladders
+from topoflow.engine.screen.ladders import SLICE, Ladders, Log
 from topoflow.search.memory import Budget
 from topoflow.search.moves import JOINS, STAYS, TRADES, Moves
 
@@ -88,6 +88,14 @@ class Stretch:
     accepted: NDArray[np.int64]  # [S] proposals; of a descent at most one
 
 
+@dataclass(frozen=True)
+class Walked:
+    """Some ladders after some steps, and what each found at every step."""
+
+    walk: Walk
+    log: Log
+
+
 Tell = Callable[[Stretch], None]
 
 
@@ -117,22 +125,26 @@ class Tempering:
 
         Ctrl-C ends it between two steps.
         """
+        for ladders, end, log in self._advance(start, steps):
+            yield stretch(Walk(step=end, **ladders.read()), log)
+
+    def walked(self, start: Walk, steps: int, first: int) -> Walked:
+        """Ladders from number ``first`` on after ``steps`` steps, and what each found at every step."""
+        *_, (ladders, end, _) = advanced = [*self._advance(start, steps, first)]
+        return Walked(Walk(step=end, **ladders.read()), joined([log for *_, log in advanced], axis=1))
+
+    def _advance(self, start: Walk, steps: int, first: int = 0) -> Iterator[tuple[Ladders, int, Log]]:
+        """After every few steps: the ladders, the step, and what was found."""
         if start.step >= steps:
             return
-        ladders = self.ladders()
+        ladders = self.ladders(first)
         ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
         for step in range(start.step, steps, SLICE):
             end = min(step + SLICE, steps)
-            log = ladders.advance(step, end)
-            yield Stretch(
-                Walk(step=end, **ladders.read()),
-                best=log.best.min(axis=0),
-                coldest=log.coldest.min(axis=0),
-                accepted=log.accepted.sum(axis=0, dtype=np.int64),
-            )
+            yield ladders, end, ladders.advance(step, end)
 
-    def ladders(self) -> Ladders:
-        """Where the chains are while they walk."""
+    def ladders(self, first: int = 0) -> Ladders:
+        """Where the chains are while they walk; ``first`` is the number of the first of these ladders."""
         settings: dict[str, Any] = {
             "seed": self.seed,
             "round": self.round,
@@ -143,7 +155,23 @@ class Tempering:
             "memory": self.budget.memory,
             "binds": self.budget.binds,
         }
-        return Ladders(self.model, self.moves.tables() | self.budget.tables(), self.share, settings)
+        return Ladders(self.model, self.moves.tables() | self.budget.tables(), self.share, settings, first)
+
+
+def stretch(walk: Walk, log: Log) -> Stretch:
+    """What all ladders found together."""
+    return Stretch(
+        walk,
+        best=log.best.min(axis=0),
+        coldest=log.coldest.min(axis=0),
+        accepted=log.accepted.sum(axis=0, dtype=np.int64),
+    )
+
+
+def joined(logs: Sequence[Log], axis: int) -> Log:
+    """Logs of several ladders (axis 0) or of several steps (axis 1) as one."""
+    columns = {each.name: np.concatenate([getattr(log, each.name) for log in logs], axis) for each in fields(Log)}
+    return Log(**columns)
 
 
 def shares(acceptance: Sequence[float], chains: int) -> Seconds:

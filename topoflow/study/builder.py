@@ -18,7 +18,7 @@ from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
-from topoflow.study.configure.grid import Point, at, build, fidelity_of, unique_names
+from topoflow.study.configure.grid import EXECUTOR, Point, at, build, fidelity_of, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
@@ -137,7 +137,7 @@ def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
         fidelity=point.config["fidelity"],
         is_lower_bound=fidelity_of(point).is_lower_bound,
         swept=point.swept,
-        config=point.config,
+        config={key: value for key, value in point.config.items() if key != EXECUTOR},
         notes=notes,
     )
 

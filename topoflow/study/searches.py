@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from topoflow.case.base import Job
 from topoflow.engine.base import Run
+from topoflow.engine.executor.local import Local
 from topoflow.fabric.channels.strides import WithStrides, check_fit
+from topoflow.files import read_bytes, write_atomically
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
 from topoflow.search.checkpoint import key as key_of
@@ -20,6 +23,7 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
+from topoflow.search.spread import Asked, Searching
 from topoflow.study.builder import problem_of
 from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
@@ -28,6 +32,7 @@ from topoflow.study.search_files import memory_row, report, row, write_overview,
 from topoflow.study.trials import is_sampled, sampled
 
 CONFIG = "search"
+CHECKPOINTS = ("checkpoint.npz", "checkpoint_others.npz")  # of a search, and of that from what others found
 Tick = Callable[[int, int], None]
 KEYS = (
     *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "strides", "fidelity", "seed"),
@@ -47,7 +52,7 @@ class Search:
 
     @property
     def checkpoint(self) -> Path | None:
-        return None if self.out is None else self.out / "checkpoint.npz"
+        return None if self.out is None else self.out / CHECKPOINTS[0]
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,9 @@ def search_all(
     for each in searches:
         with at(each.point):
             check_possible(each, objective)
-    found = {each.name: _find(each, run, say) for each in searches}
-    found = {each.name: _again(each, found, searches, run) for each in searches}
+    run = replace(run, executor=run.executor.keeping_nothing())  # searches have checkpoints
+    with TemporaryDirectory(prefix="topoflow-") as folder:
+        found = _Finding(searches, run, say, Path(folder)).find()
     can_be_built = {name: one for name, one in found.items() if not one.fabric.is_ideal} or found
     best = chosen([one.plan for one in can_be_built.values()], objective)
     winners = tuple(list(can_be_built)[number] for number in best)
@@ -167,42 +173,91 @@ def check_possible(each: Search, objective: str) -> None:
         raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
 
 
-def _find(each: Search, run: Run, say: Callable[[str], object]) -> Found:
-    """Says from where it resumes, and what is kept when it is stopped. With ``resume=false`` no checkpoint counts."""
-    run.observer.stage(each.name)
-    path = each.checkpoint
-    if path is not None and not each.point.config["resume"]:
-        path.unlink(missing_ok=True)
-    if path is not None and path.exists():
-        known = space(each.problem, each.settings)
-        there = load(path, key_of(each.problem, each.settings), each.settings, known)
-        where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
-        say(f"Continuing from {where}, {there.history.made:,} proposals, in {path}.")
-    try:
-        return search(each.problem, each.settings, run, checkpoint=path)
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_kept(each)) from stop
+@dataclass(frozen=True)
+class _Finding:
+    """Searches that are done one after the other, or each by a worker of the executor: ``is_spread``."""
 
+    searches: tuple[Search, ...]
+    run: Run
+    say: Callable[[str], object]
+    aside: Path  # for checkpoints of workers where none are kept
 
-def _again(each: Search, found: Mapping[str, Found], searches: Sequence[Search], run: Run) -> Found:
-    """What is found from the best strategies of the searches of the same job on other fabrics, where that is faster."""
-    own = found[each.name]
-    same = [
-        other
-        for other in searches
-        if other.problem.start == each.problem.start and other.problem.workload == each.problem.workload
-    ]
-    others = {repr(found[other.name].strategy): found[other.name].strategy for other in same}
-    others.pop(repr(own.strategy), None)
-    if not others:
-        return own
-    run.observer.stage(f"{each.name}, from the best on other fabrics")
-    path = None if each.checkpoint is None else each.checkpoint.with_name("checkpoint_others.npz")
-    if path is not None and not each.point.config["resume"]:
-        path.unlink(missing_ok=True)
-    problem = replace(each.problem, others=(own.strategy, *others.values()))
-    again = search(problem, each.settings, run, checkpoint=path)
-    return min([own, again], key=lambda one: one.plan.iteration_time)
+    @property
+    def is_spread(self) -> bool:
+        executor = self.run.executor
+        return not executor.is_local and (len(self.searches) > 1 or not executor.is_prompt)
+
+    def find(self) -> dict[str, Found]:
+        """What each finds; where others are of the same job, also from what these found."""
+        for each in self.searches:
+            for path in map(self._path, (each, each), CHECKPOINTS):
+                if path is not None and not each.point.config["resume"]:
+                    path.unlink(missing_ok=True)
+        problems = {each.name: each.problem for each in self.searches}
+        found = self._found(problems, CHECKPOINTS[0])
+        again = {each.name: self._from_others(each, found) for each in self.searches}
+        better = self._found({name: problem for name, problem in again.items() if problem is not None}, CHECKPOINTS[1])
+        return {
+            name: min([own, better.get(name, own)], key=lambda one: one.plan.iteration_time)
+            for name, own in found.items()
+        }
+
+    def _found(self, problems: Mapping[str, Problem], file: str) -> dict[str, Found]:
+        """What the searches of these ``problems`` find, by the names of the searches."""
+        chosen = [each for each in self.searches if each.name in problems]
+        run, say = self.run, self.say
+        if self.is_spread and chosen:
+            self._spread(chosen, problems, file)
+            run, say = replace(run, executor=Local()), lambda text: None
+        return {each.name: self._find(each, problems[each.name], file, run, say) for each in chosen}
+
+    def _spread(self, chosen: Sequence[Search], problems: Mapping[str, Problem], file: str) -> None:
+        """Have workers bring checkpoints to the end."""
+        self.run.observer.stage("searching" if file == CHECKPOINTS[0] else "searching from the best on other fabrics")
+        asked = []
+        for each in chosen:
+            path = self._path(each, file)
+            assert path is not None
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = read_bytes(path) if path.exists() else None
+            asked.append(Asked(each.name, problems[each.name], each.settings, path.absolute(), content))
+        try:
+            for number, content in self.run.executor.map(Searching(), asked, self.run):
+                write_atomically(asked[number].path, content)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(_kept(chosen[0])) from stop
+
+    def _find(self, each: Search, problem: Problem, file: str, run: Run, say: Callable[[str], object]) -> Found:
+        """Says from where it resumes, and what is kept when it is stopped."""
+        others = file != CHECKPOINTS[0]
+        run.observer.stage(f"{each.name}, from the best on other fabrics" if others else each.name)
+        path = self._path(each, file)
+        if path is not None and path.exists() and not others:
+            known = space(problem, each.settings)
+            there = load(path, key_of(problem, each.settings), each.settings, known)
+            where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
+            say(f"Continuing from {where}, {there.history.made:,} proposals, in {path}.")
+        try:
+            return search(problem, each.settings, run, checkpoint=path)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(_kept(each)) from stop
+
+    def _from_others(self, each: Search, found: Mapping[str, Found]) -> Problem | None:
+        """The same problem, begun at the best strategies of the same job on other fabrics; None: there are none."""
+        own = found[each.name].strategy
+        same = [
+            other
+            for other in self.searches
+            if other.problem.start == each.problem.start and other.problem.workload == each.problem.workload
+        ]
+        others = {repr(found[other.name].strategy): found[other.name].strategy for other in same}
+        others.pop(repr(own), None)
+        return replace(each.problem, others=(own, *others.values())) if others else None
+
+    def _path(self, each: Search, file: str) -> Path | None:
+        if each.out is not None:
+            return each.out / file
+        return self.aside / each.name / file if self.is_spread else None
 
 
 def _kept(each: Search) -> str:

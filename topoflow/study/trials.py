@@ -25,7 +25,7 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.prices import front
 from topoflow.files import write_atomically
 from topoflow.study.builder import problem_of
-from topoflow.study.configure.grid import Grid, Point, Product, build
+from topoflow.study.configure.grid import EXECUTOR, Grid, Point, Product, build
 
 GROUP = "study"
 # What a coarse fidelity may be faster than the bound: events within fluid.merge of each other are one, at most 1 %.
@@ -138,7 +138,11 @@ class _Study:
 
     def _study(self, optuna: Any) -> Any:
         """Of this grid and program; another is a study of its own in the same file."""
-        config = {key: value for key, value in self.points[0].config.items() if key not in (*self.space.values, GROUP)}
+        config = {
+            key: value
+            for key, value in self.points[0].config.items()
+            if key not in (*self.space.values, GROUP, EXECUTOR)
+        }
         name = digest([program(), dict(self.space.values), self.objective, config])[:16]
         storage = None
         if self.out is not None:

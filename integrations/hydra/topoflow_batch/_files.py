@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from hydra_plugins.topoflow_batch._loader import OF_JOB, TASK, Composed
+from omegaconf import OmegaConf
+
+from topoflow.study.configure.grid import MOST_KNOWN
+from topoflow.study.configure.template import Template
+
+Place = tuple[Any, ...]  # keys from the top
+Pieces = dict[str, list[str | Place]]  # of a file, by its name; a place is a gap for what is there
+
+ID, NUMBER, OUT = (*OF_JOB, "id"), (*OF_JOB, "num"), ("hydra", "runtime", "output_dir")  # set for every job
+# Text that YAML writes as it is, and reads as text: it has no space, and = or / that no number or word of YAML has.
+PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.,+-]*[=/][A-Za-z0-9_/.=,+-]*")
 
 
 @dataclass
@@ -16,30 +28,64 @@ class Files:
     """Writes what Hydra's own launcher writes, byte for byte."""
 
     texts: dict[str, str] = field(default_factory=dict)  # of parts seen before, by where they are and what they hold
+    known: dict[Template, Pieces] = field(default_factory=dict)
 
-    def write(self, folder: Path, config: DictConfig) -> None:
-        """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job with the whole ``config``."""
+    def write(self, folder: Path, job: Composed) -> None:
+        """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job."""
+        hydra = job.config.hydra
         folder.mkdir(parents=True, exist_ok=True)
-        if config.hydra.output_subdir is None:
+        if hydra.output_subdir is None:
             return
-        target = folder / str(config.hydra.output_subdir)
+        target = folder / str(hydra.output_subdir)
         target.mkdir(parents=True, exist_ok=True)
-        whole: Any = OmegaConf.to_container(config, enum_to_str=True)
-        hydra = {"hydra": whole.pop("hydra")}
-        for name, content in (("config", whole), ("hydra", hydra)):
-            (target / f"{name}.yaml").write_text("".join(self._parts(content)), encoding="utf-8")
-        (target / "overrides.yaml").write_text(OmegaConf.to_yaml(config.hydra.overrides.task), encoding="utf-8")
+        changed = {**job.changed, ID: hydra.job.id, NUMBER: hydra.job.num, OUT: hydra.runtime.output_dir}
+        for name, pieces in self._pieces(job, changed).items():
+            text = "".join([each if isinstance(each, str) else self._value(each, changed[each]) for each in pieces])
+            (target / f"{name}.yaml").write_text(text, encoding="utf-8")
+        (target / "overrides.yaml").write_text(self._overrides(changed[TASK]), encoding="utf-8")
 
-    def _parts(self, content: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-        """The text of each key of a mapping that is at ``path``."""
+    def _pieces(self, job: Composed, changed: dict[Place, Any]) -> Pieces:
+        """The texts of the two files of the configuration; of a template with gaps for what changes."""
+        if job.template in self.known:
+            return self.known[job.template]
+        whole: Any = OmegaConf.to_container(job.config, enum_to_str=True)
+        hydra = {"hydra": whole.pop("hydra")}
+        gaps = frozenset() if job.template is None else frozenset(changed)
+        found = {name: [*self._parts(each, gaps)] for name, each in (("config", whole), ("hydra", hydra))}
+        if job.template is not None:
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            self.known[job.template] = found
+        return found
+
+    def _overrides(self, task: list[str]) -> str:
+        """A list at the top of a file."""
+        return _lines(task, "") or OmegaConf.to_yaml(OmegaConf.create(task))
+
+    def _parts(self, content: dict[Any, Any], gaps: frozenset[Place], path: Place = ()) -> Iterator[str | Place]:
+        """The text of each key of a mapping that is at ``path``, or its place where that is a gap."""
         for key, value in content.items():
-            if isinstance(value, dict) and value:
+            if (*path, key) in gaps:
+                yield (*path, key)
+            elif isinstance(value, dict) and value:
                 yield "  " * len(path) + self._text({key: {"": None}}, ()).partition("\n")[0] + "\n"
-                yield from self._parts(value, (*path, key))
+                yield from self._parts(value, gaps, (*path, key))
             else:
                 yield self._text({key: value}, path)
 
-    def _text(self, part: dict[str, Any], path: tuple[str, ...]) -> str:
+    def _value(self, place: Place, value: Any) -> str:
+        """A value that changes, and its key; the text of most is known without asking for it."""
+        *path, key = place
+        indent = "  " * len(path)
+        if type(value) is int or (isinstance(value, str) and PLAIN.fullmatch(value)):
+            return f"{indent}{key}: {value}\n"
+        if isinstance(value, str) and re.fullmatch(r"0|[1-9][0-9]*", value):
+            return f"{indent}{key}: '{value}'\n"
+        if isinstance(value, list) and (lines := _lines(value, indent)):
+            return f"{indent}{key}:\n{lines}"
+        return self._text({key: value}, tuple(path))
+
+    def _text(self, part: dict[Any, Any], path: Place) -> str:
         """A key and its value as they are written at ``path``: how lines are broken depends on how far they are in."""
         known = json.dumps([path, part])
         if known not in self.texts:
@@ -47,3 +93,8 @@ class Files:
                 part = {key: part}
             self.texts[known] = OmegaConf.to_yaml(OmegaConf.create(part)).split("\n", len(path))[-1]
         return self.texts[known]
+
+
+def _lines(values: list[str], indent: str) -> str:
+    """A list of texts; empty where these are not as plain as that."""
+    return "".join(f"{indent}- {each}\n" for each in values) if all(map(PLAIN.fullmatch, values)) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,38 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.grid import is_of_hydra
+from topoflow.study.configure.grid import MOST_KNOWN, is_of_hydra
+from topoflow.study.configure.template import Path, Template
+
+OF_JOB = ("hydra", "job")
+TASK, DIRNAME = ("hydra", "overrides", "task"), (*OF_JOB, "override_dirname")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The configuration of a job, until the next is composed; where it differs from others of its template."""
+
+    config: DictConfig
+    template: Template | None = None  # None: it is one by itself
+    changed: dict[Path, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dirname:
+    """``hydra.job.override_dirname``: the overrides of a job, sorted, as a part of the name of a folder."""
+
+    between: str
+    equals: str
+    left_out: frozenset[str]  # keys
+
+    @classmethod
+    def of(cls, config: DictConfig) -> Dirname:
+        settings = config.hydra.job.config.override_dirname
+        return cls(str(settings.item_sep), str(settings.kv_sep), frozenset(settings.exclude_keys))
+
+    def __call__(self, task: list[str], keys: list[str]) -> str:
+        named = sorted(text for text, key in zip(task, keys, strict=True) if key not in self.left_out)
+        return self.between.join(named).replace("=", self.equals)
 
 
 @dataclass
@@ -23,21 +53,49 @@ class Loader(ConfigLoader):
 
     inner: ConfigLoader
     composers: dict[tuple[str, ...], Composer] = field(default_factory=dict)  # by the settings of Hydra itself
+    known: dict[Any, tuple[Template, Dirname] | None] = field(default_factory=dict)  # by what jobs have in common
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """What the inner loader gives for these overrides, in a tenth of its time where a job has files seen before."""
-        own = tuple(str(each) for each in master_config.hydra.overrides.hydra)
+        """The configuration of a job, by which sweepers see that it can be composed; the next call changes it.
+
+        A hundred times as fast as the inner loader where jobs differ in plain values; then the node of Hydra is that of
+        an earlier job. ``job`` gives the launcher its own.
+        """
+        return self._composed(self._composer(master_config), master_config, sweep_overrides)[0].config
+
+    def job(self, master: DictConfig, overrides: list[str]) -> Composed:
+        """The configuration of one job, until the next is asked for. Raises what Hydra raises."""
+        composer = self._composer(master)
+        found, dirname = self._composed(composer, master, overrides)
+        task = [each for each in overrides if not is_of_hydra(each)]
+        name = dirname(task, [composer.key_of(each) for each in task])
+        found.config.hydra.overrides.task, found.config.hydra.job.override_dirname = task, name
+        return Composed(found.config, found.template, {**found.changed, TASK: task, DIRNAME: name})
+
+    def _composer(self, master: DictConfig) -> Composer:
+        own = tuple(str(each) for each in master.hydra.overrides.hydra)
         if own not in self.composers:
-            self.composers[own] = Composer(master_config.hydra.job.config_name, own)
-        composer = self.composers[own]
-        config = composer.whole(sweep_overrides)
-        task = [each for each in sweep_overrides if not is_of_hydra(each)]
-        keys = [composer.parsed_override(each).key_or_group for each in task]
+            self.composers[own] = Composer(master.hydra.job.config_name, own)
+        return self.composers[own]
+
+    def _composed(self, composer: Composer, master: DictConfig, overrides: list[str]) -> tuple[Composed, Dirname]:
+        """A job by itself, or of a template; the second of several with the same files becomes one."""
+        same, keys, values = composer.split(overrides)
+        which = composer.own, same
+        known = self.known.get(which)
+        if known is not None:
+            template, dirname = known
+            template.set(values)
+            return Composed(template.config, template, template.changed), dirname
+        config = composer.whole(overrides)
         OmegaConf.set_readonly(config.hydra, False)
-        config.hydra.overrides.task = task
-        config.hydra.job.override_dirname = _override_dirname(task, keys, config.hydra.job.config.override_dirname)
-        OmegaConf.copy_cache(from_config=master_config, to_config=config)
-        return config
+        OmegaConf.copy_cache(from_config=master, to_config=config)
+        is_second = which in self.known and not any("${" in each for each in overrides)
+        template, dirname = Template.of(config, keys) if is_second else None, Dirname.of(config)
+        if len(self.known) >= MOST_KNOWN:
+            self.known.clear()
+        self.known[which] = None if template is None else (template, dirname)
+        return Composed(config), dirname
 
     def load_configuration(
         self,
@@ -69,9 +127,3 @@ class Loader(ConfigLoader):
 
     def compute_defaults_list(self, config_name: str | None, overrides: list[str], run_mode: RunMode) -> Any:
         return self.inner.compute_defaults_list(config_name, overrides, run_mode)
-
-
-def _override_dirname(task: list[str], keys: list[str], settings: Any) -> str:
-    """``hydra.job.override_dirname``: the overrides of a job, sorted, as a part of the name of a folder."""
-    named = sorted(text for text, key in zip(task, keys, strict=True) if key not in settings.exclude_keys)
-    return re.sub("=", lambda _: str(settings.kv_sep), str(settings.item_sep).join(named))

@@ -10,6 +10,7 @@ little, and its annotations are no strings, which ``dataclass`` would look up. `
 
 import logging
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -42,7 +43,10 @@ class Batched(Protocol):
         """Run the job of one configuration."""
 
     def batch(self, jobs: Iterator[DictConfig], /) -> list[Any]:
-        """From configurations with Hydra's own node to what each job returns, or the exception that it would raise."""
+        """From configurations with Hydra's own node to what each job returns, or the exception that it would raise.
+
+        A configuration is as it is until the next is asked for.
+        """
 
 
 class BatchLauncher(Launcher):
@@ -88,14 +92,14 @@ class BatchLauncher(Launcher):
 
         files = Files()
         for number, (overrides, job) in enumerate(zip(job_overrides, returns, strict=True), first):
-            config = self.loader.load_sweep_config(self.config, list(overrides))
-            with open_dict(config.hydra):
-                config.hydra.job.id = config.hydra.job.num = number
-                HydraConfig.instance().cfg = config  # what ${hydra:...} reads; no copy of it, unlike set_config
-                folder = Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)
-                config.hydra.runtime.output_dir = str(folder.absolute())
-            files.write(folder, config)
-            if self.config.hydra.callbacks:  # kept for them alone
-                job.hydra_cfg = config
-                self.context.callbacks.on_job_start(config=config, task_function=self.function)
+            found = self.loader.job(self.config, list(overrides))
+            config = found.config
+            config.hydra.job.id = config.hydra.job.num = number
+            HydraConfig.instance().cfg = config  # what ${hydra:...} reads; no copy of it, unlike set_config
+            folder = Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)
+            config.hydra.runtime.output_dir = str(folder.absolute())
+            files.write(folder, found)
+            if self.config.hydra.callbacks:  # kept for them alone, so a copy
+                job.hydra_cfg = deepcopy(config)
+                self.context.callbacks.on_job_start(config=job.hydra_cfg, task_function=self.function)
             yield config

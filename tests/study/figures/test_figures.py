@@ -32,6 +32,7 @@ SMALL = {  # a figure in a second or two
     "dragonfly_savings": DRAGONFLY,
     "fosquare_fig4": (),
     **{f"fosquare_fig{number}": (*APPLICATION, "experiment.warmup=1e-6") for number in range(6, 10)},
+    "motion_bill": (),
     "motion_fig4": ("servers=96,192",),
     "motion_fig5": ("servers=96", "experiment.sizes=[256,8192]"),
     "motion_fig6": ("servers=96", "experiment.sizes=[256,8192]"),
@@ -339,6 +340,41 @@ def test_what_is_wrong_is_said_in_one_line(
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "X").exists()
+
+
+def test_the_parts_of_motion_are_those_that_it_states_and_its_optics_draw_what_their_table_says(figure: Any) -> None:
+    """Maniotis et al., section 3: 272 and 160 switches, 409.6 and 1,638.4 Tb/s; Table 1: 2 pJ for each bit."""
+    experiment: Any = load("motion_bill")
+    result = figure("motion_bill")
+    rows = {row["series"]: row for row in result["rows"]}
+    baseline, motion = rows["baseline"], rows["MOTION"]
+    assert set(experiment.paper) >= {"switches", "end_points", "bisection", "modules"}
+    for quantity, (first, second) in experiment.paper.items():
+        assert (baseline[quantity], motion[quantity]) == pytest.approx((first, second), rel=1e-12), quantity
+    assert 1 - motion["switches"] / baseline["switches"] == pytest.approx(0.41, abs=0.005)
+    assert motion["optics_per_switch_w"] == pytest.approx(51.2e12 * 2e-12)
+    ends = 2 * (12288 + 4096)  # of all cables; those of switches and of servers
+    assert motion["optics_w"] == pytest.approx(ends * 400e9 * 2e-12)
+    assert baseline["optics_w"] == pytest.approx(2 * 4096 * 100e9 * 20e-12)
+    assert (baseline["copper"], baseline["optical"], motion["copper"]) == (12288, 4096, 0)
+    other = figure("motion_bill", "series=MOTION", "servers=960")["rows"]
+    assert other[0]["groups"] == 10
+    assert other[0]["optics_w"] == pytest.approx((2 * 1920 + 2 * 20 * 32) * 400e9 * 2e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"optics": {}}, "experiment.optics.baseline: must have servers and switches, got "),
+        ({"optics": {"leaf": {}}}, "experiment.optics: must be of the series baseline, MOTION, .* got 'leaf'"),
+        ({"paper": {"watts": [1.0]}}, "experiment.paper: must be of switches, .*, got watts"),
+        ({"channels": 0}, "experiment.channels: must be positive, got 0"),
+    ],
+)
+def test_what_makes_no_bill_is_said_in_a_line(change: dict[str, Any], message: str) -> None:
+    experiment: Any = load("motion_bill")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        replace(experiment, **change)
 
 
 def test_an_exchange_crosses_the_spine_as_motion_counts_it(figure: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.routing import Connections, Split, one_path, routing_named
+from topoflow.engine.lowering.routing import Connections, Routing, Split, one_path, routing_named
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Links
 from topoflow.fabric.routing.next_hops import AddressedRoutes, NextHops
@@ -23,7 +23,12 @@ def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tup
 
 def is_by_address(routing: str) -> bool:
     """Whether paths of this routing have their first and last link only."""
-    return getattr(routing_named(routing), "paths", None) is paths
+    return has_ends_only(routing_named(routing))
+
+
+def has_ends_only(routing: Routing) -> bool:
+    """The same of a routing."""
+    return getattr(routing, "paths", None) is paths
 
 
 def next_hops(fabric: Fabric) -> NextHops:

@@ -19,13 +19,23 @@ from topoflow.arrays import Ints, Offsets, offsets
 from topoflow.engine.base import Graph
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
-from topoflow.fabric.routing.next_hops import DOWN, UP, NextHops
+from topoflow.fabric.routing.next_hops import DOWN, NO_SETS, UP, LinkSets, NextHops, virtual_channels
 
-CHANNELS = {"minimal": 2, "valiant_group": 3, "adaptive_local": 3, "ugal": 3}  # virtual channels that exclude deadlocks
-MODES = {routing: number for number, routing in enumerate(CHANNELS, start=1)}  # ``Routing`` of csrc/packet/state.h
+MINIMAL = "minimal"
+ROUTINGS = (MINIMAL, "valiant_group", "adaptive_local", "ugal")
+MODES = {routing: number for number, routing in enumerate(ROUTINGS, start=1)}  # ``Routing`` of csrc/packet/state.h
 BY_PATHS = 0
 MAX_CABLES = 256  # between two groups (csrc/packet/addresses.h)
-MAX_HOPS = {"minimal": 5, "valiant_group": 8, "adaptive_local": 8, "ugal": 8}  # links: up, l g l, (l g l,) down
+
+
+def channels_of(hops: NextHops, routing: str) -> int:
+    """Virtual channels that exclude deadlocks."""
+    return virtual_channels(hops.levels.longest(routing != MINIMAL))
+
+
+def max_hops(hops: NextHops, routing: str) -> int:
+    """Links of a route at most, with those up and down."""
+    return len(hops.levels.longest(routing != MINIMAL)) + 2
 
 
 class Tables(NamedTuple):
@@ -35,6 +45,8 @@ class Tables(NamedTuple):
     down: Ints  # [E]
     inside: Ints  # [R, A]
     outside: Ints  # [R, G, S]
+    router_group: Ints  # [R]
+    set_links: Ints  # [M]
     end: Ints  # [N] router where a link ends
     level: Ints  # [N]
     first_channel: Ints  # [N]
@@ -50,12 +62,12 @@ class AddressedLayout(Layout):
     tables: Tables
 
 
-def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, virtual_channels: int | None) -> AddressedLayout:
+def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int | None) -> AddressedLayout:
     """Raises ``ValueError`` for fewer virtual channels than the routing needs, and for too many cables."""
-    needed = CHANNELS[routing]
-    if virtual_channels is not None and virtual_channels < needed:
+    needed = channels_of(hops, routing)
+    if channels is not None and channels < needed:
         law = f"must be at least {needed} with routing={routing}"
-        raise ValueError(f"packet.virtual_channels: {law}, got {virtual_channels}")
+        raise ValueError(f"packet.virtual_channels: {law}, got {channels}")
     if hops.cables > MAX_CABLES:
         raise ValueError(f"fabric.global_links: must be at most {MAX_CABLES} with routing={routing}, got {hops.cables}")
     level = hops.level.astype(np.int32)
@@ -92,6 +104,8 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, virtual_channe
             hops.down,
             hops.inside.ravel(),
             hops.outside.ravel(),
+            hops.group,
+            hops.sets.links,
             hops.target,
             level,
             np.where(count > 0, begin[:-1], NONE).astype(np.int32),
@@ -106,7 +120,12 @@ def tables_of(layout: Layout) -> Tables:
         return layout.tables
     nothing = np.zeros(0, np.int32)
     ports, channels = np.zeros(layout.ports, np.int32), np.zeros(layout.channels, np.int32)
-    return Tables(nothing, nothing, nothing, nothing, ports, ports, ports, channels)
+    return Tables(nothing, nothing, nothing, nothing, nothing, nothing, ports, ports, ports, channels)
+
+
+def sets_of(layout: Layout) -> LinkSets:
+    """Of any layout."""
+    return layout.next_hops.sets if isinstance(layout, AddressedLayout) else NO_SETS
 
 
 def sizes_of(layout: Layout) -> dict[str, int]:
@@ -127,7 +146,7 @@ def most_slots(layout: AddressedLayout, packets: int, room: Offsets) -> int:
 
     A packet is in one channel, and each that it has left waits for one credit of it.
     """
-    return int(min(room.sum(), packets * MAX_HOPS[layout.routing], 2**31 - 1))
+    return int(min(room.sum(), packets * max_hops(layout.next_hops, layout.routing), 2**31 - 1))
 
 
 def _ends(graph: Graph) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.base import Graph, World
-from topoflow.engine.packet.addresses import AddressedLayout, Tables, sizes_of, tables_of
+from topoflow.engine.packet.addresses import AddressedLayout, Tables, sets_of, sizes_of, tables_of
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import SECOND, Numbers
@@ -147,8 +147,13 @@ def _addresses(layouts: Sequence[Layout]) -> dict[str, Array]:
     arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
     for name in Tables._fields:
         arrays[name] = _joined([getattr(each, name) for each in tables], np.int32)
-    for what, name in (("endpoint", "endpoint_router"), ("inside", "inside"), ("outside", "outside")):
+    for what, name in (
+        *(("endpoint", "endpoint_router"), ("router", "router_group")),
+        *(("inside", "inside"), ("outside", "outside")),
+    ):
         arrays[f"{what}_offsets"] = offsets([len(getattr(each, name)) for each in tables])
+    begin = [sets_of(layout).begin for layout in layouts]
+    arrays["set_offsets"], arrays["set_begin"] = offsets([len(each) - 1 for each in begin]), _chained(begin)
     return arrays
 
 

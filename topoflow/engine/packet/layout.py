@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topoflow.arrays import Ints, Mask, Offsets, offsets
+from topoflow.arrays import Ints, Mask, Offsets, distinct, offsets
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph
 from topoflow.engine.packet.merge import NONE, Bounds, Rows, merge
@@ -167,7 +167,7 @@ def _crossed(rows: Rows, hop_channel: Ints, paths: int) -> tuple[Offsets, Ints]:
     (inside,) = np.nonzero(hop_channel != NONE)
     path = np.repeat(rows.path, np.diff(rows.begin))[inside]
     many = int(hop_channel.max(initial=0)) + 1
-    once = np.unique(path * many + hop_channel[inside])
+    once = distinct(path * many + hop_channel[inside])
     return offsets(np.bincount(once // many, minlength=paths)), (once % many).astype(np.int32)
 
 
@@ -188,7 +188,7 @@ def _queues(hop_port: Ints, hop_channel: Ints, is_last: Mask, output: bool) -> t
         order = np.argsort(port, kind="stable")
         number, queue_channel = np.argsort(order).astype(np.int32)[number], queue_channel[order]
     hop_queue[here] = number
-    sent = np.unique(hop_port[here + 1].astype(np.int64) * (len(key) + 1) + number)
+    sent = distinct(hop_port[here + 1].astype(np.int64) * (len(key) + 1) + number)
     return hop_queue, queue_channel, np.stack([sent // (len(key) + 1), sent % (len(key) + 1)]).astype(np.int32)
 
 
@@ -200,7 +200,7 @@ def _virtual_channels(hop_port: Ints, first: Offsets, is_last: Mask, ports: int)
     (here,) = np.nonzero(~is_last)
     # The last hop of a path holds no buffer, so nothing can wait for it in a circle.
     here = here[~is_last[here + 1]] if len(here) else here
-    edges = np.unique(hop_port[here].astype(np.int64) * ports + hop_port[here + 1]) if ports else here
+    edges = distinct(hop_port[here].astype(np.int64) * ports + hop_port[here + 1]) if ports else here
     place = np.zeros(ports, np.int64)
     np.maximum.at(
         place, hop_port, np.arange(len(hop_port)) - np.repeat(first, np.diff(np.append(first, len(hop_port))))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.arrays import Floats, Ints, Offsets, offsets
+from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
 from topoflow.engine.alternatives import rows_of
 
 Bounds = NDArray[np.uint32]
@@ -78,7 +78,7 @@ def merge(rows: Rows, key: Offsets) -> Merged:
     root = order[: begin[trees.paths]]
     edge = order[rows_of(begin, node[ranked])[1]]
     return Merged(
-        np.unique(rows.path)[trees.parent[root]],
+        distinct(rows.path)[trees.parent[root]],
         trees.hop[root],
         following[step[root]].astype(np.int32),
         bound[root],
@@ -138,11 +138,13 @@ def _steps(trees: Trees) -> tuple[Offsets, Bounds]:
 def _heights(parent: Offsets) -> Offsets:
     """[N] steps until the end of the longest alternative; parents come before their children."""
     height = np.zeros(len(parent), np.int64)
-    (front,) = np.nonzero(~np.isin(np.arange(len(parent)), parent))  # nothing follows
+    followed = np.zeros(len(parent), np.bool_)
+    followed[parent[parent != NONE]] = True
+    (front,) = np.nonzero(~followed)
     while len(front := front[parent[front] != NONE]):
         above = parent[front]
         np.maximum.at(height, above, height[front] + 1)
-        front = np.unique(above)
+        front = distinct(above)
     return height
 
 

@@ -8,8 +8,9 @@
                      times better
     ugal             the same, with the hops of both routes in place of the threshold
 
-Both adaptive routings look at two cables that lie next to each other and take the less occupied. They decide when the
-head of a packet has come to a router, after all credits and before all ports of that moment.
+Where several links are equally good (``next_hops.LinkSets``), a router draws one for each packet. Both adaptive
+routings look at two cables, or two links of a set, that lie next to each other and take the less occupied. They decide
+when the head of a packet has come to a router, after all credits and before all ports of that moment.
 
 Source: as the modules of ``topoflow.engine.lowering.routing`` say.
 """
@@ -108,7 +109,7 @@ class AddressedSimulation(Simulation):
         elif self.has_come(router, self.routes[own]):
             cable = below(self.words(packet, AT_MIDDLE)[0], self.hops.cables)
             self.routes[own] = self.emptier(packet, router, Route(cable))
-        out = self.next(router, self.target[packet.task], self.routes[own])
+        out = self.next(packet, router, self.routes[own])
         packet.port, packet.channel = out, self.channel_after(lies, port, out)
         return self.queue(lies, out)
 
@@ -126,8 +127,27 @@ class AddressedSimulation(Simulation):
 
     # Routes
 
-    def next(self, router: int, endpoint: int, route: Route) -> int:
+    def next(self, packet: Packet, router: int, route: Route) -> int:
         """The link by which ``router`` sends."""
+        links = self.links(router, self.target[packet.task], route)
+        if len(links) == 1:
+            return links[0]
+        place = below(self.words(packet, router)[0], len(links))
+        one, two = links[place], links[(place + 1) % len(links)]
+        is_emptier = self.adapts and self.occupied(packet, two)[0] < self.occupied(packet, one)[0]
+        return two if is_emptier else one
+
+    def links(self, router: int, endpoint: int, route: Route) -> list[int]:
+        """The links of which ``router`` takes one."""
+        entry = self.entry(router, endpoint, route)
+        if entry >= 0:
+            return [entry]
+        begin, links = self.hops.sets
+        found: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
+        return found
+
+    def entry(self, router: int, endpoint: int, route: Route) -> int:
+        """What the tables of ``router`` have."""
         hops, target = self.hops, int(self.hops.router[endpoint])
         size = hops.routers_per_group
         if route.router is not None:
@@ -136,12 +156,12 @@ class AddressedSimulation(Simulation):
             return int(hops.outside[router, route.group, route.cable])
         if router == target:
             return int(hops.down[endpoint])
-        if router // size == target // size:
+        if hops.group[router] == target // size:
             return int(hops.inside[router, target % size])
         return int(hops.outside[router, target // size, route.cable])
 
     def has_come(self, router: int, route: Route) -> bool:
-        return router == route.router or router // self.hops.routers_per_group == route.group
+        return router == route.router or (route.group is not None and self.hops.group[router] == route.group)
 
     def length(self, router: int, endpoint: int, route: Route) -> int:
         """Links between routers on the way."""
@@ -149,7 +169,7 @@ class AddressedSimulation(Simulation):
         while True:
             if self.has_come(router, route):
                 route = Route(route.cable)
-            out = self.next(router, endpoint, route)
+            out = self.links(router, endpoint, route)[0]
             if self.hops.level[out] == DOWN:
                 return count
             router, count = int(self.hops.target[out]), count + 1
@@ -180,7 +200,7 @@ class AddressedSimulation(Simulation):
 
     def goes_around(self, packet: Packet, router: int, direct: Route, around: Route) -> bool:
         endpoint = self.target[packet.task]
-        outs = [self.next(router, endpoint, route) for route in (direct, around)]
+        outs = [self.next(packet, router, route) for route in (direct, around)]
         (one, one_buffer), (two, two_buffer) = (self.occupied(packet, out) for out in outs)
         if self.by.routing == "ugal":
             return one * self.length(router, endpoint, direct) > two * self.length(router, endpoint, around)
@@ -192,8 +212,8 @@ class AddressedSimulation(Simulation):
         """The same, or by the next cable if less is occupied there."""
         if not self.adapts:
             return route
-        other, endpoint = route.other_cable(self.hops.cables), self.target[packet.task]
-        one, two = (self.next(router, endpoint, each) for each in (route, other))
+        other = route.other_cable(self.hops.cables)
+        one, two = (self.next(packet, router, each) for each in (route, other))
         return other if one != two and self.occupied(packet, two)[0] < self.occupied(packet, one)[0] else route
 
     def occupied(self, packet: Packet, out: int) -> tuple[int, int]:

@@ -56,13 +56,19 @@ class Ladders:
     """Chains where they run: several GPUs have about equally many ladders each.
 
     ``tables`` are the arrays of moves and of memory, by the names of ``csrc/screen/walk.h``, ``share`` [C] is what each
-    rung accepts, and ``settings`` are those of ``_C.WalkSettings`` that are no sizes.
+    rung accepts, and ``settings`` are those of ``_C.WalkSettings`` that are no sizes. ``first`` is the number of the
+    first ladder: others may be elsewhere.
     """
 
     def __init__(
-        self, model: Contention, tables: Mapping[str, NDArray[Any]], share: Floats, settings: Mapping[str, Any]
+        self,
+        model: Contention,
+        tables: Mapping[str, NDArray[Any]],
+        share: Floats,
+        settings: Mapping[str, Any],
+        first: int = 0,
     ) -> None:
-        self.model = model
+        self.model, self.first = model, first
         self.settings = settings
         self.parts = [Part(where, held | where.put({**tables, "share": share})) for where, held in model.held]
         self.shapes: dict[str, tuple[int, ...]] = {}  # of one ladder's state
@@ -118,7 +124,7 @@ class Ladders:
 
     def _kernel(self, own: Part, part: str, step: int, end: int) -> Kernel:
         where, model, (chains,) = own.device, self.model, self.shapes["rung"]
-        settings = _C.WalkSettings(ladders=own.count, chains=chains, first=own.first, **self.settings)
+        settings = _C.WalkSettings(ladders=own.count, chains=chains, first=self.first + own.first, **self.settings)
 
         def call() -> None:
             _C.walk(own.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)

@@ -46,6 +46,12 @@ class Routes(ABC):
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
         """[F, H] path ``number`` [F] of each pair, link by link; ``NO_LINK`` where there is no hop."""
 
+    def lengths(self, source: Index, target: Index, kind: str) -> Index:
+        """[F] links on every path of each pair, where ``is_minimal``."""
+        first = self.links(source, target, np.zeros_like(source), kind)
+        hops: Index = (first != NO_LINK).sum(axis=1)
+        return hops
+
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         """All paths of one pair."""
         count = int(self.choices(np.array([source]), np.array([target]), kind).prod())
@@ -146,9 +152,7 @@ def padded(paths: Sequence[Path]) -> Links:
 def mean_lengths(routes: Routes, source: Index, target: Index, kind: str) -> NDArray[np.float64]:
     """[F] links on the way from each source to its target, the mean of all paths of the pair."""
     if routes.is_minimal(kind):  # all paths of a pair are equally long
-        first = routes.links(source, target, np.zeros_like(source), kind)
-        lengths: NDArray[np.float64] = (first != NO_LINK).sum(axis=1).astype(np.float64)
-        return lengths
+        return routes.lengths(source, target, kind).astype(np.float64)
     paths = routes.choices(source, target, kind).prod(axis=1)
     pair = np.repeat(np.arange(len(source)), paths)
     number = np.arange(len(pair)) - (np.cumsum(paths) - paths)[pair]

@@ -83,43 +83,6 @@ async function unpack(text) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// Timeline: a row per server, in it a lane per kind of task; a collective is drawn on every server that takes part.
-async function timeline() {
-  const chosen = page.timelines[document.getElementById("timeline-world").value];
-  const tasks = await unpack(chosen.tasks);
-  const lanes = [...new Set(tasks.kind)].sort((a, b) => (tasks.kinds[b] === "compute") - (tasks.kinds[a] === "compute") || a - b);
-  const height = 0.88 / lanes.length;
-  const data = { left: [], right: [], top: [], bottom: [], colour: [], name: [], kind: [], on: [], when: [], size: [], waited: [], task: [] };
-  const order = tasks.task.map((_, n) => n).sort((a, b) => tasks.finish[b] - tasks.start[b] - (tasks.finish[a] - tasks.start[a])); // short ones on top
-  const name = (n) => (n < 0 ? "the start of the step" : tasks.names[tasks.name[n]] || `task ${tasks.task[n]}`);
-  for (const n of order) {
-    const kind = tasks.kinds[tasks.kind[n]];
-    const group = tasks.groups[tasks.on[n]];
-    for (const server of group.length ? group : [chosen.servers]) {
-      const top = server - 0.44 + height * lanes.indexOf(tasks.kind[n]);
-      data.left.push(tasks.start[n] / 1e6); data.right.push(tasks.finish[n] / 1e6); data.top.push(top); data.bottom.push(top + height);
-      data.colour.push(page.kinds[kind] ?? page.kinds.other); data.name.push(name(n)); data.kind.push(kind);
-      data.on.push(group.length ? (tasks.target[n] >= 0 ? `server ${server} to ${tasks.target[n]}` : `server ${server}`) : "no server");
-      data.when.push(`${time(tasks.start[n] / 1e9)} to ${time(tasks.finish[n] / 1e9)} (${time((tasks.finish[n] - tasks.start[n]) / 1e9)})`);
-      data.size.push(kind === "compute" ? "-" : bytes(tasks.bytes[n])); data.waited.push(name(tasks.waited[n])); data.task.push(tasks.task[n]);
-    }
-  }
-  const rows = chosen.servers + (tasks.groups.some((group) => !group.length) ? 1 : 0);
-  const found = chart("timeline", { wheel: "xwheel_zoom", height: Math.min(900, 110 + Math.max(14 * rows, 160)), x_axis_label: "time in the step [ms]", y_axis_label: "server", y_range: new Range1d({ start: rows - 0.5, end: -0.5 }) }, [["task", "@name (@kind)"], ["on", "@on"], ["ran", "@when"], ["bytes", "@size"], ["waited for", "@waited"]], (figure) => {
-    // an outline of one pixel: the shortest task is seen, too
-    return figure.quad({ field: "left" }, { field: "right" }, { field: "top" }, { field: "bottom" }, { source: new ColumnDataSource({ data }), fill_color: { field: "colour" }, line_color: { field: "colour" }, line_width: 0.5 });
-  });
-  if (!found) return;
-  const legend = lanes.map((lane) => {
-    const [item, chip] = [document.createElement("span"), document.createElement("span")];
-    chip.className = "chip";
-    chip.style.background = page.kinds[tasks.kinds[lane]] ?? page.kinds.other;
-    item.append(" ", chip, tasks.kinds[lane].replace("_", "-"));
-    return item;
-  });
-  document.getElementById("timeline-count").replaceChildren(`${tasks.task.length.toLocaleString("en")} tasks:`, ...legend);
-}
-
 // Networks: links coloured by how much of their capacity the step uses.
 async function network() {
   const chosen = page.networks[document.getElementById("network-world").value];
@@ -157,6 +120,7 @@ const at = (key, other) => Math.max(0, keys.findIndex(([each]) => each === key),
 options("across", keys, scatter, at("cost_usd", "bandwidth_tax"));
 options("up", keys, scatter, at("iteration_time", "iteration_time"));
 options("timeline-world", page.timelines.map((each, n) => [n, each.label]), timeline);
+document.getElementById("timeline-rows")?.addEventListener("change", timeline);
 options("network-world", page.networks.map((each, n) => [n, each.label]), network);
 
 async function drawAll() {

@@ -22,6 +22,8 @@ function colourFigure(figure) {
 function chart(id, options, tips, draw) {
   const place = document.getElementById(id);
   if (!place) return null;
+  const kept = charts.findIndex((each) => each.id === id);
+  if (kept >= 0) charts.splice(kept, 1)[0].view?.remove(); // with its tooltips
   place.replaceChildren();
   const { wheel = "wheel_zoom", ...rest } = options;
   const figure = Plotting.figure({ width: Math.min(1150, place.clientWidth || 1150), tools: `pan,${wheel},box_zoom,reset,save`, active_scroll: null, ...rest });
@@ -29,10 +31,8 @@ function chart(id, options, tips, draw) {
   const renderer = draw(figure);
   if (tips) figure.add_tools(new HoverTool({ tooltips: tips, renderers: [renderer] }));
   colourFigure(figure);
-  const kept = charts.findIndex((each) => each.id === id);
-  if (kept >= 0) charts.splice(kept, 1);
   const found = { id, figure, source: renderer.data_source };
   charts.push(found);
-  showing.push(Plotting.show(figure, place));
+  showing.push(Plotting.show(figure, place).then((view) => { found.view = view; }));
   return found;
 }

@@ -28,14 +28,17 @@ T = TypeVar("T")
 ABOUT = {
     "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
     "is when that server does not compute. A click shows the world's configuration.",
-    "timeline": "Time runs to the right; each server has a lane for computing and one per kind of communication. Every "
-    "task that ran is drawn. Drag to move, zoom with the wheel or a box (chosen at the right), point at a task to see "
-    "what it waited for. trace.json has the same for https://ui.perfetto.dev.",
+    "timeline": "Time runs to the right. By server, each has a lane for computing and one per kind of communication; "
+    "by kind, each kind has a band with a row per server. Every task that ran is drawn: those that are too close for "
+    "the screen as one rectangle, until you zoom in. Drag to move, zoom with the wheel or a box (chosen at the right), "
+    "point at a task to see what it waited for. trace.json has the same for https://ui.perfetto.dev.",
     "network": "A line is a link, red where the step uses much of what it could carry. A torus is a grid, a dragonfly "
     "its groups, switches are in tiers above the servers, others stand on a circle in the order of their numbers.",
 }
 CONTROLS = {
     "timeline": "<p class=controls><label>World <select id=timeline-world></select></label> "
+    "<label>Rows <select id=timeline-rows><option value=server>by server<option value=kind>by kind of task</select>"
+    "</label> "
     "<span id=timeline-count aria-live=polite></span></p>",
     "network": "<p class=controls><label>Network <select id=network-world></select></label></p>",
 }
@@ -53,7 +56,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         interactive=_interactive(report, data),
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
-        scripts=scripts() + own("table", "report", "figure", "charts"),
+        scripts=scripts() + own("table", "report", "figure", "levels", "timeline", "charts"),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),

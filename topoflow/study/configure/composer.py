@@ -12,8 +12,10 @@ given those of some.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
@@ -24,6 +26,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 MOST_KEPT = 4096  # overrides, and configurations of 40 kB each; a grid may have millions of points
 FIDELITY = "fidelity"  # the key and the config group
+
+WHOLE, NAME = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 PLAIN = (ValueError, TypeError, AssertionError)  # of Hydra and OmegaConf, for an option that is no name, a key in null
 
@@ -38,6 +42,7 @@ class Composer:
     own: tuple[str, ...] = ()
     of_files: dict[tuple[str, ...], bytes] = field(default_factory=dict)  # pickled, by the overrides composed by Hydra
     parsed: dict[str, Override] = field(default_factory=dict)
+    values: dict[str, tuple[str, bool, Any]] = field(default_factory=dict)  # of overrides: see _value_of
     options: dict[str, list[str]] = field(default_factory=dict)  # files of a key's config group; none: it is no group
 
     def compose(self, overrides: Sequence[str]) -> Composed:
@@ -66,6 +71,46 @@ class Composer:
             composed(self.name, [*self.own, *overrides])  # raises it in Hydra's words
             raise
         return config
+
+    def split(self, overrides: Sequence[str]) -> tuple[tuple[str, ...], list[str], list[Any]]:
+        """What is the same in points of one template; the keys that have plain values, and these values.
+
+        The same are all overrides, but of plain values their keys alone. Where keys are related to what is added or
+        removed, values are the same too: their order counts.
+        """
+        same, keys, values, others = [], [], [], []
+        for text in overrides:
+            if text not in self.values:
+                if len(self.values) >= MOST_KEPT:
+                    self.values.clear()
+                self.values[text] = self._value_of(text)
+            key, is_plain, value = self.values[text]
+            same.append(key if is_plain else text)
+            if is_plain:
+                keys.append(key)
+                values.append(value)
+            elif self._options(key) == []:
+                others.append(key)
+        if any(_are_related(key, other) for key in keys for other in others):
+            return tuple(overrides), [], []
+        return tuple(same), keys, values
+
+    def _value_of(self, text: str) -> tuple[str, bool, Any]:
+        """The key of an override, and whether it gives that a number or a text, which is third then."""
+        key, _, value = text.partition("=")
+        if WHOLE.fullmatch(value) and NAME.fullmatch(key) and self._options(key) == []:
+            return key, True, int(value)  # what the parser takes 0.4 ms for
+        parsed = self.parsed_override(text)
+        if self._is_of_hydra(parsed):
+            return parsed.key_or_group, False, None
+        found = parsed.value()
+        is_text = isinstance(found, str) and "${" not in found and found != "???"
+        return parsed.key_or_group, is_text or isinstance(found, int | float | None), found
+
+    def key_of(self, text: str) -> str:
+        """The key or the group of an override."""
+        key = text.partition("=")[0]
+        return key if "=" in text and NAME.fullmatch(key) else self.parsed_override(text).key_or_group
 
     def parsed_override(self, text: str) -> Override:
         """One override, parsed once."""

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from topoflow.search.problem import Settings
-from topoflow.study.configure.grid import Point, build, check_fields, checked_parser, one_line
+from topoflow.study.configure.grid import EXECUTOR, Point, build, check_fields, checked_parser, one_line
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
 from topoflow.study.configure.options import options
@@ -24,7 +24,7 @@ OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fail", "strides", "placement", "request")  # keys of a comparison
 OF_FIGURES = (
-    *(key for key in (*GROUPS, *KEYS, *options("fidelity"), *trackers()) if key not in NOT_OF_FIGURES),
+    *(key for key in (*GROUPS, *KEYS, *options("fidelity"), EXECUTOR, *trackers()) if key not in NOT_OF_FIGURES),
     *("series", "search", "experiment"),
 )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from topoflow import npz
 from topoflow.engine.base import Run
-from topoflow.engine.observer import Observer
+from topoflow.engine.executor.base import Arrays
+from topoflow.engine.observer import Observer, Part, Silent
 from topoflow.study.configure.grid import Point, grid
 from topoflow.study.configure.keys import check
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Value
@@ -66,11 +69,47 @@ def measure(
     experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: Points, run: Run, observer: Observer
 ) -> list[Row]:
     """The rows of all points. Points that are stored are not measured again."""
-    rows: list[Row] = []
-    for done, (point, setup) in enumerate(todo):
-        observer.advance(done, len(todo))
+    missing: dict[str, Setup] = {}
+    for point, setup in todo:
         if point not in stored:
-            stored.add(point, setup.label, experiment.measure(replace(setup, run=run)))
-        rows += [{**setup.label, **row} for row in stored[point]]
+            missing.setdefault(point, setup)
+    points = [*missing]
+    earlier = len(todo) - len(points)
+    part = replace(run, observer=Part(observer, earlier, len(todo)), executor=run.executor.keeping_nothing())
+    for number, rows in run.executor.map(Measuring(experiment), [*missing.values()], part):
+        stored.add(points[number], missing[points[number]].label, rows)
     observer.advance(len(todo), len(todo))
-    return rows
+    return [{**setup.label, **row} for point, setup in todo for row in stored[point]]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Points of a figure as work for an executor; answers are their rows."""
+
+    experiment: Experiment
+    is_batch = False
+
+    def keys(self, setups: Sequence[Setup]) -> list[str | None]:
+        """None: rows are stored as points of the figure."""
+        return [None] * len(setups)
+
+    def weight(self, setup: Setup) -> float:
+        return 1.0
+
+    def name(self, setup: Setup) -> str:
+        return ", ".join(str(value) for value in setup.label.values())
+
+    def do(self, setups: Sequence[Setup], run: Run) -> list[Sequence[Row]]:
+        """Each is built anew, so that what it builds does not stay in memory."""
+        found = []
+        for done, setup in enumerate(setups):
+            run.observer.advance(done, len(setups))
+            found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
+        return found
+
+    def pack(self, setup: Setup, rows: Sequence[Row]) -> Arrays:
+        return {"rows": npz.text([dict(row) for row in rows])}
+
+    def unpack(self, setup: Setup, arrays: Arrays) -> Sequence[Row]:
+        rows: list[Row] = json.loads(str(arrays["rows"]))
+        return rows

@@ -22,13 +22,13 @@ from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
 from topoflow.study.builder import Builder, problem_of
-from topoflow.study.configure.grid import Point, build
+from topoflow.study.configure.grid import EXECUTOR, Point, build
 from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
 from topoflow.study.figures.similar_cost import RULES, unwired
 from topoflow.track import trackers
 
-RUN = ("device", "threads", *trackers())  # keys that no result depends on
+RUN = ("device", "threads", EXECUTOR, *trackers())  # keys that no result depends on
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ Shapes: F connections, B branches, S paths taken.
 from __future__ import annotations
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
@@ -64,6 +65,7 @@ def one_path(number: Index) -> Split:
     return Split(np.arange(len(number)), number, np.ones(len(number)))
 
 
+@cache
 def routings() -> tuple[str, ...]:
     """The names of all routings, found by looking into this folder."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

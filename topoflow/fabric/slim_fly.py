@@ -1,0 +1,189 @@
+"""Routers of which any two are at most two cables apart, with close to the fewest ports that this takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.galois_field import GaloisField, prime_power
+from topoflow.fabric.routing.next_hops import NO_LINK, ROUTER, AddressedShortestPaths, Links
+from topoflow.fabric.wiring import (
+    back,
+    cabled,
+    check_count,
+    check_interfaces,
+    forth,
+    server_names,
+    switched_bill,
+)
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SlimFly:
+    """A Slim Fly (Besta and Hoefler, "Slim Fly: a cost effective low-diameter network topology", SC 2014, II-B).
+
+        router 0.x.y    x, y in GF(q)         0.x.y -- 0.x.y'   where y - y' is in X
+        router 1.m.c    m, c in GF(q)         1.m.c -- 1.m.c'   where c - c' is in X'
+                                              0.x.y -- 1.m.c    where y = m x + c
+
+    The graphs of McKay, Miller and Siran, of a prime power q = 4 w + d with d = -1, 0 or 1: 2 q^2 routers, each cabled
+    to (3 q - d) / 2 others, and any two at most two cables apart. X and X' are powers of a primitive element (for q = 5
+    those with even and with odd exponents: the graph of Hoffman and Singleton, 50 routers with 7 cables each).
+
+    A flow is hashed over the shortest paths; routers that forward by address have one of them for each router, spread
+    evenly. Every cable carries degree * bandwidth. Servers fill the routers in order; a router that they do not
+    fill is bought whole.
+
+    Where sizes are not given: half as many servers at a router as it has cables to others (rounded up, II-B2), and
+    the smallest q that then holds the servers.
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server, bundled to one link
+    latency: float  # s per link
+    q: int | None = None
+    nodes: int | None = None  # servers per router
+
+    def __post_init__(self) -> None:
+        check_interfaces("slim_fly", self.bandwidth, self.degree, self.latency)
+        if self.nodes is not None:
+            check_count("slim_fly.nodes", self.nodes)
+        if self.q is not None:
+            check_count("slim_fly.q", self.q)
+            if not _makes_graph(self.q):
+                raise ValueError(f"slim_fly.q: must be a power of a prime and at least 3, got {self.q}")
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        check_count("slim_fly.servers", servers)
+        graph = Graph(self._smallest(servers) if self.q is None else self.q)
+        nodes = self.nodes or graph.balanced
+        if servers > graph.routers * nodes:
+            law = f"must hold {servers} servers"
+            raise ValueError(f"slim_fly.q: {law}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
+        server, bandwidth = np.arange(servers), self.degree * self.bandwidth
+        cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
+        names = graph.names()
+        return cabled(
+            "slim_fly",
+            servers=servers,
+            switches=names,
+            cables=cables,
+            bandwidth=bandwidth,
+            latency=self.latency,
+            degree=self.degree,
+            interface_bandwidth=self.bandwidth,
+            route=SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph),
+            bill=switched_bill(servers, graph.routers * (nodes + graph.degree), len(cables), bandwidth),
+        )
+
+    def _smallest(self, servers: int) -> int:
+        """The least q whose routers hold the servers."""
+        q = 3
+        while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or Graph(q).balanced):
+            q += 1
+        return q
+
+
+def _makes_graph(q: int) -> bool:
+    return q > 2 and prime_power(q) is not None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The routers of a Slim Fly and the cables between them: router 0.x.y is number x q + y, 1.m.c is q^2 + m q + c."""
+
+    q: int
+
+    @property
+    def difference(self) -> int:
+        """d of q = 4 w + d."""
+        return (self.q + 1) % 4 - 1
+
+    @property
+    def degree(self) -> int:
+        """Cables of a router to others."""
+        return (3 * self.q - self.difference) // 2
+
+    @property
+    def balanced(self) -> int:
+        """Servers at a router with which all of them can send to random others at once."""
+        return -(-self.degree // 2)
+
+    @property
+    def routers(self) -> int:
+        return 2 * self.q * self.q
+
+    @cached_property
+    def field(self) -> GaloisField:
+        return GaloisField(self.q)
+
+    @property
+    def generators(self) -> tuple[Index, Index]:
+        """X and X', each with the negative of all that it has."""
+        q, power = self.q, self.field.powers
+        if self.difference == 1:
+            return power[::2], power[1::2]
+        if self.difference == 0:
+            return power[: q - 1 : 2], np.append(power[1 : q - 2 : 2], power[0])
+        half = (q + 1) // 2  # 2 w
+        one = np.concatenate([np.arange(0, half - 1, 2), np.arange(half - 1, q - 1, 2)])
+        return power[one], power[(one + 1) % (q - 1)]
+
+    @cached_property
+    def cables(self) -> Index:
+        """[C, 2] routers, the lower first, in their order."""
+        q, field, (lower, upper) = self.q, self.field, self.generators
+        element = np.arange(q)
+        one, other = np.triu_indices(q, 1)
+        apart = field.subtract(one, other)
+        row = q * element[:, None]
+        found = [
+            np.stack([(first + row + each[near]).ravel() for each in (one, other)], axis=1)
+            for first, near in ((0, np.isin(apart, lower)), (q * q, np.isin(apart, upper)))
+        ]
+        x, m, c = (each.ravel() for each in np.meshgrid(element, element, element, indexing="ij"))
+        found.append(np.stack([x * q + field.add(field.multiply(m, x), c), q * q + m * q + c], axis=1))
+        cables = np.concatenate(found)
+        return cables[np.lexsort((cables[:, 1], cables[:, 0]))]
+
+    def names(self) -> list[str]:
+        """Of routers: side.row.place."""
+        return [f"router {side}.{x}.{y}" for side in range(2) for x in range(self.q) for y in range(self.q)]
+
+
+class SlimFlyRoutes(AddressedShortestPaths):
+    """Shortest paths, and tables with one of them for each pair of routers."""
+
+    def __init__(self, nodes: tuple[str, ...], cables: Index, servers: int, graph: Graph) -> None:
+        super().__init__(nodes, cables, servers)
+        self.graph = graph
+
+    def forward(self) -> tuple[Links, NDArray[np.int8], tuple[int, ...]]:
+        """Of several routers in the middle a pair of routers has one, in turn over all pairs."""
+        return self._outside(), np.full(len(self.ends[0]), ROUTER, np.int8), (ROUTER, ROUTER)
+
+    def _outside(self) -> Links:
+        """[R, R] the link towards each router."""
+        graph, cable = self.graph, self.servers + np.arange(len(self.graph.cables))
+        ends = np.concatenate([graph.cables, graph.cables[:, ::-1]])
+        link = np.concatenate([forth(cable), back(cable)]).astype(np.int32)
+        order = np.lexsort((ends[:, 1], ends[:, 0]))
+        neighbour = ends[order, 1].reshape(graph.routers, graph.degree)
+        leads = link[order].reshape(graph.routers, graph.degree)
+        table = np.full((graph.routers, graph.routers), NO_LINK, np.int32)
+        for router in range(graph.routers):
+            after = neighbour[neighbour[router]]  # [neighbour, its neighbours]
+            by = np.repeat(leads[router], graph.degree)
+            order = np.argsort(after.ravel(), kind="stable")
+            far, begin, count = np.unique(after.ravel()[order], return_index=True, return_counts=True)
+            table[router, far] = by[order[begin + (router + far) % count]]
+            table[router, neighbour[router]] = leads[router]
+        np.fill_diagonal(table, NO_LINK)
+        return table
