@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from topoflow.cli.application import Verb, command_of, folders, is_asked
@@ -39,7 +39,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     with output(points, "compare") as out, tracked(points, "compare", command, out or folder) as log:
         with Terminal() as terminal:
             report = compare(points, run_of(points, log.informing(terminal), out), command)
-            log.rows([asdict(row) for row in report.rows])
+            log.rows([vars(row) for row in report.rows])
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
