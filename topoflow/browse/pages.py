@@ -42,7 +42,7 @@ def list_page(root: Path, runs: Sequence[Run]) -> str:
         "<p id=state aria-live=polite></p>"
         "<p class=controls><label>Runs with <input id=filter type=search placeholder='search dlrm'></label> "
         "<span id=filtered aria-live=polite></span></p>"
-        "<form id=two action='/pair'><p class=controls><button id=compare type=submit disabled>Compare two</button> "
+        "<form id=two action='/pair'><p class=controls><button id=compare type=submit>Compare two</button> "
         "<span id=marked aria-live=polite></span></p>"
         f"<div class=wide><table id=runs class='runs sortable'><thead><tr>{head}</tr></thead>"
         "<tbody></tbody></table></div></form>"

@@ -113,12 +113,14 @@ async function look() {
 if (page.rows) showRuns(page);
 look();
 
-// Two runs are compared: the button says so until two are marked.
+// Two runs are compared: nothing is sent until two are marked.
 const form = document.getElementById("two");
+const marked = () => form.querySelectorAll("#runs input:checked").length;
 function count() {
-  const marked = form.querySelectorAll("#runs input:checked").length;
-  document.getElementById("compare").disabled = marked !== 2;
-  document.getElementById("marked").textContent = marked === 2 ? "" : `Mark two runs to compare them; ${marked} marked.`;
+  document.getElementById("marked").textContent = marked() === 2 ? "" : `Mark two runs to compare them; ${marked()} marked.`;
 }
 form?.addEventListener("change", count);
+form?.addEventListener("submit", (event) => {
+  if (marked() !== 2) event.preventDefault();
+});
 if (form) count();
