@@ -98,6 +98,31 @@ def _search(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
+    "what a run has left, also one that was cut off, and what a dataset of a sweep says",
+    "Of a folder of a run: whether it is finished, works or was cut off, what is missing and how to continue; where it "
+    "has no report.html, one is written of what there is, which the run replaces when it is continued. Of a dataset "
+    "that `topoflow compare out=NAME.parquet` writes, also before it is complete: the front, the best of each factor, "
+    "an explorer, as one page.",
+    """\
+A dataset needs DuckDB (pip install 'topoflow[dataset]'), and its rows are never all read into memory. Examples:
+
+  topoflow compare fabric=ring,torus servers=4 out=runs/small
+  topoflow report runs/small
+  topoflow compare 'bandwidth_gbps=range(1,1001)' 'latency_us=range(0,50)' fidelity=bound out=runs/worlds.parquet
+  topoflow report runs/worlds.parquet
+""",
+)
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run, as out= named it, or NAME.parquet")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="of the page (default: report.html in the folder; of a dataset NAME.html next to it)",
+    )
+
+
+@_verb(
     "a figure of a paper, drawn from its own simulations",
     "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
     """\
@@ -276,20 +301,6 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--switch", action="store_true", help="one switch of the same interfaces, not the circuits")
     parser.add_argument("--fail", metavar="I,J", help="without the circuits from server I to server J")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, links.csv, what ranks noted and said")
-
-
-@_verb(
-    "the page of a run, also of one that was cut off",
-    "Say whether the run of a folder is finished, works or was cut off, what is missing and how to continue. Where it "
-    "has no report.html, one is written of what there is; the run replaces it when it is continued.",
-    """\
-Example:
-
-  topoflow report runs/dlrm8
-""",
-)
-def _report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what out= named")
 
 
 @_verb(
