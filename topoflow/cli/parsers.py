@@ -98,6 +98,21 @@ def _search(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
+    "what a dataset of a sweep says: the front, the best of each factor, an explorer",
+    "Read what `topoflow compare out=NAME.parquet` has written, also before it is complete, and write one page.",
+    """\
+Needs DuckDB (pip install 'topoflow[dataset]'), and never reads all rows into memory. Examples:
+
+  topoflow compare 'bandwidth_gbps=range(1,1001)' 'latency_us=range(0,50)' fidelity=bound out=runs/worlds.parquet
+  topoflow report runs/worlds.parquet
+""",
+)
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dataset", type=Path, metavar="DATASET", help="the folder NAME.parquet")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="of the page (default: NAME.html next to the folder)")
+
+
+@_verb(
     "a figure of a paper, drawn from its own simulations",
     "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
     """\

@@ -14,6 +14,7 @@ from hydra.types import RunMode
 from topoflow.engine.observer import Observer, Silent
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
+from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.grid import Point, build, unique_names
 from topoflow.track import trackers
 from topoflow.track.base import About, Found, TableRows, Tracked
@@ -52,6 +53,11 @@ def of_comparison(report: Report, folder: Path | None) -> Found:
     best = recommended(report.ranking)[0].row
     summary = {key: getattr(best, key) for key in ("iteration_time", "cost_usd", "power_w", "fabric", "world")}
     return Found(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
+
+
+def of_dataset(dataset: Dataset) -> Found:
+    """How many points the dataset has; its files are too large for most trackers, and stay where they are."""
+    return Found({"points": dataset.points, "dataset": str(dataset.folder)})
 
 
 def of_searches(searched: Searched, folder: Path | None) -> Found:

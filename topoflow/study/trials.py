@@ -25,7 +25,7 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.prices import front
 from topoflow.files import write_atomically
 from topoflow.study.builder import problem_of
-from topoflow.study.configure.grid import EXECUTOR, Grid, Point, Product, build
+from topoflow.study.configure.grid import EXECUTOR, Point, Product, build, swept_values
 
 GROUP = "study"
 # What a coarse fidelity may be faster than the bound: events within fluid.merge of each other are one, at most 1 %.
@@ -105,7 +105,7 @@ class _Study:
     def __init__(self, points: Sequence[Point], objective: str, run: Run, out: Path | None) -> None:
         self.points, self.objective, self.run_, self.out = points, objective, run, out
         self.settings: Optuna = build(points[0], GROUP)
-        self.space = Product(_swept(points))
+        self.space = Product(swept_values(points))
         if len(self.space) != len(points):
             raise ValueError(
                 f"study: points must be every combination of different values, {len(self.space)} in all, "
@@ -207,15 +207,6 @@ def _kept(trial: Any) -> Trial | None:
     """What an earlier run found; None of a trial that was cut off."""
     text = trial.user_attrs.get("trial")
     return None if text is None or not trial.state.is_finished() else Trial(**json.loads(text))
-
-
-def _swept(points: Sequence[Point]) -> dict[str, Sequence[str]]:
-    """The values of the keys that vary, in the order of the grid."""
-    if isinstance(points, Grid):
-        values = points.product.values
-        return {key.lstrip("+"): values[key] for key in values if len(values[key]) > 1}
-    keys = points[0].swept
-    return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
 
 
 def _index(asked: Any, key: str, values: Sequence[str]) -> int:
