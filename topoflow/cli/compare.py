@@ -78,7 +78,7 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
             "out: must be a folder without .parquet where pyarrow is missing (pip install 'topoflow[parquet]')"
         )
     first = [points[0]]
-    with output(first, "compare") as out, tracked(first, "compare", command) as log:
+    with output(first, "compare") as out, tracked(first, "compare", command, None) as log:
         dataset = dataset_of(points, command, Path(str(out)))
         dataset.begin()
         there, console = sum(map(len, dataset.written)), Output()
