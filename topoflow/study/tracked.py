@@ -17,7 +17,7 @@ from topoflow.report.base import Report
 from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.grid import Point, build, unique_names
 from topoflow.track import trackers
-from topoflow.track.base import About, Found, TableRows, Tracked
+from topoflow.track.base import About, Found, TableRows, Tracked, Tracker, check_installed
 
 if TYPE_CHECKING:
     from topoflow.study.searches import Searched  # which imports what draws
@@ -33,11 +33,7 @@ def tracked(points: Sequence[Point], verb: str, command: str, observer: Observer
     Raises ``ValueError`` where points differ in these, or one is not installed.
     """
     found = Tracked(observer)
-    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
-    for point in points:
-        for name in trackers():
-            if point.config.get(name) != points[0].config.get(name):
-                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = trackers_of(points)
     if chosen:
         found.begin(chosen, _about(points, verb, command))
     try:
@@ -46,6 +42,17 @@ def tracked(points: Sequence[Point], verb: str, command: str, observer: Observer
         found.end(failed=True)
         raise
     found.end(failed=False)
+
+
+def trackers_of(points: Sequence[Point]) -> dict[str, Tracker]:
+    """The trackers that the points choose. Raises ``ValueError`` as ``tracked`` does, before any work."""
+    for point in points:
+        for name in trackers():
+            if point.config.get(name) != points[0].config.get(name):
+                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
+    check_installed(chosen)
+    return chosen
 
 
 def of_comparison(report: Report, folder: Path | None) -> Found:
