@@ -24,7 +24,7 @@ from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.dataset import dataset_of, write_dataset
-from topoflow.study.tracked import of_comparison, of_dataset, tracked
+from topoflow.study.tracked import of_comparison, of_dataset, tracked, trackers_of
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -95,6 +95,7 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     for point in points:
         if point.config["out"] is not None:
             raise ValueError(f"out: must be null where jobs are one batch, got {point.config['out']!r}")
+    trackers_of(points)  # one that is missing is known before the work
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
     texts = Texts()  # of what the results have in common

@@ -21,7 +21,7 @@ from topoflow.report.base import Report
 from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.grid import Point, build, unique_names
 from topoflow.track import trackers
-from topoflow.track.base import About, Found, Log, TableRows, Tracked
+from topoflow.track.base import About, Found, Log, TableRows, Tracked, Tracker, check_installed
 
 if TYPE_CHECKING:
     from topoflow.study.searches import Searched  # which imports what draws
@@ -40,11 +40,7 @@ def tracked(
     Raises ``ValueError`` where points differ in these, or one is not installed.
     """
     found = Tracked(observer)
-    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
-    for point in points:
-        for name in trackers():
-            if point.config.get(name) != points[0].config.get(name):
-                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = trackers_of(points)
     if folder is not None:
         found.log("progress", partial(_progress, points, verb, command, folder))
     if chosen:
@@ -62,6 +58,17 @@ def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) ->
     again = command if points[0].config.get("out") is not None else f"{command} {quote(f'hydra.run.dir={folder}')}"
     about = {"verb": verb, "command": command, "again": again, "cwd": os.getcwd(), "points": len(points)}
     return ProgressLog.begin(folder, **about, swept=list(points[0].swept), config=points[0].config)
+
+
+def trackers_of(points: Sequence[Point]) -> dict[str, Tracker]:
+    """The trackers that the points choose. Raises ``ValueError`` as ``tracked`` does, before any work."""
+    for point in points:
+        for name in trackers():
+            if point.config.get(name) != points[0].config.get(name):
+                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
+    check_installed(chosen)
+    return chosen
 
 
 def of_comparison(report: Report, folder: Path | None) -> Found:

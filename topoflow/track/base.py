@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from topoflow.engine.observer import Observer
 from topoflow.printable import one_line
@@ -75,9 +76,24 @@ class Keeping(Protocol):
 class Tracker(Protocol):
     """A frozen dataclass of ``track/NAME.py``, whose fields are the keys ``NAME.FIELD`` of ``configs/NAME``."""
 
+    PACKAGE: ClassVar[str]  # that it imports when it begins
+
     def begin(self, about: About) -> Log:
         """Begin a run. Raises ``ImportError`` where the tracker is not installed, and anything where it fails."""
         ...
+
+
+def check_installed(trackers: Mapping[str, Tracker]) -> None:
+    """Raise ``ValueError`` for a tracker that could not begin, before the work that it is to log."""
+    for name, tracker in trackers.items():
+        if find_spec(tracker.PACKAGE) is None:
+            raise not_installed(name, f"no package {tracker.PACKAGE}")
+
+
+def not_installed(name: str, reason: object) -> ValueError:
+    """The error of a tracker whose package is missing."""
+    law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
+    return ValueError(f"{name}: {law}, got {reason}")
 
 
 def say(text: str) -> None:
@@ -103,8 +119,7 @@ class Tracked:
                 self.log(name, partial(tracker.begin, about))
             except ImportError as error:
                 self.end(failed=True)
-                law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
-                raise ValueError(f"{name}: {law}, got {error}") from error
+                raise not_installed(name, error) from error
 
     def log(self, name: str, begin: Callable[[], Log]) -> None:
         """Begin a log; one that cannot begin is left out. Raises ``ImportError``."""
