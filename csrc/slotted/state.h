@@ -119,8 +119,9 @@ struct State {
   int32_t *place, *group, *column;  // [N] of each node
   int32_t *node_at, *place_at;      // [columns]
   Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
-  Sent* coming;  // [N, columns] what comes in this epoch. ~number: to its target straight from the source, to a place
-                 // that is reserved; a pair of nodes has one slot, so that it is for the target or to be sent on
+  // [N, columns] what comes in this epoch: to its target (~number: straight from the source, to a place that is
+  // reserved) or to be sent on. A pair of nodes has one slot.
+  Sent* coming;
   Queue* queue;                         // [N, columns]
   Cell* relayed;                        // [Q, N, columns]
   int32_t* candidate;                   // [N, N] the other nodes that each sends to
