@@ -31,7 +31,7 @@ from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, layout_of
 from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.fat_tree import FatTree
@@ -107,7 +107,7 @@ def measure(asked: World) -> None:
     for _ in range(ROUNDS):
         batch.arrays["status"][:] = 0
         begin = time.process_time()
-        state = _C.packets(batch.arrays, MODEL.kernel(), HOST_MEMORY, 0, 1)
+        state = _C.packets(batch.arrays, MODEL.kernel(), HOST_MEMORY, 0, 1, PORTS_OF_A_THREAD)
         best = min(best, time.process_time() - begin)
         if batch.arrays["status"].tolist() != [_C.DONE]:
             raise RuntimeError(f"{asked.name}: must be simulated, got status {batch.arrays['status']}")

@@ -114,7 +114,9 @@ class PacketModel:
         transport: Transport,
     ) -> None: ...
 
-def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
+def packets(
+    arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int, grain: int
+) -> int: ...
 
 REQUEST_GRANT: int
 IDEAL: int
