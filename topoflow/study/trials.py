@@ -11,8 +11,11 @@ hydra-optuna-sweeper 1.3.0, asks for an Optuna before 3.0.
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +150,8 @@ class _Study:
         storage = None
         if self.out is not None:
             self.out.mkdir(parents=True, exist_ok=True)
-            storage = f"sqlite:///{self.out / 'study.db'}"
+            connect = partial(sqlite3.connect, os.path.abspath(self.out / "study.db"))  # in a URL ? would end the name
+            storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
         settings = self.settings
         return optuna.create_study(
             storage=storage,
