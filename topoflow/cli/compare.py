@@ -47,14 +47,15 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     if is_dataset(points[0].config["out"]):
         answer_rows(points, command)
         return None
-    with output(points, "compare") as out, tracked(points, "compare", command) as log:
+    with output(points, "compare") as out, tracked(points, "compare", command, out or folder) as log:
         with Terminal() as terminal:
             report = compare(points, run_of(points, log.informing(terminal), out), command)
+            log.rows([vars(row) for row in report.rows])
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
-                terminal.stage("drawing")
-                write(report, out, lambda done: terminal.advance(done, STEPS))
+                log.stage("drawing")
+                write(report, out, lambda done: log.advance(done, STEPS))
         console = Output()
         show(report, console)
         if out is None:
@@ -77,7 +78,7 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
             "out: must be a folder without .parquet where pyarrow is missing (pip install 'topoflow[parquet]')"
         )
     first = [points[0]]
-    with output(first, "compare") as out, tracked(first, "compare", command) as log:
+    with output(first, "compare") as out, tracked(first, "compare", command, None) as log:
         dataset = dataset_of(points, command, Path(str(out)))
         dataset.begin()
         there, console = sum(map(len, dataset.written)), Output()
@@ -101,7 +102,7 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
             write_result(report, folder / "result.json", texts)
-            with tracked([point], "compare", report.command) as log:
+            with tracked([point], "compare", report.command, None) as log:
                 if log.logs:
                     log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]

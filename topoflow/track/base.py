@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from topoflow.engine.observer import Observer
 from topoflow.printable import one_line
@@ -51,7 +52,7 @@ class Log(Protocol):
 
     @property
     def where(self) -> str:
-        """Where a person finds it, in a sentence."""
+        """Where a person finds it, in a sentence; "" where nobody looks for it."""
         ...
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
@@ -62,6 +63,14 @@ class Log(Protocol):
 
     def end(self, failed: bool) -> None:
         """The run has ended, without an answer where it ``failed``."""
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A log that keeps rows of a result before it is written."""
+
+    def rows(self, rows: TableRows) -> None:
+        """Rows that are known."""
 
 
 class Tracker(Protocol):
@@ -107,12 +116,19 @@ class Tracked:
         """Begin a run in each of the trackers. Raises ``ValueError`` for one that is not installed."""
         for name, tracker in trackers.items():
             try:
-                self.logs[name] = tracker.begin(about)
+                self.log(name, partial(tracker.begin, about))
             except ImportError as error:
                 self.end(failed=True)
                 raise not_installed(name, error) from error
-            except Exception as error:
-                self._left_out(name, error)
+
+    def log(self, name: str, begin: Callable[[], Log]) -> None:
+        """Begin a log; one that cannot begin is left out. Raises ``ImportError``."""
+        try:
+            self.logs[name] = begin()
+        except ImportError:
+            raise
+        except Exception as error:
+            self._left_out(name, error)
 
     def informing(self, observer: Observer) -> Tracked:
         """This one, which informs ``observer`` from now on."""
@@ -138,11 +154,16 @@ class Tracked:
         """What came out of the run, once it is written."""
         self._each(lambda log: log.found(found))
 
+    def rows(self, rows: TableRows) -> None:
+        """Rows of the result, which are known before it is written."""
+        self._each(lambda log: log.rows(rows) if isinstance(log, Keeping) else None)
+
     def end(self, failed: bool) -> None:
         """End all logs, and say where they are."""
         self._each(lambda log: log.end(failed))
         for name, log in self.logs.items():
-            self.say(f"{name}: {log.where}")
+            if log.where:
+                self.say(f"{name}: {log.where}")
 
     def _record(self, values: Mapping[str, float]) -> None:
         if self.logs and values:

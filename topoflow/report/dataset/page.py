@@ -11,7 +11,7 @@ from topoflow.report.dataset.summary import MOST_JOBS, Part, command_of, state, 
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import MEASURES, Plain, as_script
-from topoflow.report.page.template import fill, own_scripts, paragraphs, table
+from topoflow.report.page.template import SCRIPTS, fill, own, paragraphs, table
 from topoflow.units import human
 
 MOST_POINTS = 1500  # of the explorer; the page stays below 3 MB
@@ -31,8 +31,7 @@ def page(reader: Reader, parts: Sequence[Part]) -> str:
         tables="".join(tables),
         law=escape(law),
         data=as_script(_data(reader, rows, {row["point"] for part in parts for row in part.front})),
-        scripts=scripts(),
-        **own_scripts(),
+        scripts=scripts() + own(*SCRIPTS),
         command=escape(reader.dataset.command),
     )
 

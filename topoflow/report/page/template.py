@@ -25,7 +25,7 @@ from topoflow.report.terminal import Cell, cells, setting
 
 T = TypeVar("T")
 
-SCRIPTS = ("report", "levels", "timeline", "charts")  # charts draws what the others prepare
+SCRIPTS = ("table", "report", "figure", "levels", "timeline", "charts")  # charts draws what the others prepare
 
 ABOUT = {
     "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
@@ -58,8 +58,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         interactive=_interactive(report, data),
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
-        scripts=scripts(),
-        **own_scripts(),
+        scripts=scripts() + own(*SCRIPTS),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),
@@ -76,11 +75,14 @@ def fill(template: str, **parts: str) -> str:
     return page.substitute(parts, style=style, version=escape(__version__))
 
 
-def own_scripts() -> dict[str, str]:
-    """The scripts of pages with charts, by their names, as HTML."""
-    folder = resources.files("topoflow.report.page")
-    texts = {name: folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS}
-    return {name: f"<script>\n{text}</script>" for name, text in texts.items()}
+def own(*names: str) -> str:
+    """Scripts of the page's own, in this order, as HTML."""
+    return "".join(f"<script>\n{own_script(name)}</script>\n" for name in names)
+
+
+def own_script(name: str) -> str:
+    """The text of a script of the page's own."""
+    return resources.files("topoflow.report.page").joinpath(f"{name}.js").read_text("utf-8")
 
 
 def _interactive(report: Report, data: Plain) -> str:
