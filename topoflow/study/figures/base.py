@@ -14,9 +14,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from topoflow.report.draw.style import png
+from topoflow.report.page.series import panels
 from topoflow.study.figures.similar_cost import RULES
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
     from topoflow.study.figures.setup import Setup
 
 Value = str | int | float | None
@@ -39,11 +43,16 @@ class Heading:
 
 @dataclass(frozen=True)
 class Picture:
-    """One PNG of a figure."""
+    """One PNG of a figure; ``panels`` is what a page draws in its place, None where it shows the PNG."""
 
     file: str
     caption: str
     png: bytes
+    panels: Sequence[Mapping[str, Any]] | None = None
+
+    @classmethod
+    def of(cls, file: str, caption: str, figure: Drawing) -> Picture:
+        return cls(file, caption, png(figure), panels(figure))
 
 
 class Figure(Protocol):
