@@ -25,7 +25,7 @@ from peers.ns3_peer import MODEL, Ns3
 from topoflow import _C
 from topoflow.engine.base import Floats, World
 from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, layout_of
 from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.settings import SECOND, numbers
 
@@ -40,7 +40,7 @@ def ours(world: World, model: Packet) -> tuple[float, int, Floats]:
     for _ in range(ROUNDS):
         batch.arrays["status"][:] = 0
         begin = time.process_time()
-        _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, 1)
+        _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, 1, PORTS_OF_A_THREAD)
         best = min(best, time.process_time() - begin)
     if batch.arrays["status"].tolist() != [_C.DONE]:
         raise RuntimeError(f"{world.name}: must be simulated, got status {batch.arrays['status']}")

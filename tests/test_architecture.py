@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
-SHARED = {"arrays", "memory", "npz", "operations", "digest", "fields", "files", "printable", "units"}
+SHARED = {"arrays", "memory", "npz", "operations", "progress", "digest", "fields", "files", "printable", "units"}
 BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
     "digest": set(),
     "fields": set(),
     "files": set(),
     "printable": set(),
+    "progress": {"files"},
     "units": set(),
     "arrays": set(),
     "memory": {"units"},
@@ -44,7 +45,9 @@ MAY_IMPORT = {
     "report": {"case", "engine"} | BEFORE_ENGINE,
     "study": {"search", "report", "case", "cluster", "track", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
-    "cli": {"api", "study", "search", "emulate", "apply", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
+    "browse": {"study", "search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "cli": {"browse", "api", "study", "search", "emulate", "apply", "report", "worldfile", "case", "engine"}
+    | BEFORE_ENGINE,
 }
 TORCH = ("capture", "apply", "emulate")  # run inside jobs of torch
 # Config groups whose files are modules, and the packages of these.

@@ -114,12 +114,15 @@ class PacketModel:
         transport: Transport,
     ) -> None: ...
 
-def packets(arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int) -> int: ...
+def packets(
+    arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int, grain: int
+) -> int: ...
 
 REQUEST_GRANT: int
 IDEAL: int
 DIRECT: int
 ACK_NACK: int
+ROTOR_LB: int
 TURNS: int
 ARRIVAL: int
 MOST_RESERVATIONS: int

@@ -13,7 +13,8 @@ struct PacketModel {
   Transport transport;
 };
 
-int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads) {
+int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads,
+                int32_t grain) {
   Arrays arrays(named);
   PacketBatch batch{};
   arrays.take(batch, kPacketFields);
@@ -38,6 +39,7 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.device = arrays.first().device_id;
   batch.stream = stream;
   batch.threads = threads;
+  batch.grain = grain;
 
   [[maybe_unused]] const bool on_cpu = arrays.on_cpu();
   const py::gil_scoped_release release;
@@ -104,9 +106,10 @@ void bind_packet(py::module_& module, py::dict& fields) {
            py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"),
            py::arg("transport"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
-             py::arg("threads"),
-             "Run every world of a batch packet by packet; writes the arrays that are `out`. Returns the bytes of "
-             "state that one team needs.");
+             py::arg("threads"), py::arg("grain"),
+             "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "
+             "worlds than threads, several share a world of `grain` ports for each of them. Returns the bytes of state "
+             "that one world needs.");
   fields["packets"] = documented(kPacketFields);
 }
 

@@ -50,6 +50,7 @@ struct PacketBatch {
   const int64_t* latency;
   const int64_t* port_queues;
   const int32_t* queues;
+  const int32_t *node, *first_seen;
   const int32_t *channel_port, *buffer, *slots;
   const int32_t* queue_channel;
   const int32_t *allowed, *puller, *step, *leap, *depth;
@@ -79,6 +80,7 @@ struct PacketBatch {
   double threshold;  // of adaptive-local
   Transport transport;
   int32_t threads;  // of the CPU, 0: all
+  int32_t grain;    // ports of a thread at least, where several share a world
   int64_t budget;   // B of memory for all teams together
   int device;       // where the arrays lie
   int64_t stream;   // the stream to run on, as a number; 0 on the CPU
@@ -116,6 +118,8 @@ constexpr std::tuple kPacketFields{
     array("latency", &PacketBatch::latency, "N", "ps"),
     array("port_queues", &PacketBatch::port_queues, "N+1", "where the row of each port begins in `queues`"),
     array("queues", &PacketBatch::queues, "R", "queues that a port sends from"),
+    array("node", &PacketBatch::node, "N", "the switch that it is a part of, ascending; by address the router"),
+    array("first_seen", &PacketBatch::first_seen, "N", "its number in the order in which paths come upon ports"),
     array("channel_port", &PacketBatch::channel_port, "C", "port that sends into the channel"),
     array("buffer", &PacketBatch::buffer, "C", "flits"),
     array("slots", &PacketBatch::slots, "C", "packets that fit at most"),

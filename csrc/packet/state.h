@@ -2,7 +2,8 @@
 //
 // A packet lies in a slot of the list of its queue until the next port has sent it. The room that it has left is a slot
 // among the credits of its channel until the sender knows. All slots are of one pool: the last that has become free is
-// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them.
+// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them. Each thread of a world
+// has a pool of its own, and what is counted for the whole world (part.h).
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -127,7 +128,7 @@ struct State {
   Message* message;
   int32_t* first_sender;  // [T]
   int32_t* pending;
-  EventHeap* events;
+  EventHeap* events;    // of tasks
   int32_t* waiting;     // [N] flits in the queues of each port; with adaptive routing only, as what follows
   Flight* flight;       // [C]
   EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes
@@ -135,8 +136,11 @@ struct State {
   Flow* flow;           // [T] with a transport only, as what follows
   Lane* lane;           // [N]
   Coming* coming;       // [Q]
+  EventHeap heard;      // what messages hear; that of a thread, as what follows
+  int64_t* latencies;   // [B] packets in each bin
 
-  HD State(Memory memory, const PacketBatch& batch, int32_t world) {
+  // As thread `rank` of some has it.
+  HD State(Memory memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t tasks = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t first = batch.port_offsets[world];
@@ -148,7 +152,7 @@ struct State {
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));
     queue = memory.take<Queue>(count(batch.queue_offsets));
-    slot = memory.take<Slot>(batch.slot_total[world]);
+    slot = memory.take<Slot>(threads * batch.slot_total[world]) + rank * batch.slot_total[world];
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);
@@ -156,7 +160,14 @@ struct State {
     pending = memory.take<int32_t>(tasks);
     const bool adapts = batch.routing[world] >= kAdaptive;
     const bool transports = batch.transport.is_on;
-    heap_ = memory.take<Event>(tasks + (transports ? batch.under_way[world] : 0));
+    heap_ = memory.take<Event>(tasks);
+    const int64_t under_way = transports ? batch.under_way[world] : 0;
+    heard = {memory.take<Event>(threads * under_way) + rank * under_way, 0};
+    latencies = rank == 0 ? batch.latencies + world * kLatencyBins : nullptr;
+    for (int32_t other = 1; other < threads; ++other) {
+      int64_t* const own = memory.take<int64_t>(kLatencyBins);
+      if (other == rank) latencies = own;
+    }
     const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
     const int64_t routers = adapts ? count(batch.router_offsets) : 0;
     waiting = memory.take<int32_t>(adapts ? ports : 0);

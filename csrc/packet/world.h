@@ -3,7 +3,8 @@
 // What a port does is seen by others one link later at the earliest: a packet by the port that sends it next, a credit
 // by the port that sends into the buffer, the end of a message by the tasks that wait for it. The least of these times
 // is a window. In a window, ports do not depend on each other: each sends what it can, to its end, one port after the
-// other, in any order. There are no events but those of tasks.
+// other, in any order. There are no events but those of tasks. Threads of a
+// world share its ports (part.h).
 //
 //   next: 4 ports, 2 of them have something to send in a window of 600 ns that begins with the first
 //     before   120   never    480   2000
@@ -18,7 +19,7 @@
 
 #include "addresses.h"
 #include "parallel/random.h"
-#include "state.h"
+#include "part.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -28,13 +29,15 @@ constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
 constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
 // kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
-template <bool kUsual>
+// Own: the part of the world that is simulated.
+template <bool kUsual, class Own>
 class World {
  public:
-  DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory)
+  DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own)
       : b_(batch),
         world_(world),
-        s_(Memory(memory), batch, world),
+        own_(own),
+        s_(Memory(memory), batch, world, own.threads(), own.rank()),
         tasks_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
         ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
         task_(batch.task_offsets[world]),
@@ -47,41 +50,64 @@ class World {
         branch_(batch.branch_offsets[world]),
         channel_(batch.channel_offsets[world]),
         addresses_(batch, world),
-        routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])) {}
+        routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
+        first_port_(own.first_port()),
+        end_port_(own.end_port(ports_)),
+        first_router_(own.first_router()),
+        end_router_(own.end_router(adapts() ? routers_ : 0)) {}
 
+  // All of the world's state, but for what is counted by each thread.
   DEVICE void begin() {
     s_.begin();
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
     begin_queues();
-    for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
-    b_.latency_sum[world_] = b_.latency_most[world_] = 0;
     begin_messages();
     if (transports()) begin_transport();
     for (int32_t t = 0; t < tasks_; ++t)
       if (s_.pending[t] == 0) ready(t, 0);
   }
 
+  DEVICE void begin_counts() {
+    for (int64_t bin = 0; bin < kLatencyBins; ++bin) s_.latencies[bin] = 0;
+  }
+
   // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
-      int64_t first = s_.events->time();
-      for (int32_t p = 0; p < ports_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
-      for (int32_t r = 0; r < arriving(); ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
+      if constexpr (!Own::kAlone) take_mail();
+      const int64_t first = own_.agree(soonest(), own_.leads() ? s_.events->time() : kNever, gives_up_);
+      if (gives_up_) return kStarved;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       const int64_t end = first + window_;
-      while (s_.events->time() < end) happen(s_.events->pop());
-      for (int32_t r = 0; r < arriving(); ++r)
+      if (own_.leads())
+        while (s_.events->time() < end) happen(s_.events->pop());
+      own_.after_tasks(end);
+      while (s_.heard.time() < end) hear(s_.heard.pop());
+      for (int32_t r = first_router_; r < end_router_; ++r)
         if (s_.arrives[r] < end) come_to(r, end);
       if (output_queues()) {
         send_all(end);
-      } else if (ports_ > 0) {
+      } else if (first_port_ < end_port_) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
-      if (gives_up_) return kStarved;
+      own_.meet();
     }
     return kRunning;
+  }
+
+  // Adds what this thread has counted; one does at a time, the one that leads first.
+  DEVICE void add_counts() const {
+    int64_t &sum = b_.latency_sum[world_], &most = b_.latency_most[world_];
+    if (own_.leads()) {
+      sum = latency_sum_;
+      most = latency_most_;
+      return;
+    }
+    sum += latency_sum_;
+    if (latency_most_ > most) most = latency_most_;
+    for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] += s_.latencies[bin];
   }
 
   // Writes what ports and buffers saw.
@@ -125,6 +151,40 @@ class World {
   DEVICE bool by_arrival() const { return !kUsual && b_.by_arrival; }
   DEVICE bool transports() const { return !kUsual && b_.transport.is_on; }
   DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
+
+  // When something happens next in this part, ps.
+  DEVICE int64_t soonest() const {
+    int64_t first = s_.heard.time();
+    if (own_.leads() && s_.events->time() < first) first = s_.events->time();
+    for (int32_t p = first_port_; p < end_port_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
+    for (int32_t r = first_router_; r < end_router_; ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
+    return first;
+  }
+
+  // What other threads have sent in the window before (part.h).
+  DEVICE void take_mail() {
+    for (int32_t from = 0; from < own_.threads(); ++from) {
+      auto& mail = own_.mail_from(from);
+      for (const Slot& slot : mail.slots) take(slot);
+      for (const Event& event : mail.events) (event.what < kHeard ? *s_.events : s_.heard).push(event);
+      mail.slots.clear();
+      mail.events.clear();
+    }
+  }
+
+  DEVICE void take(const Slot& slot) {
+    Packet packet = slot.packet;
+    const int32_t where = packet.next;
+    if (packet.task == kNone) return give_back(s_.channel[where], packet.step, slot.ready);
+    const int32_t size = size_of(packet.task, packet.number);
+    packet.next = kNone;
+    if (by_address()) {
+      wait_by_address(s_.port[b_.channel_port[channel_ + where]], packet, where, size, slot.ready);
+    } else {
+      const int32_t channel = b_.queue_channel[b_.queue_offsets[world_] + s_.edge[where].queue];
+      wait(s_.port[b_.channel_port[channel_ + channel]], packet, where, size, slot.ready);
+    }
+  }
 
   // Before the first window
 
@@ -212,10 +272,6 @@ class World {
   }
 
   DEVICE void happen(const Event& event) {
-    if (event.what >= kHeard) {
-      const int64_t heard = event.what - kHeard;
-      return hear(static_cast<int32_t>(heard / 16), static_cast<int32_t>(heard % 16), event.time);
-    }
     const auto task = static_cast<int32_t>(event.what / 2);
     if (event.what % 2 == 0) {
       const int32_t first = s_.first_sender[task];
@@ -425,6 +481,17 @@ class World {
     }
   }
 
+  // The room that a packet has left, the last flit of which has gone.
+  DEVICE void give_back(int32_t channel, int32_t flits, int64_t gone) {
+    if constexpr (!Own::kAlone) {
+      if (!own_.template has<&Cut::channel>(channel)) {
+        own_.template mail_for<&Cut::channel>(channel).slots.push_back({gone, {0, kNone, flits, 0, channel}});
+        return;
+      }
+    }
+    give_back(s_.channel[channel], flits, gone);
+  }
+
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
     const int32_t slot = take_slot();
@@ -543,12 +610,12 @@ class World {
 
   // All ports send to the end of the window.
   DEVICE void send_all(int64_t end) {
-    int32_t* last = s_.awake;
-    for (int32_t p = 0; p < ports_; ++p) {
+    int32_t *const awake = s_.awake + first_port_, *last = awake;
+    for (int32_t p = first_port_; p < end_port_; ++p) {
       *last = p;
       last += s_.next[p] < end;  // no branch: it would be hard to predict
     }
-    for (const int32_t* p = s_.awake; p < last; ++p) {
+    for (const int32_t* p = awake; p < last; ++p) {
       if (p + 1 < last) prefetch(&s_.port[p[1]]);
       send_until(*p, end);
     }
@@ -586,8 +653,8 @@ class World {
   DEVICE int64_t next_try(const Port& port) const { return port.occupied ? port.free : kNever; }
 
   DEVICE int32_t earliest() const {
-    int32_t first = 0;
-    for (int32_t p = 1; p < ports_; ++p)
+    int32_t first = first_port_;
+    for (int32_t p = first + 1; p < end_port_; ++p)
       if (s_.next[p] < s_.next[first]) first = p;
     return first;
   }
@@ -639,7 +706,7 @@ class World {
     const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, now);
     if (transports()) leave_lane(s_.lane[&port - s_.port], size);
-    if (!loses()) give_back(s_.channel[queue.channel], size, port.free);
+    if (!loses()) give_back(queue.channel, size, port.free);
   }
 
   // The port sends a packet into a channel, or to its target; `next` is what follows there. Returns its flits.
@@ -705,13 +772,19 @@ class World {
 
   DEVICE void deliver(const Packet& packet, int64_t arrival) {
     const int64_t latency = arrival - packet.born;
-    ++b_.latencies[world_ * kLatencyBins + latency_bin(latency)];
-    b_.latency_sum[world_] += latency;
-    if (latency > b_.latency_most[world_]) b_.latency_most[world_] = latency;
+    ++s_.latencies[latency_bin(latency)];
+    latency_sum_ += latency;
+    if (latency > latency_most_) latency_most_ = latency;
     Message& message = s_.message[packet.task];
-    if (arrival > message.arrival) message.arrival = arrival;
-    if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    if (own_.arrives(message, arrival)) finish({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
     if (transports()) tell(arrival, packet, packet.number & kMarked ? kMark : 0);
+  }
+
+  DEVICE void finish(const Event& event) {
+    if constexpr (!Own::kAlone) {
+      if (!own_.leads()) return own_.mail_to(0).events.push_back(event);
+    }
+    s_.events->push(event);
   }
 
   DEVICE void forward(const Port& port, const Packet& packet, int32_t next, int32_t channel, int32_t size,
@@ -719,6 +792,24 @@ class World {
     if (by_address()) return forward_by_address(port, packet, channel, size, now);
     if (!loses()) take_room(s_.channel[channel], size, now);
     const int32_t edge = taken_edge(next, packet);
+    if constexpr (!Own::kAlone) {
+      if (!has_edge(edge)) {
+        auto& mail = own_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]);
+        mail.slots.push_back({now, {packet.born, packet.task, 0, packet.number, edge}});
+        return;
+      }
+    }
+    wait(port, packet, edge, size, now);
+  }
+
+  // Whether the packets that take it wait in this part.
+  DEVICE bool has_edge(int32_t edge) const {
+    return output_queues() ? own_.template has<&Cut::queue>(s_.edge[edge].queue)
+                           : own_.template has<&Cut::port>(b_.edge_port[edge_ + edge]);
+  }
+
+  // A packet that `port` has begun to send at `now` waits for the port of an edge.
+  DEVICE void wait(const Port& port, const Packet& packet, int32_t edge, int32_t size, int64_t now) {
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
     const bool usual = output_queues() && size == full_;
@@ -809,11 +900,26 @@ class World {
 
   // A message hears of a packet at `time`: at its receiver first, and then at its sender.
   DEVICE void tell(int64_t time, const Packet& packet, int32_t news) {
-    s_.events->push({time, kHeard + 16 * int64_t{packet.task} + (news | (packet.number & kShort ? kLastOne : 0))});
+    tell(time, packet.task, news | (packet.number & kShort ? kLastOne : 0));
   }
 
-  DEVICE void hear(int32_t task, int32_t news, int64_t now) {
-    if (news & kAtSender) return hear_at_sender(task, news, now);
+  DEVICE void tell(int64_t time, int32_t task, int32_t news) {
+    const Event event{time, kHeard + 16 * int64_t{task} + news};
+    if constexpr (!Own::kAlone) {
+      const int32_t nic = b_.root_port[root_ + b_.first_root[task_ + task]];
+      const int32_t port = news & kAtSender ? nic : b_.puller[task_ + task];
+      if (!own_.template has<&Cut::port>(port)) return own_.template mail_for<&Cut::port>(port).events.push_back(event);
+    }
+    s_.heard.push(event);
+  }
+
+  DEVICE void hear(const Event& event) {
+    const int64_t heard = event.what - kHeard;
+    const auto task = static_cast<int32_t>(heard / 16), news = static_cast<int32_t>(heard % 16);
+    news& kAtSender ? hear_at_sender(task, news, event.time) : hear_at_receiver(task, news, event.time);
+  }
+
+  DEVICE void hear_at_receiver(int32_t task, int32_t news, int64_t now) {
     Flow& flow = s_.flow[task];
     if (now < flow.quiet) {
       news &= ~kMark;
@@ -831,7 +937,7 @@ class World {
       if (pulls > sent) sent = pulls;
       pulls = sent + s_.port[p].full_time;
     }
-    s_.events->push({sent + b_.back[task_ + task], kHeard + 16 * int64_t{task} + (news | kAtSender)});
+    tell(sent + b_.back[task_ + task], task, news | kAtSender);
   }
 
   DEVICE void hear_at_sender(int32_t task, int32_t news, int64_t now) {
@@ -920,7 +1026,8 @@ class World {
     if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
     if (waits >= how.mark_to) return true;
     const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
-    return words(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(p)).word[0] < limit;
+    return words(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(b_.first_seen[port_ + p]))
+               .word[0] < limit;
   }
 
   // A trimmed packet continues as a flit in the time of an idle path; the sender of a dropped one waits.
@@ -953,13 +1060,13 @@ class World {
     if (!adapts()) return;
     const int64_t channels = b_.channel_offsets[world_ + 1] - channel_;
     for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
-    for (int32_t r = 0; r < arriving(); ++r) s_.arriving[r] = {nullptr, 0};
+    for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
     for (int64_t c = 0; c < channels; ++c) {
       s_.flight[c] = {kNone, kNone};
       ++s_.arriving[router_at(c)].size;
     }
     Event* free = s_.arrivals;
-    for (int32_t r = 0; r < arriving(); ++r) {
+    for (int32_t r = 0; r < routers_; ++r) {
       s_.arrives[r] = kNever;
       const int64_t most = s_.arriving[r].size;
       s_.arriving[r] = {free, 0};
@@ -967,14 +1074,24 @@ class World {
     }
   }
 
-  // Routers that packets are seen coming to: all with adaptive routing, else none.
-  DEVICE int32_t arriving() const { return adapts() ? routers_ : 0; }
-
   DEVICE int32_t router_at(int64_t channel) const { return addresses_.end(s_.channel[channel].port); }
 
   // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
   DEVICE void forward_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
     take_room(s_.channel[channel], size, now);
+    if constexpr (!Own::kAlone) {
+      const int32_t router = router_at(channel);
+      if (!own_.template has<&Cut::router>(router)) {
+        auto& mail = own_.template mail_for<&Cut::router>(router);
+        mail.slots.push_back({now, {packet.born, packet.task, packet.step, packet.number, channel}});
+        return;
+      }
+    }
+    wait_by_address(port, packet, channel, size, now);
+  }
+
+  // A packet that `port` has begun to send at `now` waits at the router where the channel ends, or comes to it.
+  DEVICE void wait_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
     Packet waits{packet.born, packet.task, packet.step, packet.number, kNone};
     if (!adapts()) {
       const int32_t out = route(channel, waits, now);
@@ -989,7 +1106,7 @@ class World {
     flight.last = slot;
     if (!is_first) return;
     const int32_t router = router_at(channel);
-    s_.arriving[router].push({ready, channel});
+    s_.arriving[router].push({ready, int64_t{b_.place[channel_ + channel]} << 32 | channel});
     if (ready < s_.arrives[router]) s_.arrives[router] = ready;
   }
 
@@ -998,7 +1115,7 @@ class World {
     EventHeap& arriving = s_.arriving[router];
     while (arriving.time() < end) {
       const Event event = arriving.pop();
-      const auto channel = static_cast<int32_t>(event.what);
+      const auto channel = static_cast<int32_t>(event.what & 0x7fffffff);
       come(channel, event.time);
       const int32_t slot = s_.flight[channel].first;
       if (slot != kNone) arriving.push({s_.slot[slot].ready, event.what});
@@ -1115,6 +1232,7 @@ class World {
 
   const PacketBatch& b_;
   int32_t world_;
+  Own own_;
   State s_;
   int32_t tasks_, ports_;
   int64_t task_, port_;                    // the first
@@ -1124,8 +1242,10 @@ class World {
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
   Addresses addresses_;
-  int32_t routers_;        // 0: packets follow paths
-  bool gives_up_ = false;  // a message does
+  int32_t routers_;                                            // 0: packets follow paths
+  int32_t first_port_, end_port_, first_router_, end_router_;  // of this part; routers with adaptive routing only
+  int64_t latency_sum_ = 0, latency_most_ = 0;                 // ps
+  bool gives_up_ = false;                                      // a message does
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -13,7 +13,7 @@
 
 namespace topoflow {
 
-enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3 };
+enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3, kRotorLB = 4 };
 
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
@@ -26,6 +26,7 @@ struct SlottedBatch {
   const int32_t *slots, *protocol, *queue, *credits, *cable, *drops, *key;
   const int64_t *slot, *pace, *until, *window;
   const int32_t *radix, *intra, *inter, *room, *pause;
+  const int32_t* switches;
   const int64_t* arrive;
   const int64_t* node_servers;
   const int32_t* server_node;
@@ -63,7 +64,8 @@ constexpr std::tuple kSlottedFields{
     array("first_offsets", &SlottedBatch::first_offsets, "W+1", "where the row of each world begins in `first`"),
     array("slots", &SlottedBatch::slots, "W", "of an epoch"),
     array("protocol", &SlottedBatch::protocol, "W", "Protocol"),
-    array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
+    array("queue", &SlottedBatch::queue, "W",
+          "cells that a node has room for, for each destination; of rotor switches: of a link in a slot"),
     array("credits", &SlottedBatch::credits, "W", "cells that a server may have in LOCAL"),
     array("cable", &SlottedBatch::cable, "W", "Cable"),
     array("drops", &SlottedBatch::drops, "W", "1: a packet that finds the buffers of transceivers full is lost"),
@@ -78,7 +80,11 @@ constexpr std::tuple kSlottedFields{
     array("inter", &SlottedBatch::inter, "W", "and to the servers of other racks that have its place"),
     array("room", &SlottedBatch::room, "W", "packets that the buffer of a transceiver holds"),
     array("pause", &SlottedBatch::pause, "2,W", "of each world by kind: slots until what was received can be sent on"),
-    array("arrive", &SlottedBatch::arrive, "2,W", "of each world by kind: ps from the beginning of a slot"),
+    array("switches", &SlottedBatch::switches, "W", "rotor switches, each with a link to every node; 0: none"),
+    array(
+        "arrive", &SlottedBatch::arrive, "2,W",
+        "of each world by kind: ps from the beginning of a slot; of rotor switches: until the first cell of a link has "
+        "come, and from each to the next"),
     array("node_servers", &SlottedBatch::node_servers, "N+1", "first server of each node, of all worlds together"),
     array("server_node", &SlottedBatch::server_node, "V", "node of each server"),
     array("node_tasks", &SlottedBatch::node_tasks, "N+1", "tasks that begin at the nodes before"),

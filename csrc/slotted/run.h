@@ -6,6 +6,7 @@
 #include "protocols/direct.h"
 #include "protocols/ideal.h"
 #include "protocols/request_grant.h"
+#include "protocols/rotor.h"
 
 namespace topoflow::BACKEND {
 namespace slotted {
@@ -60,6 +61,9 @@ struct Run {
   DEVICE void follow_schedule(World<T>& world) const {
     world.inject();
     switch (batch.protocol[world.world]) {
+      case kRotorLB:
+        rotor_lb(world);
+        return;
       case kIdeal:
         ideal(world);
         break;

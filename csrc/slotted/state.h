@@ -14,6 +14,7 @@
 #include "parallel/events.h"
 #include "parallel/memory.h"
 #include "parallel/team.h"
+#include "rotors.h"
 #include "transceivers.h"
 
 namespace topoflow::BACKEND::slotted {
@@ -136,10 +137,12 @@ struct State {
   Event* heap;
   Control* control;
   Transceivers transceivers;  // of nodes that send on demand; these have no tables
+  RotorTables rotors;         // of nodes that rotor switches join
   int64_t bytes;
 
   HD State(Memory memory, const SlottedBatch& batch, int32_t world)
-      : transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]) {
+      : transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]),
+        rotors(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]) {
     const int64_t tasks = batch.task_offsets[world + 1] - batch.task_offsets[world];
     const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];
     const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];

@@ -186,7 +186,7 @@ class World {
     Queue& queue = state.queue[node * columns + column];
     int32_t place = queue.first + queue.count++;
     if (place >= room) place -= room;
-    state.relayed[(place * nodes + node) * columns + column] = cell;
+    state.relayed[(int64_t{place} * nodes + node) * columns + column] = cell;
     set_waiting(state.has_relayed, node, column);
   }
 
@@ -213,6 +213,29 @@ class World {
     if (team.atomic_add(&receipt.cells, -1) - 1 == receipt.arrived) note_end(cell.task);
   }
 
+  // The first cell that waits at `node` to be sent on to `column` leaves its queue.
+  DEVICE Cell next_relayed(int32_t node, int32_t column) {
+    Queue& queue = state.queue[node * columns + column];
+    const Cell cell = state.relayed[(int64_t{queue.first} * nodes + node) * columns + column];
+    --queue.reserved;
+    const bool last = !--queue.count;
+    const int32_t next = queue.first + 1, keep = static_cast<int32_t>(last | (next == room)) - 1;
+    queue.first = next & keep;  // 0 where it is empty: memory is near
+    state.has_relayed[node * column_words + (column >> kWordLog)] ^= uint64_t{last} << (column & (kWordBits - 1));
+    return cell;
+  }
+
+  // Cables bring what waits for them at a node until the end of the epoch.
+  DEVICE void serve_cables(int32_t node) {
+    const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
+    uint64_t* const waiting = bits_of(state.waiting, node);
+    for_bits(waiting, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
+      Server& server = state.server[first + i];
+      serve(server, node, int64_t{epoch + 1} * epoch_time);
+      if (server.cable.head == kNone) waiting[i >> kWordLog] ^= bit(i);
+    });
+  }
+
   DEVICE void note_fullest(int32_t i) {
     Node& node = state.node[i];
     if (node.held > node.fullest) node.fullest = node.held;
@@ -220,8 +243,11 @@ class World {
 
   // That something waits at `node` for the slot of `column`.
   DEVICE void set_waiting(uint64_t* has, int32_t node, int32_t column) const {
-    has[node * column_words + (column >> kWordLog)] |= bit(column);
+    set_own_bit(has + node * column_words, column);
   }
+
+  // Sets a bit of a word that nobody else writes.
+  DEVICE static void set_own_bit(uint64_t* row, int32_t i) { row[i >> kWordLog] |= bit(i); }
 
   DEVICE int32_t column_of(int32_t node) const { return state.column[node]; }
 
@@ -570,18 +596,6 @@ class World {
     return count < kWordBits ? found & (bit(count) - 1) : found;
   }
 
-  // The first cell that waits at `node` to be sent on to `column` leaves its queue.
-  DEVICE Cell next_relayed(int32_t node, int32_t column) {
-    Queue& queue = state.queue[node * columns + column];
-    const Cell cell = state.relayed[(queue.first * nodes + node) * columns + column];
-    --queue.reserved;
-    const bool last = !--queue.count;
-    const int32_t next = queue.first + 1, keep = static_cast<int32_t>(last | (next == room)) - 1;
-    queue.first = next & keep;  // 0 where it is empty: memory is near
-    state.has_relayed[node * column_words + (column >> kWordLog)] ^= uint64_t{last} << (column & (kWordBits - 1));
-    return cell;
-  }
-
   DEVICE int64_t log_of(const Cell& cell) const { return batch.cell_offsets[first_task + cell.task] + cell.number; }
 
   // What comes to the node of its target in an epoch.
@@ -595,13 +609,7 @@ class World {
       deliver(cell, node, (int64_t{epoch} * slots + state.place_at[at] + 1) * slot_time);
     });
     clear(state.is_last, node, column_words);
-    const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
-    uint64_t* const waiting = bits_of(state.waiting, node);
-    for_bits(waiting, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
-      Server& server = state.server[first + i];
-      serve(server, node, int64_t{epoch + 1} * epoch_time);
-      if (server.cable.head == kNone) waiting[i >> kWordLog] ^= bit(i);
-    });
+    serve_cables(node);
   }
 
   // The cable of a server brings cells until a time, unless none waits.

@@ -18,6 +18,7 @@ from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.on_demand import Square
+from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import Schedule
 
 Task = dict[str, Any]
@@ -112,6 +113,21 @@ def draw_square(draw: np.random.Generator, *, most_cells: int = 20) -> Cells:
     sends = {name: np.where(world.cells > 0, each, -1).astype(np.int32) for name, each in ends.items()}
     arrive = int(draw.integers(1, 3_000)), int(draw.integers(1, 3_000))
     return replace(world, schedule=square, node=node.astype(np.int32), arrive=arrive, pause=pause, **sends)
+
+
+@pytest.fixture(scope="session")
+def random_rotors() -> Callable[..., Cells]:
+    """``random_rotors(draw, most_cells=40)``: a small world of nodes that rotor switches join."""
+    return draw_rotors
+
+
+def draw_rotors(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
+    world = draw_cells(draw, most_cells=most_cells)
+    nodes, cells = world.schedule.nodes, int(draw.choice([1, 2, 3, 10]))
+    each = int(draw.integers(1, max(world.slot // cells, 2)))
+    arrive = int(draw.integers(each, max(world.slot - each * (cells - 1), each) + 1)), each
+    rotors = Rotors(nodes, int(draw.integers(1, nodes + 1)), cells)
+    return replace(world, schedule=rotors, arrive=arrive)
 
 
 def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:

@@ -14,8 +14,10 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.slotted import Slotted
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand
+from topoflow.fabric.circuits.rotors import Rotating, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY, Cyclic
 from topoflow.fabric.fosquare import FOSquare
+from topoflow.fabric.rotornet import RotorNet
 from topoflow.fabric.sirius import Sirius
 from topoflow.report.base import Report
 from topoflow.report.draw import slots
@@ -42,11 +44,16 @@ JOB = Traffic.from_tasks(
 def seen(make_outcome: Callable[..., Result]) -> Report:
     """One world of each network of slots, and a Sirius that lost a rack's transceiver and a grating."""
     failed = Sirius(1.25e9, 4, 0.0, failed_gratings=((0, 1),), failed_transceivers=((7, 2),))
-    designs = {"whole": Sirius(1.25e9, 4, 0.0), "failed": failed, "square": FOSquare(1.25e9, 5, 0.0)}
+    designs = {
+        "whole": Sirius(1.25e9, 4, 0.0),
+        "failed": failed,
+        "square": FOSquare(1.25e9, 5, 0.0),
+        "rotors": RotorNet(1.25e9, 4, 0.0),
+    }
     return Report(tuple(outcome(make_outcome, name, design) for name, design in designs.items()), "")
 
 
-def outcome(make_outcome: Callable[..., Result], name: str, design: Sirius | FOSquare) -> Result:
+def outcome(make_outcome: Callable[..., Result], name: str, design: Sirius | FOSquare | RotorNet) -> Result:
     fabric = design.build(SERVERS, JOB.demand())
     made = make_outcome(fabric, JOB, what=name)
     (timeline,) = Slotted().simulate([place(JOB, fabric, name=name)])
@@ -80,7 +87,7 @@ def test_queues_are_those_that_the_worlds_saw(seen: Report) -> None:
         assert found is not None
         shares = line.get_ydata() / max(line.get_ydata())
         np.testing.assert_allclose(shares, found.waiting[:, 0] / found.waiting[:, 0].max())
-    assert len(fullest.get_lines()) == 3
+    assert len(fullest.get_lines()) == 4
 
 
 def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -> None:
@@ -96,14 +103,14 @@ def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -
 
 def test_a_schedule_has_its_targets_and_leaves_out_what_failed(seen: Report) -> None:
     figure = slots.draw_schedule(seen)
-    assert len(figure.axes) == 2, "a square has no schedule"
-    for number, axes in enumerate(figure.axes):
+    assert len(figure.axes) == 3, "a square has no schedule"
+    for number, axes in zip((0, 1, 3), figure.axes, strict=True):
         control = of(seen, number).fabric.control
-        assert isinstance(control, Cyclic)
+        assert isinstance(control, Cyclic | Rotating)
         image, schedule = axes.images[0].get_array(), control.schedule
-        assert (~image.mask).sum() == schedule.joined().sum()
+        assert (~image.mask).sum() == (240 if isinstance(schedule, Rotors) else schedule.joined().sum())
         for (node, column), target in np.ndenumerate(image.filled(EMPTY)):
-            assert target == schedule.target(node, column % schedule.groups, column // schedule.groups)
+            assert target == schedule.target(node, column % schedule.links, column // schedule.links)
 
 
 def test_retransmissions_are_counted_once_by_their_switch(seen: Report) -> None:

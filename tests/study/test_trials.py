@@ -77,8 +77,10 @@ def test_a_study_goes_on_where_it_was_and_simulates_nothing_twice(
 
     monkeypatch.setattr(trials, "simulate", counted)
     few = grid([*KEYS, "study.trials=5"], check, "search")
+    tmp_path = tmp_path / "a b?c%20#d&e=f"  # a folder may have a name that is no URL
     sampled(few, Run(), tmp_path)
     first = tried(tmp_path)
+    assert (tmp_path / "study.db").is_file()
     assert len(first) == 5
     sampled(few, Run(), tmp_path)
     assert tried(tmp_path) == first

@@ -14,7 +14,11 @@ import pytest
 import yaml
 
 import topoflow
+from topoflow.cli import compare as compare_verb
 from topoflow.cli import main
+from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.keys import check
+from topoflow.study.configure.options import options
 from topoflow.track import trackers
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +210,28 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, capsys: pytest.
     error = capsys.readouterr().err
     assert error.startswith(f"topoflow compare: {message}"), error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", trackers())
+def test_a_tracker_that_is_missing_is_known_before_the_work(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def nothing(*given: Any) -> Any:
+        raise AssertionError("nothing is simulated")
+
+    (option, *_) = options(name)
+    (point,) = grid([*SMALL, "fabric=ring", f"{name}={option}"], check)
+    tracker = build(point, name)
+    monkeypatch.setitem(sys.modules, tracker.PACKAGE, None)  # as where it is not installed
+    monkeypatch.setattr(compare_verb, "compare", nothing)
+    monkeypatch.setattr(compare_verb, "compare_each", nothing)
+    law = rf"^{name}: must be left out where its package is not installed \(pip install 'topoflow\[{name}\]'\)"
+    for run in (
+        lambda: compare_verb.answer([point], "topoflow compare"),
+        lambda: compare_verb.answer_each([point], ["topoflow compare"], [tmp_path]),
+    ):
+        with pytest.raises(ValueError, match=law):
+            run()
 
 
 def test_trackers_are_imported_only_where_they_are_chosen() -> None:

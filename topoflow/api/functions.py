@@ -19,6 +19,7 @@ from topoflow.engine.base import Fidelity, Run, World
 from topoflow.engine.device import Device
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.simulation import simulate as simulate_worlds
+from topoflow.report.dataset.base import is_dataset
 from topoflow.search.base import Plan
 from topoflow.study.compare import compare as compare_points
 from topoflow.study.configure.grid import Point, grid, run_of
@@ -67,7 +68,9 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     ['fat_tree', 'topoopt']
     """
     points, command = _points("compare", settings, keys, check, "compare", observer)
-    with output(points, "compare") as out, tracked(points, "compare", command, observer) as log:
+    if is_dataset(points[0].config["out"]):
+        raise ValueError("out: must be a folder; a dataset is written by the command `topoflow compare`")
+    with output(points, "compare") as out, tracked(points, "compare", command, out, observer) as log:
         report = compare_points(points, run_of(points, log, out), command)
         results = Results(report)
         if out is not None:
@@ -92,7 +95,7 @@ def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **
     'topoopt'
     """
     points, command = _points("search", settings, keys, check_search, SEARCH, observer)
-    with output(points, "search") as out, tracked(points, "search", command, observer) as log:
+    with output(points, "search") as out, tracked(points, "search", command, out, observer) as log:
         searched = search_all(points, run_of(points, log, out), command, out)
         results = SearchResults(searched)
         if out is not None:

@@ -34,6 +34,7 @@ from topoflow.cli.kept import DEFAULT, VARIABLE
 from topoflow.study.configure.composer import Composer, composed
 from topoflow.study.configure.grid import Check, Point, Points, grid, is_of_hydra, one_line
 from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
+from topoflow.study.configure.sweeps import check_count
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
 PRINTING = ("cfg", "info")  # flags that print in place of a run
@@ -107,11 +108,19 @@ def _register_launcher() -> None:
 def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
     """Whether jobs are asked for by the flag, an argument or the user's own configuration.
 
-    Composes the settings of Hydra in any case, as what is wrong with these is one line here.
+    Composes the settings of Hydra in any case, as what is wrong with these is one line here. Raises ``ValueError`` for
+    more jobs than Hydra's own sweeper could list.
     """
     own = [each for each in arguments.overrides if is_of_hydra(each)]
     with initialized(folders(arguments)):
-        return bool(composed(name, own).hydra.mode == RunMode.MULTIRUN or arguments.multirun)
+        settings = composed(name, own).hydra
+        if settings.mode != RunMode.MULTIRUN and not arguments.multirun:
+            return False
+        if settings.runtime.choices["hydra/sweeper"] == "basic":
+            by_default = [f"{key}={value}" for key, value in (settings.sweeper.params or {}).items()]
+            with suppress(HydraException):  # which Hydra raises itself
+                check_count(OverridesParser.create().parse_overrides([*by_default, *arguments.overrides]))
+        return True
 
 
 def _without_sweeps(overrides: Sequence[str]) -> list[str]:

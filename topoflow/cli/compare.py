@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from topoflow.cli.application import Verb, command_of, folders, is_asked
@@ -13,14 +14,17 @@ from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
+from topoflow.report.dataset.base import SUFFIX, is_dataset
 from topoflow.report.output import Output
 from topoflow.report.tables import Texts, write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare, compare_each
-from topoflow.study.configure.grid import Point, grid, run_of
+from topoflow.study.configure.grid import Grid, Point, run_of
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
-from topoflow.study.tracked import of_comparison, tracked
+from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
+from topoflow.study.dataset import dataset_of, write_dataset
+from topoflow.study.tracked import of_comparison, of_dataset, tracked, trackers_of
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,20 +34,28 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with Terminal() as terminal:
         terminal.stage("composing")
-        points = grid(arguments.overrides, check, observer=terminal, folders=folders(arguments))
+        large = any(each.startswith("out=") and SUFFIX in each for each in arguments.overrides)
+        most = MOST_SAMPLED if large else MOST_POINTS
+        asked = Grid.of(arguments.overrides, check, folders=folders(arguments), most=most)
+        is_lazy = large and is_dataset(asked[0].config["out"])
+        points: Sequence[Point] = asked if is_lazy else asked.compose(observer=terminal)
     answer(points, command_of(arguments))
 
 
-def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
+def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float | None:
     """One comparison; without ``out``, its result.json is in ``folder``. Returns the time of what is recommended, s."""
-    with output(points, "compare") as out, tracked(points, "compare", command) as log:
+    if is_dataset(points[0].config["out"]):
+        answer_rows(points, command)
+        return None
+    with output(points, "compare") as out, tracked(points, "compare", command, out or folder) as log:
         with Terminal() as terminal:
             report = compare(points, run_of(points, log.informing(terminal), out), command)
+            log.rows([vars(row) for row in report.rows])
             if out is not None:
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
-                terminal.stage("drawing")
-                write(report, out, lambda done: terminal.advance(done, STEPS))
+                log.stage("drawing")
+                write(report, out, lambda done: log.advance(done, STEPS))
         console = Output()
         show(report, console)
         if out is None:
@@ -59,18 +71,38 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
     return recommended(report.ranking)[0].iteration_time
 
 
+def answer_rows(points: Sequence[Point], command: str) -> None:
+    """The rows of a sweep as a dataset, those that are missing. Memory does not grow with the points."""
+    if find_spec("pyarrow") is None:
+        raise ValueError(
+            "out: must be a folder without .parquet where pyarrow is missing (pip install 'topoflow[parquet]')"
+        )
+    first = [points[0]]
+    with output(first, "compare") as out, tracked(first, "compare", command, None) as log:
+        dataset = dataset_of(points, command, Path(str(out)))
+        dataset.begin()
+        there, console = sum(map(len, dataset.written)), Output()
+        if there:
+            console.print(f"Continuing: {there:,} of {len(points):,} points are written.", highlight=False)
+        with Terminal() as terminal:
+            write_dataset(points, dataset, run_of(first, log.informing(terminal)))
+        console.print(f"{len(points):,} rows are in {out}. topoflow report {out} shows them.", highlight=False)
+        log.found(of_dataset(dataset))
+
+
 def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Sequence[Path]) -> list[float | ValueError]:
     """The points as one batch, each with its result.json in its folder: its iteration time, s, or what is wrong."""
     for point in points:
         if point.config["out"] is not None:
             raise ValueError(f"out: must be null where jobs are one batch, got {point.config['out']!r}")
+    trackers_of(points)  # one that is missing is known before the work
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
     texts = Texts()  # of what the results have in common
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
             write_result(report, folder / "result.json", texts)
-            with tracked([point], "compare", report.command) as log:
+            with tracked([point], "compare", report.command, None) as log:
                 if log.logs:
                     log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]

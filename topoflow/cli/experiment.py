@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         experiment.check([each.label for each in points])
         asked = [each.point for each in points]
         how = run_of(asked, Silent(), out)
-        with tracked(asked, "experiment", command) as log:
+        with tracked(asked, "experiment", command, out) as log:
             with Terminal() as terminal:
                 observer = log.informing(terminal)
                 observer.stage("composing")

@@ -98,6 +98,32 @@ def _search(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
+    "what a run has left, also one that was cut off, and what a dataset of a sweep says",
+    "Of a folder of a run: whether it is finished, works or was cut off, what is missing and how to continue; where it "
+    "has no report.html, one is written of what there is, which the run replaces when it is continued. Of a dataset "
+    "that `topoflow compare out=NAME.parquet` writes, also before it is complete: the front, the best of each factor, "
+    "an explorer, as one page.",
+    """\
+A dataset needs DuckDB (pip install 'topoflow[dataset]'), and its rows are never all read into memory. Examples:
+
+  topoflow compare fabric=ring,torus servers=4 out=runs/small
+  topoflow report runs/small
+  topoflow compare 'bandwidth_gbps=range(1,1001)' 'latency_us=range(0,50)' fidelity=bound out=runs/worlds.parquet
+  topoflow compare fabric=fat_tree,torus servers=64,128 executor=ray out=runs/spread   (docs/executors.md)
+  topoflow report runs/worlds.parquet
+""",
+)
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run, as out= named it, or NAME.parquet")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="of the page (default: report.html in the folder; of a dataset NAME.html next to it)",
+    )
+
+
+@_verb(
     "a figure of a paper, drawn from its own simulations",
     "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
     """\
@@ -276,6 +302,24 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--switch", action="store_true", help="one switch of the same interfaces, not the circuits")
     parser.add_argument("--fail", metavar="I,J", help="without the circuits from server I to server J")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, links.csv, what ranks noted and said")
+
+
+@_verb(
+    "browse, compare and watch runs, in the browser of this machine",
+    "Serve the runs of a folder, those in folders of it included: a list to sort and filter, the report of each, two "
+    "next to each other, and how a search goes while it works. Only this machine is answered; nothing is written.",
+    """\
+Ctrl-C ends it. Examples:
+
+  topoflow serve runs
+  topoflow serve runs --port 0
+  ssh -L 8765:localhost:8765 MACHINE topoflow serve runs     (then open http://localhost:8765 here)
+""",
+)
+def _serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of folders that out= named")
+    parser.add_argument("--port", type=int, default=8765, help="of this machine; 0 for any (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 or localhost (default: %(default)s)")
 
 
 def _add_keys_and_flags_of_hydra(parser: argparse.ArgumentParser, verb: str) -> None:

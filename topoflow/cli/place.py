@@ -18,6 +18,7 @@ from topoflow.study.configure.grid import Point, grid
 from topoflow.study.configure.output import output
 from topoflow.study.figures.write import result, write
 from topoflow.study.placements import CONFIG, Locality, check, place
+from topoflow.study.tracked import tracked
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,9 +31,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> None:
     """What requests get at each point; without ``out``, result.json is in ``folder``."""
-    with output(points, "place") as out, Terminal() as terminal:
-        terminal.stage("placing")
-        placed = place(points, terminal)
+    with (
+        output(points, "place") as out,
+        tracked(points, "place", command, out or folder) as log,
+        Terminal() as terminal,
+    ):
+        observer = log.informing(terminal)
+        observer.stage("placing")
+        placed = place(points, observer)
         rows, found = [row for each in placed for row in each.rows], Locality(placed)
         if out is not None:
             lines = [json.dumps(line) for each in placed for line in each.placements]

@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> None:
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
     """One search for each point; without ``out``, plans and result.json are in ``folder``. Returns the best time, s."""
     about = [points[0]] if is_sampled(points) else points  # all others differ in what is sampled alone
-    with output(about, "search") as out, tracked(about, "search", command) as log:
+    with output(about, "search") as out, tracked(about, "search", command, out or folder) as log:
         with SearchTerminal() as progress:
             run = run_of(about, log.informing(progress), out)
             searched = search_all(points, run, command, out, partial(print, flush=True))
         if out is not None:
             with Terminal() as terminal:
-                terminal.stage("drawing")
-                searched.write(out, terminal.advance)
+                log.informing(terminal).stage("drawing")
+                searched.write(out, log.advance)
         folder = show(searched, Output(), folder)
         log.found(of_searches(searched, folder))
     return min(searched.found[name].plan.iteration_time for name in searched.winners)

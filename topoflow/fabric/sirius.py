@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
-from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
+from topoflow.fabric.racks import racked
+from topoflow.fabric.wiring import check_count, check_interfaces
 
 WHOLE = 1e-9  # two numbers of uplinks that differ by less are equal
 
@@ -102,35 +102,24 @@ class Sirius:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         racks = self._racks(servers)
-        core = servers + racks
         control: Static = Static()  # there is nothing to join
+        shares = np.ones((racks, 2))
         if racks > 1:
             control = Cyclic(self.schedule(servers), self.slot, self.cell, self.servers_per_rack)
-        server, rack = np.arange(servers), np.arange(racks)
-        cables = np.concatenate(
-            [
-                np.stack([server, servers + server // self.servers_per_rack], axis=1),
-                np.stack([servers + rack, np.full(racks, core)], axis=1),
-            ]
-        )
-        fabric = cabled(
+            shares = control.shares()
+        used = (self.slot - self.guardband) / self.slot
+        return racked(
             "sirius",
+            core="gratings",
             servers=servers,
-            switches=[*(f"rack {number}" for number in range(racks)), "gratings"],
-            cables=cables,
-            bandwidth=self.degree * self.bandwidth,
-            latency=self.latency,
+            servers_per_rack=self.servers_per_rack,
             degree=self.degree,
-            interface_bandwidth=self.bandwidth,
-            route=SiriusRoutes(servers, self.servers_per_rack),
+            bandwidth=self.bandwidth,
+            latency=self.latency,
+            uplinks=self.transceivers * self.uplink_bandwidth * used / 2 * shares,
+            control=control,
             bill=self._bill(servers, racks + len(self.failed_racks)),
         )
-        share = (self.slot - self.guardband) / self.slot
-        bandwidth = fabric.bandwidth.copy()
-        bandwidth[2 * servers :] = self.transceivers * self.uplink_bandwidth * share / 2
-        if isinstance(control, Cyclic):
-            bandwidth[2 * servers :] *= control.shares().ravel()
-        return replace(fabric, bandwidth=bandwidth, control=control)
 
     def _racks(self, servers: int) -> int:
         check_count("sirius.servers", servers)
@@ -208,22 +197,3 @@ def _check_reach(schedule: Schedule) -> None:
         source, target = np.argwhere(cut)[0]
         law = "must leave every two racks a slot or a detour by one"
         raise ValueError(f"sirius.failed: {law}, got none from rack {source} to rack {target}")
-
-
-@dataclass(frozen=True)
-class SiriusRoutes(Routes):
-    """Up to the rack, over the gratings to another, down; cables are those of servers, then those of racks."""
-
-    servers: int
-    servers_per_rack: int
-
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
-        return np.ones((len(source), 1), np.int64)
-
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        here, there = source // self.servers_per_rack, target // self.servers_per_rack
-        up, down = self.servers + here, self.servers + there
-        hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)
-        hops[here == there, 1:3] = NO_LINK
-        hops[source == target] = NO_LINK
-        return hops.astype(np.int32)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from topoflow import progress
 from topoflow.files import naming
 
 WRITTEN_BY = {  # files of a folder without a result.json, and the verb that leaves them
@@ -44,13 +45,16 @@ def check_folder(out: Path, verb: str | None = None) -> None:
 
 
 def _written_by(out: Path) -> str | None:
-    """The verb whose result a folder has."""
+    """The verb whose result a folder has, whole or cut off."""
     try:
         words = str(json.loads((out / "result.json").read_text(encoding="utf-8"))["command"]).split()
     except (OSError, ValueError, KeyError, TypeError):  # no result, or one that is not ours
         words = []
     if len(words) > 1 and words[0] == "topoflow":
         return words[1]
+    with suppress(OSError):
+        if (cut_off := progress.read(out)) is not None:
+            return str(cut_off.about.get("verb"))
     return next((verb for name, verb in WRITTEN_BY.items() if (out / name).exists()), None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
-from topoflow.report.answer import notes
+from topoflow.report.answer import notes, recommended
 from topoflow.report.base import Report
 
 MOST_TEXTS = 4096  # kept, of 1 kB each
@@ -29,6 +29,7 @@ def result(report: Report) -> dict[str, object]:
         "command": report.command,
         "left_out": list(report.left_out),
         "notes": notes(report),
+        "recommended": [recommended(job)[0].row.world for job in report.jobs],
         "rows": rows,
     }
     return {**found, "failures": failures(report)} if report.failures else {**found}

@@ -82,6 +82,26 @@ def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> C
         return _checkpoint(Fields.of("", meta), arrays, settings, space)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a checkpoint says of itself, whichever search it is of: nothing to go on from, but to be shown."""
+
+    round: int
+    done: bool
+    strategy: Mapping[str, Any]  # the best so far, as JSON
+    history: History
+
+
+def look(path: Path) -> Seen:
+    """Read a checkpoint that another process may be replacing. Raises ``ValueError`` where it is none, ``OSError``."""
+    with _undamaged(path):
+        arrays = npz.read(path)
+        meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
+        history = History.from_json(arrays["history"], meta.items("rounds"))
+        strategy = Fields.of("strategy", meta.require("strategy"))
+        return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
+
+
 def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:
     """Every field is checked, as that of any file: the checksum says that it is as it was written, not by whom."""
     wiring = Fields.of("wiring.", meta.require("wiring"))

@@ -1,4 +1,4 @@
-"""Ranks: a motif has one rank on every server."""
+"""Ranks: a motif has one rank on every server, or several."""
 
 from __future__ import annotations
 
@@ -12,30 +12,44 @@ from topoflow.workload.base import Motif, Workload
 
 @dataclass(frozen=True)
 class RankPerServer(Strategy):
-    """Rank r of a motif runs on server r."""
+    """Rank r of a motif runs on server ``r // ranks_per_server``."""
 
     servers: int
     name: str = "ranks"
+    ranks_per_server: int = 1
 
     def __post_init__(self) -> None:
         check_count("servers", self.servers)
+        check_count("strategy.ranks_per_server", self.ranks_per_server)
+
+    @property
+    def ranks(self) -> int:
+        """Of all servers."""
+        return self.servers * self.ranks_per_server
 
     def bytes_per_gpu(self, workload: Workload) -> None:
         """Unknown, as a motif has no layers."""
         return
 
     def rows(self) -> list[Row]:
-        return [("all messages", "rank r on server r")]
+        several = self.ranks_per_server
+        return [("all messages", "rank r on server r" if several == 1 else f"rank r on server r // {several}")]
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """One rank on each of ``servers``, which must be given."""
+    """``ranks_per_server`` consecutive ranks on each of ``servers``, which must be given."""
+
+    ranks_per_server: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("strategy.ranks_per_server", self.ranks_per_server)
 
     def place(self, workload: Workload, servers: int | None) -> RankPerServer:
         if not isinstance(workload, Motif):
             raise ValueError(f"strategy: ranks places a motif of messages, e.g. all_to_all, got {workload.name}")
         if servers is None:
             raise ValueError("servers: must be given, only a captured job brings its own")
-        workload.check(servers)
-        return RankPerServer(servers)
+        placed = RankPerServer(servers, ranks_per_server=self.ranks_per_server)
+        workload.check(placed.ranks)
+        return placed

@@ -26,6 +26,7 @@ from topoflow.units import us
 from topoflow.workload.base import RecordedJob, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+MOST_JOBS = 16  # kept between batches of points
 JOB = ("workload", "strategy", "servers", "placement", "request")  # keys that a job depends on
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
@@ -51,7 +52,7 @@ class Builder:
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
         """
-        built = []
+        built, already = [], len(self.left_out)
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             observer.advance(done, len(points))
             with at(point):
@@ -68,8 +69,14 @@ class Builder:
                 built.append(Asked(point, self._cases(point, settings(point, name, notes), *left)))
         observer.advance(len(points), len(points))
         if not built:
-            raise ValueError(self.left_out[0])
+            raise ValueError(self.left_out[already])
         return built
+
+    def forget(self) -> None:
+        """Keep no more than a few jobs for points to come."""
+        jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
+        self.made = jobs if len(jobs) <= MOST_JOBS else {}
+        self.left_out.clear()
 
     def job(self, point: Point, fewer: int = 0) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from topoflow.engine.observer import Observer, Silent
+from topoflow.progress import ProgressLog
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
+from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.grid import Point, build, unique_names
 from topoflow.track import trackers
-from topoflow.track.base import About, Found, TableRows, Tracked
+from topoflow.track.base import About, Found, Log, TableRows, Tracked, Tracker, check_installed
 
 if TYPE_CHECKING:
     from topoflow.study.searches import Searched  # which imports what draws
@@ -26,17 +31,18 @@ MOST_NAMES = 3  # of points, in the name of a run
 
 
 @contextmanager
-def tracked(points: Sequence[Point], verb: str, command: str, observer: Observer = Silent()) -> Iterator[Tracked]:
-    """An observer that informs ``observer`` and the trackers of the points, until the block ends.
+def tracked(
+    points: Sequence[Point], verb: str, command: str, folder: Path | None, observer: Observer = Silent()
+) -> Iterator[Tracked]:
+    """An observer that informs ``observer``, the trackers of the points and the progress file of ``folder``, until the
+    block ends.
 
     Raises ``ValueError`` where points differ in these, or one is not installed.
     """
     found = Tracked(observer)
-    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
-    for point in points:
-        for name in trackers():
-            if point.config.get(name) != points[0].config.get(name):
-                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = trackers_of(points)
+    if folder is not None:
+        found.log("progress", partial(_progress, points, verb, command, folder))
     if chosen:
         found.begin(chosen, _about(points, verb, command))
     try:
@@ -47,11 +53,34 @@ def tracked(points: Sequence[Point], verb: str, command: str, observer: Observer
     found.end(failed=False)
 
 
+def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> Log:
+    """How far the run is, in its folder. Of many points only the first is described, as all take long to merge."""
+    again = command if points[0].config.get("out") is not None else f"{command} {quote(f'hydra.run.dir={folder}')}"
+    about = {"verb": verb, "command": command, "again": again, "cwd": os.getcwd(), "points": len(points)}
+    return ProgressLog.begin(folder, **about, swept=list(points[0].swept), config=points[0].config)
+
+
+def trackers_of(points: Sequence[Point]) -> dict[str, Tracker]:
+    """The trackers that the points choose. Raises ``ValueError`` as ``tracked`` does, before any work."""
+    for point in points:
+        for name in trackers():
+            if point.config.get(name) != points[0].config.get(name):
+                raise ValueError(f"{name}: must be one for all, got several")
+    chosen = {name: build(points[0], name) for name in trackers() if name in points[0].config}
+    check_installed(chosen)
+    return chosen
+
+
 def of_comparison(report: Report, folder: Path | None) -> Found:
     """The recommended world, a table of all, and the files of a folder."""
     best = recommended(report.ranking)[0].row
     summary = {key: getattr(best, key) for key in ("iteration_time", "cost_usd", "power_w", "fabric", "world")}
     return Found(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
+
+
+def of_dataset(dataset: Dataset) -> Found:
+    """How many points the dataset has; its files are too large for most trackers, and stay where they are."""
+    return Found({"points": dataset.points, "dataset": str(dataset.folder)})
 
 
 def of_searches(searched: Searched, folder: Path | None) -> Found:
@@ -86,7 +115,7 @@ def _about(points: Sequence[Point], verb: str, command: str) -> About:
     names = unique_names(points)
     if len(names) > MOST_NAMES:
         names = [f"{len(points)} points of {', '.join(points[0].swept)}"]
-    config = _merged([each.config for each in points])
+    config = merged([each.config for each in points])
     return About(verb, ", ".join(names), command, config, _group())
 
 
@@ -97,14 +126,14 @@ def _group() -> str | None:
     return Path(str(HydraConfig.get().sweep.dir)).name
 
 
-def _merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What configurations have in common; where they differ, the list of their values."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for config in configs for key in config):
         values = [config[key] for config in configs if key in config]
         if all(isinstance(value, Mapping) for value in values):
-            found[key] = _merged(values)
+            found[key] = merged(values)
         else:
-            different = [value for number, value in enumerate(values) if value not in values[:number]]
+            different = list({repr(value): value for value in values}.values())
             found[key] = different[0] if len(different) == 1 else different
     return found

@@ -11,8 +11,11 @@ hydra-optuna-sweeper 1.3.0, asks for an Optuna before 3.0.
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.prices import front
 from topoflow.files import write_atomically
 from topoflow.study.builder import problem_of
-from topoflow.study.configure.grid import EXECUTOR, Grid, Point, Product, build
+from topoflow.study.configure.grid import EXECUTOR, Point, Product, build, swept_values
 
 GROUP = "study"
 # What a coarse fidelity may be faster than the bound: events within fluid.merge of each other are one, at most 1 %.
@@ -105,7 +108,7 @@ class _Study:
     def __init__(self, points: Sequence[Point], objective: str, run: Run, out: Path | None) -> None:
         self.points, self.objective, self.run_, self.out = points, objective, run, out
         self.settings: Optuna = build(points[0], GROUP)
-        self.space = Product(_swept(points))
+        self.space = Product(swept_values(points))
         if len(self.space) != len(points):
             raise ValueError(
                 f"study: points must be every combination of different values, {len(self.space)} in all, "
@@ -147,7 +150,8 @@ class _Study:
         storage = None
         if self.out is not None:
             self.out.mkdir(parents=True, exist_ok=True)
-            storage = f"sqlite:///{self.out / 'study.db'}"
+            connect = partial(sqlite3.connect, os.path.abspath(self.out / "study.db"))  # in a URL ? would end the name
+            storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
         settings = self.settings
         return optuna.create_study(
             storage=storage,
@@ -207,15 +211,6 @@ def _kept(trial: Any) -> Trial | None:
     """What an earlier run found; None of a trial that was cut off."""
     text = trial.user_attrs.get("trial")
     return None if text is None or not trial.state.is_finished() else Trial(**json.loads(text))
-
-
-def _swept(points: Sequence[Point]) -> dict[str, Sequence[str]]:
-    """The values of the keys that vary, in the order of the grid."""
-    if isinstance(points, Grid):
-        values = points.product.values
-        return {key.lstrip("+"): values[key] for key in values if len(values[key]) > 1}
-    keys = points[0].swept
-    return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
 
 
 def _index(asked: Any, key: str, values: Sequence[str]) -> int:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from topoflow.engine.observer import Observer
 from topoflow.printable import one_line
@@ -50,7 +52,7 @@ class Log(Protocol):
 
     @property
     def where(self) -> str:
-        """Where a person finds it, in a sentence."""
+        """Where a person finds it, in a sentence; "" where nobody looks for it."""
         ...
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
@@ -63,12 +65,35 @@ class Log(Protocol):
         """The run has ended, without an answer where it ``failed``."""
 
 
+@runtime_checkable
+class Keeping(Protocol):
+    """A log that keeps rows of a result before it is written."""
+
+    def rows(self, rows: TableRows) -> None:
+        """Rows that are known."""
+
+
 class Tracker(Protocol):
     """A frozen dataclass of ``track/NAME.py``, whose fields are the keys ``NAME.FIELD`` of ``configs/NAME``."""
+
+    PACKAGE: ClassVar[str]  # that it imports when it begins
 
     def begin(self, about: About) -> Log:
         """Begin a run. Raises ``ImportError`` where the tracker is not installed, and anything where it fails."""
         ...
+
+
+def check_installed(trackers: Mapping[str, Tracker]) -> None:
+    """Raise ``ValueError`` for a tracker that could not begin, before the work that it is to log."""
+    for name, tracker in trackers.items():
+        if find_spec(tracker.PACKAGE) is None:
+            raise not_installed(name, f"no package {tracker.PACKAGE}")
+
+
+def not_installed(name: str, reason: object) -> ValueError:
+    """The error of a tracker whose package is missing."""
+    law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
+    return ValueError(f"{name}: {law}, got {reason}")
 
 
 def say(text: str) -> None:
@@ -91,13 +116,19 @@ class Tracked:
         """Begin a run in each of the trackers. Raises ``ValueError`` for one that is not installed."""
         for name, tracker in trackers.items():
             try:
-                self.logs[name] = tracker.begin(about)
+                self.log(name, partial(tracker.begin, about))
             except ImportError as error:
                 self.end(failed=True)
-                law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
-                raise ValueError(f"{name}: {law}, got {error}") from error
-            except Exception as error:
-                self._left_out(name, error)
+                raise not_installed(name, error) from error
+
+    def log(self, name: str, begin: Callable[[], Log]) -> None:
+        """Begin a log; one that cannot begin is left out. Raises ``ImportError``."""
+        try:
+            self.logs[name] = begin()
+        except ImportError:
+            raise
+        except Exception as error:
+            self._left_out(name, error)
 
     def informing(self, observer: Observer) -> Tracked:
         """This one, which informs ``observer`` from now on."""
@@ -123,11 +154,16 @@ class Tracked:
         """What came out of the run, once it is written."""
         self._each(lambda log: log.found(found))
 
+    def rows(self, rows: TableRows) -> None:
+        """Rows of the result, which are known before it is written."""
+        self._each(lambda log: log.rows(rows) if isinstance(log, Keeping) else None)
+
     def end(self, failed: bool) -> None:
         """End all logs, and say where they are."""
         self._each(lambda log: log.end(failed))
         for name, log in self.logs.items():
-            self.say(f"{name}: {log.where}")
+            if log.where:
+                self.say(f"{name}: {log.where}")
 
     def _record(self, values: Mapping[str, float]) -> None:
         if self.logs and values:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from topoflow.track.base import About, Found, Log
 
@@ -17,6 +17,8 @@ LONGEST = 500  # letters of a parameter's value that every store of MLflow takes
 @dataclass(frozen=True)
 class Mlflow:
     """What is null is as MLflow has it: ``MLFLOW_TRACKING_URI``."""
+
+    PACKAGE: ClassVar[str] = "mlflow"
 
     uri: str | None = None
     experiment: str = "topoflow"

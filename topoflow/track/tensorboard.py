@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from topoflow.track.base import About, Found, Log, TableRows
 @dataclass(frozen=True)
 class Tensorboard:
     """``tensorboard --logdir DIR`` shows the runs that are there."""
+
+    PACKAGE: ClassVar[str] = "tensorboardX"
 
     dir: str = "runs/tensorboard"
 

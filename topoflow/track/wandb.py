@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from topoflow.track.base import About, Found, Log
 from topoflow.units import check_positive
@@ -20,6 +20,8 @@ class Wandb:
 
     ``timeout``: s that the work waits for the network at its beginning, and at its end.
     """
+
+    PACKAGE: ClassVar[str] = "wandb"
 
     mode: str
     project: str | None = None

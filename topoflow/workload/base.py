@@ -142,6 +142,7 @@ class RecordedJob:
 
     trace: Trace
     gpu: Gpu
+    eager: float | None = None  # B; a longer message waits for its posted receive where no times say what it did
 
     @property
     def name(self) -> str:

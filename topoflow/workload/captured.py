@@ -12,6 +12,7 @@ from typing import Literal
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
+from topoflow.units import check_not_negative
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
@@ -26,19 +27,23 @@ class Captured:
     ``compute`` is where compute times come from. ``recorded``: those of the device that was recorded; of ``gpu``, only
     ``local_bandwidth`` counts then, where ranks share a server. ``roofline``: what the recorded operators need on
     ``gpu`` at best, without the time of a host that launches them. ``auto``: the roofline where operators were
-    recorded, as topoflow's recorder does on CPUs; otherwise the recorded times.
+    recorded, as topoflow's recorder does on CPUs; otherwise the recorded times. ``eager``, B: a longer message between
+    two ranks is sent only when its receive is posted, where the record has no times that say so (MPI traces).
     """
 
     trace: str
     gpu: Gpu
     compute: Literal["auto", "recorded", "roofline"] = "auto"
+    eager: float | None = None
 
     def __post_init__(self) -> None:
+        if self.eager is not None:
+            check_not_negative("workload.eager", self.eager)
         if self.compute not in COMPUTE:
             raise ValueError(f"workload.compute: must be one of {', '.join(COMPUTE)}, got {self.compute!r}")
 
     def build(self) -> RecordedJob:
-        return RecordedJob(_timed(load([Path(self.trace)]), self.gpu, self.compute), self.gpu)
+        return RecordedJob(_timed(load([Path(self.trace)]), self.gpu, self.compute), self.gpu, self.eager)
 
 
 def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:

@@ -45,6 +45,7 @@ from topoflow.engine.timelines import timeline
 
 SLOT = 32  # B of a packet in a buffer
 QUEUE = 40  # B
+PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
@@ -130,9 +131,9 @@ class Packet(Settings):
         if device.torch is not None:
             arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
             arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
-        status = np.asarray(arrays["status"])
+        status, count = np.asarray(arrays["status"]), count_threads(threads)
         yield Kernel(
-            partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count_threads(threads)),
+            partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count, PORTS_OF_A_THREAD),
             arrays["cancel"],
             running=lambda: [batch.worlds[index].name for index in np.flatnonzero(status == _C.RUNNING)],
             done=lambda: int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))),

@@ -4,13 +4,14 @@ A link up has one channel; a link between routers has as many as routes need; a 
 takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
 queues: queue ``place[c]`` of port p holds what is in channel c and leaves by p. The channel that a packet takes next is
 one higher wherever the level of its links does not rise (``csrc/packet/addresses.h``), so channels form no circle.
+Ports are numbered router by router (``parts``).
 
 Shapes: P paths, L links = N ports, C channels, E endpoints.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from topoflow.arrays import Ints, Offsets, offsets
 from topoflow.engine.base import Graph
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
+from topoflow.engine.packet.parts import numbering_of, renamed
 from topoflow.fabric.routing.next_hops import DOWN, NO_SETS, UP, LinkSets, NextHops, virtual_channels
 
 MINIMAL = "minimal"
@@ -58,7 +60,7 @@ class AddressedLayout(Layout):
     """Ports, channels and queues of a network whose routers have tables. ``queues`` and ``queue_channel`` are empty."""
 
     routing: str
-    next_hops: NextHops
+    next_hops: NextHops  # of ports in place of links
     tables: Tables
 
 
@@ -70,16 +72,18 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int 
         raise ValueError(f"packet.virtual_channels: {law}, got {channels}")
     if hops.cables > MAX_CABLES:
         raise ValueError(f"fabric.global_links: must be at most {MAX_CABLES} with routing={routing}, got {hops.cables}")
-    level = hops.level.astype(np.int32)
-    count = np.select([level == UP, level == DOWN], [1, 0], needed)
+    node = np.where(hops.source >= 0, hops.source, hops.target)
+    of_link = np.repeat(np.arange(len(node), dtype=np.int32), _channels(hops, needed))
+    number, port_link, _, channel_order = numbering_of(of_link, node)
+    place = _places(hops.target[of_link])[channel_order]  # in the order of links, whatever the order of ports
+    hops = _by_ports(hops, number, port_link)
+    count = _channels(hops, needed)
     begin = offsets(count)
-    port = np.repeat(np.arange(len(level), dtype=np.int32), count)
-    router = hops.target[port]
-    place = _places(router)
-    ending = np.bincount(router, minlength=hops.routers)  # channels at each router
+    port = np.repeat(np.arange(len(node), dtype=np.int32), count)
+    ending = np.bincount(hops.target[port], minlength=hops.routers)  # channels at each router
     rows = np.where(hops.source >= 0, ending[hops.source], 0)
     paths = len(graph.path_offsets) - 1
-    first, last = _ends(graph)
+    first, last = (number[link] for link in _ends(graph))
     nothing, none = np.zeros(0, np.int32), np.zeros(0, np.uint32)
     return AddressedLayout(
         path_roots=np.arange(paths + 1),
@@ -90,13 +94,15 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int 
         **dict.fromkeys(("edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"), nothing),
         edge_bound=none,
         branches=np.zeros(1, np.int64),
-        port_link=np.arange(len(level), dtype=np.int32),
+        port_link=port_link.astype(np.int32),
         channel_port=port,
         queue_channel=nothing,
         port_queues=offsets(rows),
         queues=nothing,
         path_channels=(np.zeros(paths + 1, np.int64), nothing),
         channels_needed=needed,
+        node=node[port_link].astype(np.int32),
+        first_seen=port_link.astype(np.int32),
         routing=routing,
         next_hops=hops,
         tables=Tables(
@@ -107,10 +113,31 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int 
             hops.group,
             hops.sets.links,
             hops.target,
-            level,
+            hops.level.astype(np.int32),
             np.where(count > 0, begin[:-1], NONE).astype(np.int32),
             place,
         ),
+    )
+
+
+def _channels(hops: NextHops, needed: int) -> Ints:
+    """[L] virtual channels of each link."""
+    found: Ints = np.select([hops.level == UP, hops.level == DOWN], [1, 0], needed).astype(np.int32)
+    return found
+
+
+def _by_ports(hops: NextHops, number: Ints, order: Offsets) -> NextHops:
+    """The tables with ports ``number`` [L] in place of links; ``order`` [N] is the link of each port."""
+    return replace(
+        hops,
+        up=renamed(number, hops.up),
+        down=renamed(number, hops.down),
+        inside=renamed(number, hops.inside),
+        outside=renamed(number, hops.outside),
+        sets=hops.sets._replace(links=renamed(number, hops.sets.links)),
+        source=hops.source[order],
+        target=hops.target[order],
+        level=hops.level[order],
     )
 
 

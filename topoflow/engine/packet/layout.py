@@ -10,8 +10,8 @@ all paths that end so (``merge``): an *edge* is a step from a channel to the nex
 is a *branch*, and a packet draws one; its first hop, a *root*, it draws at the NIC. With 16 paths a fat-tree
 between two hosts has about as many edges for each target as there are links that lead there, not 16 paths per pair.
 
-Ports, channels and queues are numbered in the order in which paths come upon them (the queues of a port one after the
-other), so nothing depends on the numbers of links.
+Ports, channels and queues are found in the order in which paths come upon them, so nothing depends on the numbers of
+links; then they are numbered switch by switch (``parts``), the channels and queues of a port one after the other.
 
 Virtual channels keep a lossless network free of deadlocks. A circle of full buffers, each waiting for the next, needs a
 circle of links in which paths cross each link just before the next one. Links are put in an order, by a depth-first
@@ -38,6 +38,7 @@ from topoflow.arrays import Ints, Mask, Offsets, distinct, offsets
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph
 from topoflow.engine.packet.merge import NONE, Bounds, Rows, merge
+from topoflow.engine.packet.parts import by_switch, switches
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Layout:
     queues: Ints  # the queues that a port sends from
     path_channels: tuple[Offsets, Ints]  # [P+1] and the channels that packets of each path may cross, once each
     channels_needed: int  # virtual channels that exclude every deadlock
+    node: Ints  # [N] the switch that each port is a part of, ascending
+    first_seen: Ints  # [N] numbers of ports in the order in which paths come upon them
 
     @property
     def ports(self) -> int:
@@ -105,7 +108,7 @@ def lay_out(graph: Graph, virtual_channels: int | None, *, output_queues: bool) 
     hops = Hops(hop_port, hop_channel, hop_queue, is_last)
     paths = len(graph.path_offsets) - 1
     port_queues = offsets(np.bincount(port_queue[0], minlength=len(port_link)))
-    return Layout(
+    found = Layout(
         **_steps(rows, hops, paths, port_queues, port_queue),
         port_link=port_link.astype(np.int32),
         channel_port=(key // most).astype(np.int32),
@@ -114,7 +117,12 @@ def lay_out(graph: Graph, virtual_channels: int | None, *, output_queues: bool) 
         queues=port_queue[1],
         path_channels=_crossed(rows, hop_channel, paths),
         channels_needed=needed,
+        node=np.zeros(len(port_link), np.int32),
+        first_seen=np.arange(len(port_link), dtype=np.int32),
     )
+    is_first = np.zeros(len(hop_port), np.bool_)
+    is_first[rows.begin[:-1]] = True
+    return by_switch(found, switches(hop_port, is_first, found.ports))
 
 
 def numbered(keys: Ints | Offsets) -> tuple[Ints, Offsets]:

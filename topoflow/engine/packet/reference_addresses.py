@@ -80,13 +80,15 @@ class AddressedSimulation(Simulation):
 
     def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
         own = (packet.task, packet.number)
-        self.paths.setdefault(own, []).append((port, packet.channel - int(self.by.tables.first_channel[port])))
+        virtual_channel = packet.channel - int(self.by.tables.first_channel[port])
+        self.paths.setdefault(own, []).append((int(self.by.port_link[port]), virtual_channel))
         if not self.adapts:
             super().pass_on(packet, port, now, taken)
             return
         head = self.numbers.time(port, self.settings.flit) if self.settings.cut_through else taken
         come = now + head + int(self.numbers.latency[port]) + in_picoseconds(self.settings.switch_latency)
-        self.at(come, partial(self.come, packet, port, head, taken), packet.channel, ARRIVE)
+        place = int(self.by.tables.place[packet.channel])
+        self.at(come, partial(self.come, packet, port, head, taken), place, ARRIVE)
 
     def come(self, packet: Packet, port: int, head: int, taken: int, time: int) -> None:
         queue = self.route(packet)

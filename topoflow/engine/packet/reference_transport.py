@@ -215,7 +215,8 @@ class TransportSimulation(Simulation):
         if waits >= high:
             return True
         limit = round(self.settings.ecn_most * 2**32) * (waits - low) // (high - low)
-        return mark(self.seed, packet.task, packet.number, packet.port) < limit
+        port = int(self.layout.first_seen[packet.port])
+        return mark(self.seed, packet.task, packet.number, port) < limit
 
     def lose(self, packet: Packet, now: int) -> None:
         news = News(True, self.is_last(packet), False)

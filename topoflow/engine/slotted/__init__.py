@@ -24,11 +24,10 @@ from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Steps, cut_by_memory, in_pieces
 from topoflow.engine.slotted.batch import Batch, pack
-from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, cells_of, control_of
+from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, Control, cells_of, control_of
 from topoflow.engine.slotted.settings import Settings
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.circuits.on_demand import OnDemand
-from topoflow.fabric.circuits.schedule import Cyclic
 
 PER_TASK = 120  # B of arrays
 PER_WORLD = 12 * _C.MOST_SAMPLES  # B
@@ -47,9 +46,11 @@ class Slotted(Settings):
         """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
         fabric, graph = world.fabric, world.graph
         got = "none" if fabric is None else fabric.name
-        if fabric is None or not isinstance(fabric.control, Cyclic | OnDemand):
-            return f"fabric: must have slots with fidelity={self.name}, as sirius and fosquare have, got {got}"
-        if self.loss != "none" and isinstance(fabric.control, Cyclic):
+        if fabric is None or not isinstance(fabric.control, Control):
+            return (
+                f"fabric: must have slots with fidelity={self.name}, as sirius, fosquare and rotornet have, got {got}"
+            )
+        if self.loss != "none" and not isinstance(fabric.control, OnDemand):
             return f"slotted.loss: must be none with fabric={fabric.name}, as racks that follow a schedule promise room"
         if not _is_whole(world, fabric.control):
             return f"fail: must leave the links of {fabric.name} whole with fidelity={self.name}, got a part of them"
@@ -114,7 +115,7 @@ class Found:
         return bool(((self.finish < NEVER) | lost).all())
 
 
-def _is_whole(world: World, control: Cyclic | OnDemand) -> bool:
+def _is_whole(world: World, control: Control) -> bool:
     """Whether all links are there, as fast as they were made: the schedule knows no other ones."""
     fabric, racks = world.fabric, control.schedule.nodes
     assert fabric is not None

@@ -20,6 +20,8 @@ from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, Settings
 from topoflow.fabric.circuits.on_demand import Square
+from topoflow.fabric.circuits.rotors import Rotors
+from topoflow.fabric.circuits.schedule import Schedule
 
 Array = NDArray[Any]
 
@@ -103,8 +105,9 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "first": _joined(first, np.int32),
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
         "protocol": np.array([_protocol(world, settings) for world in worlds], np.int32),
-        "queue": np.full(len(worlds), settings.queue, np.int32),
-        "credits": np.full(len(worlds), settings.credits or MOST, np.int32),
+        "queue": np.array([_queue(world, settings) for world in worlds], np.int32),
+        "credits": np.array([_credits(world, settings) for world in worlds], np.int32),
+        "switches": np.array([_switches(world) for world in worlds], np.int32),
         "cable": np.array([_cable(world, settings) for world in worlds], np.int32),
         "drops": np.full(len(worlds), settings.loss == "drop", np.int32),
         "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
@@ -141,8 +144,23 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
 
 
 def _protocol(world: Cells, settings: Settings) -> int:
-    """A schedule can be used by several protocols; switches that are asked have one."""
-    return _C.ACK_NACK if isinstance(world.schedule, Square) else PROTOCOLS[settings.protocol]
+    """A schedule can be used by several protocols; switches that are asked have one, and rotor switches another."""
+    if isinstance(world.schedule, Schedule):
+        return PROTOCOLS[settings.protocol]
+    return int(_C.ACK_NACK if isinstance(world.schedule, Square) else _C.ROTOR_LB)
+
+
+def _queue(world: Cells, settings: Settings) -> int:
+    """Rotor switches: what a link sends in a slot."""
+    return world.schedule.cells if isinstance(world.schedule, Rotors) else settings.queue
+
+
+def _credits(world: Cells, settings: Settings) -> int:
+    return MOST if isinstance(world.schedule, Rotors) else settings.credits or MOST
+
+
+def _switches(world: Cells) -> int:
+    return world.schedule.switches if isinstance(world.schedule, Rotors) else 0
 
 
 def _cable(world: Cells, settings: Settings) -> int:
@@ -152,7 +170,7 @@ def _cable(world: Cells, settings: Settings) -> int:
 
 def _dark(world: Cells) -> Offsets:
     """[N * words] bits: the nodes that each has no slot for; none where nothing has failed."""
-    if isinstance(world.schedule, Square) or not world.schedule.failed:
+    if not isinstance(world.schedule, Schedule) or not world.schedule.failed:
         return np.zeros(0, np.int64)
     nodes = world.schedule.nodes
     bits = np.zeros((nodes, -(-nodes // PAIRS) * PAIRS), bool)

@@ -14,7 +14,10 @@ from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import World
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand, Square
+from topoflow.fabric.circuits.rotors import Rotating, Rotors
 from topoflow.fabric.circuits.schedule import Cyclic, Schedule
+
+Control = Cyclic | OnDemand | Rotating  # of networks where time is slots
 
 NEVER = 2**62  # ps
 SECOND = 1e12  # ps
@@ -32,7 +35,7 @@ class Cells:
     """
 
     name: str
-    schedule: Schedule | Square
+    schedule: Schedule | Square | Rotors
     slot: int  # ps
     node: Ints  # [S] the node of each server
     pace: int  # ps that the cable of a server needs for a cell
@@ -46,7 +49,11 @@ class Cells:
     until: int = NEVER  # ps; nothing later need be simulated
     window: int = NEVER  # ps; cells that servers got earlier are counted
     seed: int = 0  # of this world: a part of the key of its random numbers
-    arrive: tuple[int, int] = (0, 0)  # ps from the beginning of a slot, by kind of transceiver; of a square alone
+    arrive: tuple[int, int] = (
+        0,
+        0,
+    )  # ps from the beginning of a slot: of a square by kind of transceiver; of rotors until
+    # the first cell of a link has come, and from each to the next
     pause: tuple[int, int] = (1, 1)  # slots until what was received can be sent on, by kind; of a square alone
 
     @property
@@ -96,21 +103,25 @@ def cells_of(world: World) -> Cells:
 
 def has_slots(fabric: Fabric | None) -> bool:
     """Whether time on this network is slots."""
-    return fabric is not None and isinstance(fabric.control, Cyclic | OnDemand)
+    return fabric is not None and isinstance(fabric.control, Control)
 
 
-def control_of(world: World) -> Cyclic | OnDemand:
+def control_of(world: World) -> Control:
     """What the links of its network follow."""
     assert world.fabric is not None
     control = world.fabric.control
-    assert isinstance(control, Cyclic | OnDemand), "others are refused"
+    assert isinstance(control, Control), "others are refused"
     return control
 
 
-def _timing(control: Cyclic | OnDemand) -> dict[str, tuple[int, int]]:
-    """When packets arrive and when they can be sent on, where that is not by a schedule."""
+def _timing(control: Control) -> dict[str, tuple[int, int]]:
+    """When packets arrive and when they can be sent on, where that is not at the end of a slot."""
     if isinstance(control, Cyclic):
         return {}
+    if isinstance(control, Rotating):
+        gap = round(control.gap * SECOND)
+        each = (round(control.slot * SECOND) - gap) // control.schedule.cells
+        return {"arrive": (gap + each, each)}
     intra, inter = (round(each * SECOND) for each in control.arrive)
     slot, buffering = round(control.slot * SECOND), round(control.buffering * SECOND)
     return {"arrive": (intra, inter), "pause": (-(-(intra + buffering) // slot), -(-(inter + buffering) // slot))}

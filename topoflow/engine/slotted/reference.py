@@ -245,7 +245,7 @@ class Reference:
         return int(self.world.node[self.world.source[task]]), int(self.world.node[self.world.target[task]])
 
     def joins(self, source: int, target: int) -> bool:
-        """Whether the schedule has a slot from a node to another one; switches that are asked have any."""
+        """Whether the schedule has a slot from a node to another one; other networks have one for any."""
         schedule = self.world.schedule
         return not isinstance(schedule, Schedule) or schedule.joins(source, target)
 

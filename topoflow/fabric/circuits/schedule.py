@@ -73,6 +73,16 @@ class Schedule:
         """Groups of nodes: the uplinks that are used. At most ``uplinks``."""
         return -(-self.nodes // self.slots)
 
+    @property
+    def cycle(self) -> int:
+        """Slots until all pairs have been joined: an epoch."""
+        return self.slots
+
+    @property
+    def links(self) -> int:
+        """Of a node, those that are used."""
+        return self.groups
+
     def target(self, node: int, uplink: int, slot: int) -> int:
         """The node that an uplink is joined to, EMPTY: none, or the node itself."""
         other = uplink * self.slots + (node + slot) % self.slots
@@ -137,6 +147,6 @@ def _check_parts(name: str, parts: Sequence[tuple[int, ...]], limits: tuple[int,
     for part in parts:
         for each, limit in zip(part, limits, strict=True):
             if not 0 <= each < limit:
-                raise ValueError(f"schedule.failed_{name}: must be within 0..{limit - 1}, got {each}")
+                raise ValueError(f"sirius.failed_{name}: must be within 0..{limit - 1}, got {each}")
     if len(set(parts)) < len(parts):
-        raise ValueError(f"schedule.failed_{name}: must differ, got {list(parts)}")
+        raise ValueError(f"sirius.failed_{name}: must differ, got {list(parts)}")

@@ -164,7 +164,8 @@ PICTURES: tuple[Picture[Report], ...] = (
         "slots_schedule.png",
         "The schedule",
         "A row per node, a block per slot of an epoch, in it a square per uplink: its number and colour are the node "
-        "that it sends to. An epoch joins every two nodes once; what failed is grey.",
+        "that it sends to. A cycle joins every two nodes once; what failed is grey. Only networks of up "
+        "to 32 nodes are drawn.",
         slots.draw_schedule,
         needs=slots.has_schedule,
     ),

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from topoflow.case.base import Result
 from topoflow.engine.base import Slots
 from topoflow.fabric.circuits.on_demand import OnDemand
+from topoflow.fabric.circuits.rotors import Rotating, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY, Cyclic, Schedule
 from topoflow.report.base import Report
 from topoflow.report.draw.axis import Axis
@@ -24,7 +25,6 @@ MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_CURVES = 8  # worlds in one panel
 MAX_NODES = 32  # of a schedule that is drawn
 MAX_NAMED = 16  # nodes: with more of them no square has its number in it
-MAX_SQUARES = 64  # side by side
 NOTHING = "#F2F2F2"
 
 
@@ -99,34 +99,38 @@ def completion(outcome: Result) -> Samples:
     }
 
 
-def _schedules(report: Report) -> dict[Schedule, str]:
+def _schedules(report: Report) -> dict[Schedule | Rotors, str]:
     """Small schedules that differ, each with the name of the first world that follows it."""
-    found: dict[Schedule, str] = {}
+    found: dict[Schedule | Rotors, str] = {}
     outcomes = [outcome for outcome, _ in _seen(report)]
     for name, outcome in zip(report.labels(outcomes), outcomes, strict=True):
         control = outcome.fabric.control
-        if isinstance(control, Cyclic) and control.schedule.nodes <= MAX_NODES and len(found) < MAX_PANELS:
+        if not isinstance(control, Cyclic | Rotating) or len(found) == MAX_PANELS:
+            continue
+        if control.schedule.nodes <= MAX_NODES:
             found.setdefault(control.schedule, name)
     return found
 
 
-def _draw_schedule(axes: Axes, schedule: Schedule, name: str) -> None:
-    columns = [(slot, uplink) for slot in range(schedule.slots) for uplink in range(schedule.groups)][:MAX_SQUARES]
+def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
+    columns = [
+        (slot, uplink) for slot in range(schedule.cycle) for uplink in range(schedule.links)
+    ]  # below 2 MAX_NODES
     to = np.array([[schedule.target(node, uplink, slot) for slot, uplink in columns] for node in range(schedule.nodes)])
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes.imshow(np.ma.masked_equal(to, EMPTY), cmap=colours, aspect="auto", interpolation="nearest", vmin=0)
-    if schedule.nodes <= MAX_NAMED and len(columns) <= MAX_SQUARES // 2:
+    if schedule.nodes <= MAX_NAMED and len(columns) <= 2 * MAX_NAMED:
         for (node, column), target in np.ndenumerate(to):
             if target != EMPTY:
                 light = target < schedule.nodes / 2
                 axes.text(column, node, str(target), ha="center", va="center", fontsize=6, color="w" if light else "k")
-    for slot in range(1, schedule.slots):
-        axes.axvline(slot * schedule.groups - 0.5, color="white", linewidth=2)
-    slots = range(-(-len(columns) // schedule.groups))
-    axes.set_xticks([(slot + 0.5) * schedule.groups - 0.5 for slot in slots], [str(slot) for slot in slots])
+    for slot in range(1, schedule.cycle):
+        axes.axvline(slot * schedule.links - 0.5, color="white", linewidth=2)
+    slots = range(schedule.cycle)
+    axes.set_xticks([(slot + 0.5) * schedule.links - 0.5 for slot in slots], [str(slot) for slot in slots])
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.tick_params(labelsize=7)
-    axes.set_xlabel(f"slot of an epoch, in each of them {schedule.groups} uplinks")
+    axes.set_xlabel(f"slot of a cycle, in each of them {schedule.links} uplinks")
     axes.set_ylabel("node that sends")
     axes.set_title(name, fontsize=9)
 

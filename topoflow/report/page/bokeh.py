@@ -13,15 +13,19 @@ FOLDER = "bokeh/server/static/js"
 SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")  # 1.4 MB; the second has figures and glyphs by name
 
 
-@cache
 def scripts() -> str:
     """The scripts as HTML. Raises ``ValueError`` where the package is not installed."""
+    return "".join(f"<script>{text}</script>\n" for text in texts())
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """The scripts, one to be run after the other. Raises ``ValueError`` as ``scripts`` does."""
     try:
         folder = Path(str(distribution("bokeh").locate_file(FOLDER)))
-        texts = [folder.joinpath(name).read_text("utf-8") for name in SCRIPTS]
+        return tuple(_without_ends(folder.joinpath(name).read_text("utf-8")) for name in SCRIPTS)
     except (ImportError, OSError) as error:
         raise ValueError(f"bokeh: must be installed to write report.html, run `pip install bokeh` ({error})") from error
-    return "".join(f"<script>{_without_ends(text)}</script>\n" for text in texts)
 
 
 def _without_ends(text: str) -> str:

@@ -41,6 +41,7 @@ function sortBy(table, column, ascending) {
 function addSorting(table) {
   [...table.tHead.rows[0].cells].forEach((cell, column) => {
     const button = document.createElement("button");
+    button.type = "button"; // a table in a form sorts, and sends nothing
     button.textContent = cell.textContent;
     cell.replaceChildren(button);
     button.addEventListener("click", () => sortBy(table, column, cell.getAttribute("aria-sort") !== "ascending"));

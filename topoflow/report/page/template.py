@@ -26,6 +26,8 @@ from topoflow.report.terminal import cells, setting
 T = TypeVar("T")
 Cell: TypeAlias = str | tuple[str, float | None]
 
+SCRIPTS = ("table", "report", "figure", "draw", "charts", "levels", "network", "timeline")
+
 ABOUT = {
     "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
     "is when that server does not compute. A click shows the world's configuration.",
@@ -59,7 +61,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         interactive=_interactive(report, data),
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
-        scripts=scripts() + own("table", "report", "figure", "draw", "charts", "levels", "network", "timeline"),
+        scripts=scripts() + own(*SCRIPTS),
         glossary="".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in COLUMNS.items()),
         prices=escape(", ".join(sorted({outcome.settings.prices for outcome in report.outcomes}))),
         command=escape(report.command),

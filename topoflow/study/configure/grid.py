@@ -176,6 +176,15 @@ class Grid(Sequence[Point]):
         return self._points.compose(texts, Point(swept, {}, {}, self.by_default, made))
 
 
+def swept_values(points: Sequence[Point]) -> dict[str, Sequence[str]]:
+    """The values of the keys that vary, in the order of the grid."""
+    if isinstance(points, Grid):
+        values = points.product.values
+        return {key.lstrip("+"): values[key] for key in values if len(values[key]) > 1}
+    keys = points[0].swept
+    return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
+
+
 @dataclass
 class Points:
     """Composes points one after the other; those that differ in plain values alone are made of one template."""

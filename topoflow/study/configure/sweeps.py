@@ -9,8 +9,11 @@ from typing import Any
 from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep, Sweep
 
 MOST_POINTS = 2**17  # of a sweep; each takes milliseconds to compose and some to simulate
-MOST_SAMPLED = 2**24  # of a sweep whose points a study samples
-INSTEAD = f"sweep fewer values of a key, or let topoflow search study=optuna choose among up to {MOST_SAMPLED}"
+MOST_SAMPLED = 2**24  # of a sweep whose points a study samples, or whose rows are a dataset
+INSTEAD = (
+    "sweep fewer values of a key, write the rows to a dataset with topoflow compare out=NAME.parquet, or let "
+    f"topoflow search study=optuna choose, both of up to {MOST_SAMPLED}"
+)
 FEWER = "sweep fewer values of a key"
 
 
@@ -21,6 +24,11 @@ def check_sweeps(overrides: Sequence[Override], most: int = MOST_POINTS) -> None
         inner = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list | dict) else None
         if has_sweep(inner) or isinstance(value, IntervalSweep):
             raise nested(override.key_or_group, (override.input_line or "").partition("=")[2])
+    check_count(overrides, most)
+
+
+def check_count(overrides: Sequence[Override], most: int = MOST_POINTS) -> None:
+    """Raise ``ValueError`` for a sweep of more than ``most`` points. Its values are not listed for that."""
     count: dict[str, float] = {}  # of values, by key: the last override of a key is the one that counts
     for override in overrides:
         value, key = override.value(), override.get_key_element()

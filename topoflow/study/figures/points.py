@@ -60,6 +60,19 @@ class Points:
                 to_disk(file)
 
 
+def look(path: Path) -> list[Row]:
+    """The rows of all points of a file that another process may be writing, each with the values of its point.
+
+    Raises ``ValueError`` as ``Points`` does, ``OSError``.
+    """
+    found: list[Row] = []
+    for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
+        _, rows = _point(f"{path}:{number}", line)
+        label = json.loads(line)["point"]
+        found += [{**label, **row} for row in rows]
+    return found
+
+
 def _point(place: str, line: bytes) -> tuple[str, list[Row]]:
     """Id and rows of a line."""
     try:

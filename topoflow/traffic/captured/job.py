@@ -41,7 +41,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
     iteration = recorded_iteration(trace)
-    job = steps(iteration, inf if trace.bandwidth is None else trace.bandwidth)
+    job = steps(iteration, inf if trace.bandwidth is None else trace.bandwidth, workload.eager)
     lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.local_bandwidth)
     for step in job:
         lowering.add(step)

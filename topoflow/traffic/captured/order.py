@@ -20,7 +20,8 @@ How long each takes after that: ``captured.time``.
 Across ranks, the k-th operation on a communicator is the same one for all its members, and the k-th send from i to j is
 the k-th receive of j from i with that tag. A transfer waits for its sender, and for its receiver where the record shows
 that it did not end before the receive began (rendezvous, as NCCL's kernels do; an eager send may). Where the record has
-no times, or says what an event followed, and where the clocks of ranks contradict each other, sends are taken as eager.
+no times, or says what an event followed, and where the clocks of ranks contradict each other, sends are taken as eager,
+or of a limit (``workload.eager``) only those of up to as many bytes.
 """
 
 from __future__ import annotations
@@ -63,15 +64,19 @@ class Step:
         return tuple(sorted({earlier for member in self.members for earlier in member.after}))
 
 
-def steps(iteration: Iteration, bandwidth: float = inf) -> list[Step]:
-    """The steps of the whole job in the order in which they could start if each rank sent ``bandwidth`` (B/s)."""
+def steps(iteration: Iteration, bandwidth: float = inf, limit: float | None = None) -> list[Step]:
+    """The steps of the whole job in the order in which they could start if each rank sent ``bandwidth`` (B/s).
+
+    Longer messages than ``limit`` wait for their receives where nothing else is known. Raises ``ValueError`` where they
+    then wait for each other in a circle.
+    """
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
     follows = {rank: _follows(events) for rank, events in iteration.ranks.items()}
     everything = {
         part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {own} for part, own in owner.items()
     }
-    eager = _eager(iteration, groups, everything)
+    eager = _eager(iteration, groups, everything, inf if limit is None else limit)
     before = {part: earlier for part, earlier in everything.items() if part not in eager}
     times = Times(iteration.ranks, follows, iteration.began)
     events = [iteration.ranks[members[0][0]][members[0][1]] for members in groups]
@@ -86,10 +91,12 @@ def steps(iteration: Iteration, bandwidth: float = inf) -> list[Step]:
     return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
 
-def _eager(iteration: Iteration, groups: Sequence[tuple[Part, ...]], before: Mapping[Part, set[int]]) -> set[Part]:
+def _eager(
+    iteration: Iteration, groups: Sequence[tuple[Part, ...]], before: Mapping[Part, set[int]], limit: float
+) -> set[Part]:
     """The receiving ends that do not hold up their transfer."""
     transfers = [members for members in groups if _event(iteration, members[-1], "recv") is not None]
-    eager = {members[1] for members in transfers if not _met(iteration, *members)}
+    eager = {members[1] for members in transfers if not _met(iteration, members[0], members[1], limit)}
     if len(eager) < len(transfers):
         steps = {
             number: set().union(*(before[part] for part in members if part not in eager))
@@ -98,6 +105,9 @@ def _eager(iteration: Iteration, groups: Sequence[tuple[Part, ...]], before: Map
         try:
             TopologicalSorter(steps).prepare()
         except CycleError:
+            if limit < inf:
+                law = "longer messages must not wait for their receives in a circle"
+                raise ValueError(f"workload.eager: {law}, got one with {limit:g}") from None
             return {members[1] for members in transfers}
     return eager
 
@@ -108,11 +118,16 @@ def _event(iteration: Iteration, part: Part, op: str) -> Communication | None:
     return None if isinstance(event, Compute) or event.op != op else event
 
 
-def _met(iteration: Iteration, sender: Part, receiver: Part) -> bool:
-    """Whether a transfer was still under way when its receive began, by more than times are rounded."""
+def _met(iteration: Iteration, sender: Part, receiver: Part, limit: float) -> bool:
+    """Whether a transfer was still under way when its receive began, by more than times are rounded.
+
+    Where the record does not say so: whether it is longer than the ``limit`` of eager ones.
+    """
     send, receive = _event(iteration, sender, "send"), _event(iteration, receiver, "recv")
-    if send is None or receive is None or send.after is not None or receive.after is not None:
+    if send is None or receive is None:
         return False
+    if send.after is not None or receive.after is not None:
+        return send.bytes > limit
     return send.end is not None and receive.start is not None and send.end > receive.start + 2 * ROUNDING
 
 

@@ -47,13 +47,14 @@ class Motif(base.Motif):
     level: int = 1  # amr3d: how often the cells at the surface of a sphere are cut in eight
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
+    request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
     operation: float = 1e-9  # s of a reduction
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.name not in MOTIFS:
             raise ValueError(f"workload.name: must be one of {', '.join(MOTIFS)}, got {self.name!r}")
-        for field in ("iterations", "bytes", "cells", "variables", "flops"):
+        for field in ("iterations", "bytes", "cells", "variables", "flops", "request"):
             if getattr(self, field) is not None:
                 check_positive(f"workload.{field}", getattr(self, field))
         for field in ("elements", "blocking", "speed"):
@@ -75,7 +76,7 @@ class Motif(base.Motif):
     def messages(self, ranks: int) -> Messages:
         """What every rank does."""
         self.check(ranks)
-        writer = Writer(ranks, self.eager)
+        writer = Writer(ranks, self.eager, self.request)
         MOTIFS[self.name](self, writer)
         return writer.messages()
 

@@ -15,11 +15,14 @@ from topoflow.workload.base import NOBODY, Messages
 class Writer:
     """The tasks so far. A rank does step after step: it sends, and then waits for what is sent to it.
 
-    Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived.
+    Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived. With
+    ``request``, a longer one is matched first: ``request`` B ask its receiver, which answers with as many as soon as it
+    has posted the receive, at the beginning of the step in which it waits for it. An eager message that comes earlier
+    is unexpected and waits there. Messages from one rank to another match in the order in which they are sent.
     """
 
-    def __init__(self, ranks: int, eager: float) -> None:
-        self.ranks, self._eager, self._tasks = ranks, eager, 0
+    def __init__(self, ranks: int, eager: float, request: float | None = None) -> None:
+        self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
         self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
@@ -27,11 +30,23 @@ class Writer:
 
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
         """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
+        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
+        answers = self._match(source[long], target[long]) if self._request is not None else None
         tasks = self._add(source, target, bytes, 0.0)
         self._wait(tasks, self._last[source])
+        if answers is not None:
+            self._wait(tasks[long], answers)
         self._open.append((tasks, target))
-        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(tasks))
         self._open.append((tasks[long], source[long]))
+
+    def _match(self, source: Offsets, target: Offsets) -> Offsets:
+        """[k] answers to the requests of each ``source`` [k], once its ``target`` has posted the receive."""
+        asks = self._add(source, target, self._request or 0.0, 0.0)
+        self._wait(asks, self._last[source])
+        answers = self._add(target, source, self._request or 0.0, 0.0)
+        self._wait(answers, asks)
+        self._wait(answers, self._last[target])
+        return answers
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
         """``seconds`` on each ``rank`` [k], which are different ones, as a step of its own."""

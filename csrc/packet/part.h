@@ -1,0 +1,174 @@
+// The part of a world that one thread simulates: all of it (Whole), or some of its ports (Part).
+//
+// Ports are numbered switch by switch, and the channels and queues of a port lie together (layout.py). So a part is a
+// range of ports, and with it of channels, queues and routers. In a window no port depends on another, so each thread
+// sends by its own ports. What goes to another part waits in a mailbox until the window has ended:
+//
+//   a packet   time: when its port began to send it;   next: the edge that it takes, or its channel (by address)
+//   a credit   time: when the packet has left the buffer; task: none; step: flits; next: the channel
+//   an event   of tasks, for the thread that leads; or what a message hears, for its receiver's or its sender's part
+//
+//     take mail | all agree on the window | tasks (one thread) | what messages hear, arrivals, ports | meet
+//
+// Dependencies between tasks take no time, wherever their ends are: one thread treats all events of tasks of a window,
+// while the others wait. Nothing depends on the order in which mail is taken: a queue has one sender, the times of
+// credits are compared, and events are in the order of their times and of what they are.
+//
+// Source: as world.h: windows of the lookahead in which processes do not depend on each other; Nicol, "The cost of
+// conservative synchronization in parallel discrete event simulations", Journal of the ACM 40(2), 1993.
+#pragma once
+
+#include "state.h"
+#ifndef TOPOFLOW_ON_GPU
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "parallel/barrier.h"
+#endif
+
+namespace topoflow::BACKEND::packet {
+
+// Where the part of a thread begins, and that of the one before ends.
+struct Cut {
+  int32_t port, channel, queue, router;
+};
+
+struct Whole {
+  static constexpr bool kAlone = true;
+
+  DEVICE int32_t rank() const { return 0; }
+  DEVICE int32_t threads() const { return 1; }
+  DEVICE bool leads() const { return true; }
+  DEVICE int32_t first_port() const { return 0; }
+  DEVICE int32_t end_port(int32_t ports) const { return ports; }
+  DEVICE int32_t first_router() const { return 0; }
+  DEVICE int32_t end_router(int32_t routers) const { return routers; }
+
+  DEVICE int64_t agree(int64_t first, int64_t, bool&) const { return first; }
+  DEVICE void after_tasks(int64_t) const {}
+  DEVICE void meet() const {}
+
+  // Whether it was the last packet of its message.
+  DEVICE bool arrives(Message& message, int64_t arrival) const {
+    if (arrival > message.arrival) message.arrival = arrival;
+    return --message.left == 0;
+  }
+};
+
+#ifndef TOPOFLOW_ON_GPU
+
+// What one thread has for another.
+struct alignas(64) Mail {
+  std::vector<Slot> slots;
+  std::vector<Event> events;
+};
+
+// What a thread says before a window.
+struct alignas(64) Notice {
+  int64_t first, tasks;  // ps, when something happens in its part; when something happens to a task
+  bool gives_up;
+};
+
+// What the threads of one world share.
+struct Partition {
+  Partition(const PacketBatch& batch, int32_t world, int32_t threads)
+      : threads(threads),
+        cuts(static_cast<size_t>(threads) + 1),
+        mail(static_cast<size_t>(threads) * threads),
+        notices(threads),
+        barrier(threads) {
+    for (int32_t t = 0; t <= threads; ++t) cuts[t] = cut(batch, world, t);
+  }
+
+  const int32_t threads;
+  std::vector<Cut> cuts;
+  std::vector<Mail> mail;  // from each thread to each
+  std::vector<Notice> notices;
+  Barrier barrier;
+  bool is_cancelled = false;
+
+ private:
+  // Parts have about equally many ports, and whole switches.
+  Cut cut(const PacketBatch& b, int32_t world, int32_t t) const {
+    const int64_t first = b.port_offsets[world], channel = b.channel_offsets[world];
+    const auto ports = static_cast<int32_t>(b.port_offsets[world + 1] - first);
+    const auto channels = static_cast<int32_t>(b.channel_offsets[world + 1] - channel);
+    Cut found{static_cast<int32_t>(int64_t{ports} * t / threads), 0, 0, 0};
+    while (found.port > 0 && found.port < ports && b.node[first + found.port] == b.node[first + found.port - 1])
+      ++found.port;
+    const int32_t* const from = b.channel_port + channel;
+    found.channel = static_cast<int32_t>(std::lower_bound(from, from + channels, found.port) - from);
+    found.queue = static_cast<int32_t>(b.port_queues[first + found.port] - b.port_queues[first]);
+    found.router = found.port < ports ? b.node[first + found.port] : ports == 0 ? 0 : b.node[first + ports - 1] + 1;
+    if (t == 0) found.router = 0;
+    return found;
+  }
+};
+
+class Part {
+ public:
+  static constexpr bool kAlone = false;
+
+  Part(Partition& all, int32_t rank) : all_(all), rank_(rank), first_(all.cuts[rank]), end_(all.cuts[rank + 1]) {}
+
+  int32_t rank() const { return rank_; }
+  int32_t threads() const { return all_.threads; }
+  bool leads() const { return rank_ == 0; }
+  int32_t first_port() const { return first_.port; }
+  int32_t end_port(int32_t) const { return end_.port; }
+  int32_t first_router() const { return first_.router; }
+  int32_t end_router(int32_t routers) const { return end_.router < routers ? end_.router : routers; }
+
+  template <int32_t Cut::* kWhat>
+  bool has(int32_t i) const {
+    return first_.*kWhat <= i && i < end_.*kWhat;
+  }
+
+  // What this thread has for the one with port, channel, queue or router i.
+  template <int32_t Cut::* kWhat>
+  Mail& mail_for(int32_t i) const {
+    int32_t to = 0;
+    while (all_.cuts[to + 1].*kWhat <= i) ++to;
+    return mail_to(to);
+  }
+  Mail& mail_to(int32_t to) const { return all_.mail[rank_ * all_.threads + to]; }
+  Mail& mail_from(int32_t from) const { return all_.mail[from * all_.threads + rank_]; }
+
+  // The earliest `first` of all threads; `tasks` is that of the one that leads.
+  int64_t agree(int64_t first, int64_t tasks, bool& gives_up) {
+    all_.notices[rank_] = {first, tasks, gives_up};
+    meet();
+    for (const Notice& notice : all_.notices) {
+      if (notice.first < first) first = notice.first;
+      gives_up |= notice.gives_up;
+    }
+    tasks_ = all_.notices[0].tasks;
+    return first;
+  }
+
+  // Waits until all events of tasks before `end` are treated.
+  void after_tasks(int64_t end) const {
+    if (tasks_ < end) meet();
+  }
+
+  void meet() const { all_.barrier.wait(); }
+
+  bool arrives(Message& message, int64_t arrival) const {
+    const std::atomic_ref latest(message.arrival);
+    int64_t known = latest.load(std::memory_order_relaxed);
+    while (known < arrival && !latest.compare_exchange_weak(known, arrival, std::memory_order_relaxed)) continue;
+    return std::atomic_ref(message.left).fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
+ private:
+  Partition& all_;
+  const int32_t rank_;
+  const Cut first_, end_;
+  int64_t tasks_ = kNever;
+};
+
+#endif
+
+}  // namespace topoflow::BACKEND::packet

@@ -1,0 +1,180 @@
+// RotorLB: links that carry K cells in a slot send what is stored for the other node, then what is for it, then what
+// the other node accepts to send on. An epoch is one slot, so that columns are nodes.
+//
+//   K = 4, LOCAL of 0 has 9 cells for 2, in a slot in which it is joined to 1, which has none
+//     -> 1 accepts 4, which its next link to 2 can carry; in the slot in which 0 is joined to 2 it sends 4 others
+//
+// Source: RotorNet (Mellette et al., SIGCOMM 2017), RotorLB; reference_rotor.py says what it leaves open.
+#pragma once
+
+#include "slotted/world.h"
+
+namespace topoflow::BACKEND::slotted {
+
+template <Team T>
+struct RotorLB {
+  World<T>& world;
+  State& state = world.state;
+  const RotorTables& tables = world.state.rotors;
+  const int32_t nodes = world.nodes;
+  const int32_t switches = world.batch.switches[world.world];
+  const int32_t cycle = (nodes + switches - 1) / switches;
+  const int32_t most = world.room;  // K
+  const int32_t slot = world.epoch % cycle;
+  const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
+
+  // The node that a switch joins `node` to, for what it sends; kNone: no other.
+  DEVICE int32_t target_of(int32_t node, int32_t which) const {
+    const int32_t shift = which * cycle + slot, to = node + shift;
+    return !shift || shift >= nodes ? kNone : to < nodes ? to : to - nodes;
+  }
+
+  DEVICE int32_t source_of(int32_t node, int32_t which) const {
+    const int32_t shift = which * cycle + slot, from = node - shift;
+    return !shift || shift >= nodes ? kNone : from < 0 ? from + nodes : from;
+  }
+
+  DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
+
+  // Of a receiver, in `offered` and `accepted`.
+  DEVICE int64_t row_of(int32_t node, int32_t which) const { return node * tables.row + which * nodes; }
+
+  DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
+    tables.sent[link * most + tables.count[link]++] = cell;
+    --state.node[node].held;
+    ++state.node[node].hops;
+    if (world.batch.through) world.record(cell, node, 0);
+  }
+
+  // What is stored for the nodes that `node` is joined to, and what is in LOCAL for them.
+  DEVICE void send_own(int32_t node) const {
+    int32_t free = 0;
+    for (int32_t which = 0; which < switches; ++which) {
+      const int32_t to = target_of(node, which);
+      const int64_t link = link_of(node, which);
+      tables.count[link] = 0;
+      if (to == kNone) continue;
+      while (state.queue[node * nodes + to].count) send(node, link, world.next_relayed(node, to));
+      while (tables.count[link] < most && state.local[node * nodes + to].head != kNone)
+        send(node, link, world.take(node, to));
+      free += tables.count[link] < most;
+    }
+    tables.free[node] = free;
+    int32_t* const backlog = tables.backlog + node * nodes;
+    for (int32_t to = 0; to < nodes; ++to) backlog[to] = 0;
+    const Active* const flows = world.active_of(node);
+    for (int32_t i = 0; i < state.node[node].active; ++i) backlog[flows[i].target] += flows[i].local;
+  }
+
+  // Links take turns to bring a cell, and each goes round the destinations.
+  DEVICE void accept_at(int32_t node) const {
+    int32_t* const space = tables.space + node * nodes;
+    for (int32_t to = 0; to < nodes; ++to)
+      space[to] = most - tables.backlog[node * nodes + to] - static_cast<int32_t>(state.queue[node * nodes + to].count);
+    space[node] = 0;
+    for (int32_t which = 0; which < switches; ++which) compute_offers(node, which);
+    const int32_t first = world.epoch % switches;
+    for (bool any = true; any;) {
+      any = false;
+      for (int32_t i = 0; i < switches; ++i)
+        any |= accept_one(node, first + i < switches ? first + i : first + i - switches);
+    }
+  }
+
+  // What comes by a link may be sent on: its sender splits what is left for each destination evenly over its free
+  // links.
+  DEVICE void compute_offers(int32_t node, int32_t which) const {
+    const int32_t from = source_of(node, which);
+    const int64_t link = link_of(node, which);
+    tables.share[link] = {0, node + 1 == nodes ? 0 : node + 1};
+    const int64_t row = row_of(node, which);
+    uint8_t *const offered = tables.offered + row, *const accepted = tables.accepted + row;
+    for (int32_t to = 0; to < nodes; ++to) accepted[to] = 0;
+    if (from == kNone) return;
+    const int32_t* const count = tables.count + from * switches;
+    tables.share[link].capacity = most - count[which];
+    if (count[which] == most) return;
+    const int32_t free = tables.free[from];
+    int32_t rank = world.epoch % free;
+    for (int32_t other = 0; other < which; ++other) rank += target_of(from, other) != kNone && count[other] < most;
+    uint64_t* const open = tables.open + link * world.words;
+    for (int32_t word = 0; word < world.words; ++word) open[word] = 0;
+    for (int32_t to = 0; to < nodes; ++to) {
+      const int32_t left = (tables.backlog[from * nodes + to] + (rank + to) % free) / free;
+      offered[to] = static_cast<uint8_t>(left < most ? left : most);
+      if (left && tables.space[node * nodes + to] > 0) world.set_own_bit(open, to);
+    }
+  }
+
+  // The next cell of a link, if there is one for which there is room. A link that has none is asked no more.
+  DEVICE bool accept_one(int32_t node, int32_t which) const {
+    const int64_t link = link_of(node, which), row = row_of(node, which);
+    Share& share = tables.share[link];
+    if (!share.capacity) return false;
+    uint64_t* const open = tables.open + link * world.words;
+    bool found = false;
+    World<T>::for_bits_from(open, world.words, share.next, [&](int32_t to) {
+      int32_t& space = tables.space[node * nodes + to];
+      uint8_t& offered = tables.offered[row + to];
+      found = space > 0;
+      if (found) {
+        --space;
+        ++tables.accepted[row + to];
+        share.next = to + 1 == nodes ? 0 : to + 1;
+      }
+      if (!found || !--offered) open[to >> kWordLog] &= ~World<T>::bit(to);
+      return found;
+    });
+    share.capacity = found ? share.capacity - 1 : 0;
+    return found;
+  }
+
+  // What was accepted follows.
+  DEVICE void send_accepted(int32_t node) const {
+    for (int32_t which = 0; which < switches; ++which) {
+      const int32_t by = target_of(node, which);
+      if (by == kNone) continue;
+      const uint8_t* const accepted = tables.accepted + row_of(by, which);
+      for (int32_t to = 0; to < nodes; ++to)
+        for (int32_t i = 0; i < accepted[to]; ++i) send(node, link_of(node, which), world.take(node, to));
+    }
+  }
+
+  // Cells come: the first of all links, by switch, then the second.
+  DEVICE void receive_at(int32_t node) const {
+    int64_t time = world.epoch * world.epoch_time + arrive[0];
+    bool any = true;
+    for (int32_t number = 0; any; ++number, time += arrive[1]) {
+      any = false;
+      for (int32_t which = 0; which < switches; ++which) {
+        const int32_t from = source_of(node, which);
+        const int64_t link = link_of(from, which);
+        if (from == kNone || number >= tables.count[link]) continue;
+        any = true;
+        const Cell cell = tables.sent[link * most + number];
+        const int32_t to = state.flow[cell.task].target;
+        if (to == node) {
+          world.deliver(cell, node, time);
+        } else {
+          ++state.queue[node * nodes + to].reserved;
+          world.relay(node, to, cell);
+          ++state.node[node].held;
+        }
+      }
+    }
+    world.note_fullest(node);
+    world.serve_cables(node);
+  }
+};
+
+// One slot.
+template <Team T>
+DEVICE void rotor_lb(World<T>& world) {
+  const RotorLB<T> links{world};
+  world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { links.accept_at(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { links.send_accepted(node); });
+  world.team.for_each(world.nodes, [&](int32_t node) { links.receive_at(node); });
+}
+
+}  // namespace topoflow::BACKEND::slotted

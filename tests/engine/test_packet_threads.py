@@ -1,0 +1,97 @@
+"""Threads that share a world of packets: the bytes that come out are the same for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+
+from tests.engine.test_packet_addresses import model_of
+from tests.engine.test_packet_addresses import random_world as addressed_world
+from tests.engine.test_packet_random import CASES, random_model, random_transport, random_world
+from topoflow import _C
+from topoflow.engine.base import World
+from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet.addresses import ROUTINGS
+from topoflow.engine.packet.batch import ANSWERS, Batch, pack
+from topoflow.engine.packet.settings import numbers
+
+
+def simulated(worlds: Sequence[World], model: Packet, threads: int, grain: int = 1) -> Batch:
+    """With all that the kernel writes; ``grain``: ports for each thread of a world at least."""
+    layouts = [layout_of(world.graph, model, world.routing) for world in worlds]
+    amounts = [numbers(world, layout, model) for world, layout in zip(worlds, layouts, strict=True)]
+    batch = pack(worlds, layouts, amounts)
+    _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, threads, grain)
+    return batch
+
+
+def same_bytes(worlds: Sequence[World], model: Packet, most: int = 4) -> None:
+    """Of every port, buffer and task, of all latencies, and how worlds ended; with 1 to ``most`` threads for each."""
+    alone = simulated(worlds, model, 1)
+    assert (alone.arrays["status"] != _C.RUNNING).all()
+    for each in range(2, most + 1):
+        shared = simulated(worlds, model, each * len(worlds))
+        for name in (*ANSWERS, "latencies"):
+            assert shared.arrays[name].tobytes() == alone.arrays[name].tobytes(), (name, each)
+
+
+def coarse_model(draw: np.random.Generator) -> Packet:
+    """Of packets that are not so small that windows are many: threads meet in each."""
+    found = random_model(draw)
+    size = found.size * 256 if found.size < 256 else found.size
+    return replace(found, size=size, buffer="auto" if found.buffer == "auto" else 2 * size)
+
+
+@settings(max_examples=60)
+@given(seed=CASES)
+def test_any_number_of_threads_gives_the_same_bytes(seed: int) -> None:
+    """All options of lossless switches; some worlds block each other's buffers."""
+    draw = np.random.default_rng(seed)
+    same_bytes([random_world(draw)], coarse_model(draw))
+
+
+@settings(max_examples=50)
+@given(seed=CASES)
+@example(seed=978)  # two messages lose each other's packets for ever, and give up
+def test_with_losses_marks_and_control(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    same_bytes([random_world(draw, one_interface=True)], random_transport(draw))
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@settings(max_examples=20)
+@given(seed=CASES)
+def test_with_routers_that_forward_by_address(routing: str, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    same_bytes([addressed_world(draw, routing)], model_of(draw))
+
+
+@settings(max_examples=20)
+@given(seed=CASES)
+def test_several_worlds_each_with_several_threads(seed: int) -> None:
+    """Some end early, and some are not simulated to their end."""
+    draw = np.random.default_rng(seed)
+    worlds = [random_world(draw) for _ in range(3)]
+    worlds[1] = replace(worlds[1], until=float(draw.choice([0.0, 1e-6, 1e-5])))
+    same_bytes(worlds, coarse_model(draw), most=3)
+
+
+@settings(max_examples=50)
+@given(seed=CASES)
+def test_parts_of_a_world_are_whole_switches(seed: int) -> None:
+    """What a switch's ports share, and the channels and queues of a port, lie together."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw), random_model(draw)
+    layout = layout_of(world.graph, model)
+    assert (np.diff(layout.node) >= 0).all()
+    assert (np.diff(layout.channel_port) >= 0).all()
+    ports_of = layout.node[layout.edge_port]
+    for queue in np.unique(layout.edge_queue):
+        channel = layout.queue_channel[queue]
+        assert len(set(ports_of[layout.queue_channel[layout.edge_queue] == channel].tolist())) == 1
+    assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))

@@ -1,0 +1,199 @@
+"""A server of the runs of a folder, for the browser of this machine alone.
+
+    /                  the runs          /live              the same as JSON, for a page that is open
+    /run/NAME          one run           /live/NAME         what the page of a run that works replaces
+    /pair?run=A&run=B  two of them       /files/NAME/FILE   a file of a run
+    /scripts/NAME.js   scripts of pages
+
+It listens on the loopback interface, and answers only who asks for it by a name of that, so that no page of another
+site can reach it by a name of its own that leads here (DNS rebinding). It reads, and only files of its folder. Pages
+run the scripts of topoflow alone; a file of a run may run its own, but as a page of no site (``sandbox``), which
+reads nothing from here.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import mimetypes
+import os
+import shutil
+import sys
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from topoflow.browse.find import inside, runs_of
+from topoflow.browse.pages import OWN_SCRIPTS, list_data, list_page, message_page, pair_page, run_data, run_page
+from topoflow.browse.run import Run, run_at
+from topoflow.printable import one_line
+from topoflow.report.page.bokeh import texts
+from topoflow.report.page.template import own_script
+
+ADDRESS = "127.0.0.1"
+LOCAL_NAMES = (ADDRESS, "localhost")
+FILES = {".html", ".json", ".jsonl", ".png", ".csv", ".parquet", ".yaml", ".log"}  # kinds that a run writes
+# Of our own pages: scripts from here, styles of BokehJS, pictures that it saves.
+OF_PAGES = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+OF_FILES = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; frame-ancestors 'none'"
+)
+HTML, JSON, SCRIPT = "text/html; charset=utf-8", "application/json", "text/javascript; charset=utf-8"
+
+
+class Absent(Exception):
+    """What is asked for is not here; the message says what would be."""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the runs of ``root``; a thread for each request, none of which outlives the server."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, root: Path, host: str, port: int) -> None:
+        """Raises ``ValueError`` in one line for a folder, host or port that cannot be."""
+        if host not in LOCAL_NAMES:
+            law = f"must be {' or '.join(LOCAL_NAMES)}, as runs are shown to this machine alone"
+            way = "from another, ssh -L PORT:localhost:PORT MACHINE"
+            raise ValueError(f"host: {law} ({way}), got {host!r}")
+        if not 0 <= port < 2**16:
+            raise ValueError(f"port: must be within 0..65535, 0 for any that is free, got {port}")
+        if not root.is_dir():
+            got = "a file" if root.exists() else "no such folder"
+            raise ValueError(f"folder: must be one with runs (written with out=), got {root}, {got}")
+        self.root = root
+        try:
+            super().__init__((ADDRESS, port), partial(_Handler, root))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            what = "which another program uses" if error.errno == errno.EADDRINUSE else "which this user may not"
+            law = "must be free, as another --port or --port 0 for any"
+            raise ValueError(f"port: {law}, got {port}, {what}") from error
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds it."""
+        return f"http://{ADDRESS}:{self.server_address[1]}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that has left is no error."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60  # s that a connection may say nothing
+
+    def __init__(self, root: Path, *connection: Any) -> None:
+        self.root = root
+        super().__init__(*connection)
+
+    def do_GET(self) -> None:
+        if not self._is_local():
+            law = f"Host: must be {' or '.join(LOCAL_NAMES)}, got {self.headers.get('Host')!r}\n"
+            self._send(HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", law.encode())
+            return
+        try:
+            self._answer()
+        except Absent as absent:
+            page = message_page("Not here", str(absent)).encode()
+            self._send(HTTPStatus.NOT_FOUND, HTML, page)
+        except (OSError, ValueError) as error:
+            if isinstance(error, ConnectionError):
+                raise
+            page = message_page("This cannot be shown", one_line(str(error))).encode()
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, HTML, page)
+
+    do_HEAD = do_GET
+
+    def _is_local(self) -> bool:
+        """Whether the browser asked for this server by a local name, whatever the port is at its end of a tunnel."""
+        hosts = self.headers.get_all("Host") or []
+        name, _, port = hosts[0].partition(":") if len(hosts) == 1 else ("", "", "")
+        return name.lower() in LOCAL_NAMES and (not port or port.isdecimal())
+
+    def _answer(self) -> None:
+        address = urlsplit(self.path)
+        what, _, name = address.path.lstrip("/").partition("/")
+        name = unquote(name, errors="surrogateescape")
+        if what == "files":
+            self._file(name)
+        elif what == "scripts":
+            self._page(self._script(name), SCRIPT)
+        elif what == "live":
+            data = run_data(self._run(name), served=True) if name else list_data(runs_of(self.root))
+            self._page(json.dumps(data, allow_nan=False), JSON)
+        elif what == "run":
+            self._page(run_page(self._run(name), served=True))
+        elif what == "pair":
+            names = parse_qs(address.query, errors="surrogateescape").get("run", [])
+            if len(names) != 2:
+                raise Absent(f"Two runs can be compared, got {len(names)}.")
+            self._page(pair_page(self._run(names[0]), self._run(names[1])))
+        elif not what:
+            self._page(list_page(self.root, runs_of(self.root)))
+        else:
+            raise Absent(f"There is no page {address.path!r}.")
+
+    def _run(self, name: str) -> Run:
+        folder = inside(self.root, name)
+        run = None if folder is None or not folder.is_dir() else run_at(folder, name)
+        if run is None:
+            raise Absent(f"There is no run {name!r} in this folder.")
+        return run
+
+    def _script(self, name: str) -> str:
+        if name == "bokeh.js":
+            return "\n;\n".join(texts())
+        if name.removesuffix(".js") in OWN_SCRIPTS:
+            return own_script(name.removesuffix(".js"))
+        raise Absent(f"There is no script {name!r}.")
+
+    def _file(self, name: str) -> None:
+        """A file of a run, as a browser shows it, or downloads it."""
+        path = inside(self.root, name)
+        if path is None or path.suffix not in FILES or not path.is_file():
+            raise Absent(f"There is no file {name!r} of a run in this folder.")
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        with path.open("rb") as file:
+            self._begin(HTTPStatus.OK, f"{kind}; charset=utf-8", os.fstat(file.fileno()).st_size, OF_FILES)
+            if self.command != "HEAD":
+                shutil.copyfileobj(file, self.wfile)
+
+    def _page(self, text: str, kind: str = HTML) -> None:
+        self._send(HTTPStatus.OK, kind, text.encode("utf-8", "surrogateescape"))
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self._begin(status, kind, len(content), OF_PAGES)
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _begin(self, status: HTTPStatus, kind: str, length: int, policy: str) -> None:
+        self.send_response(status)
+        for header, value in {
+            "Content-Type": kind,
+            "Content-Length": str(length),
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",
+        }.items():
+            self.send_header(header, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *values: object) -> None:
+        """Requests are not printed."""
+
+    def version_string(self) -> str:
+        return "topoflow"

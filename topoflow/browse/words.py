@@ -1,0 +1,80 @@
+"""What a person wants to know of a run first: its state, what is missing, how to continue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from topoflow.browse.run import FIGURE, RESULT, STUDY, Run
+from topoflow.search.checkpoint import Seen
+
+CONTINUES = {  # what the same command does after a run was cut off
+    "search": "The same command continues the search where its checkpoint is, and finds what it would have found:",
+    "experiment": "The same command simulates the points that are missing, and draws the figure:",
+}
+BEGINS_ANEW = "The same command begins anew:"
+
+
+def when(seconds: float) -> str:
+    """A time since 1970 on the clock of this machine."""
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
+
+
+def state_line(run: Run) -> str:
+    """The state, and how far a run came that is not finished."""
+    if run.state == "finished":
+        return f"This run is finished: {when(run.changed)}."
+    if run.progress is None:
+        began = f"it began {when(run.changed)}"
+        return f"This run has no result. It was cut off, or is a job of a batch that still works; {began}."
+    stage, share = run.progress.stage, run.progress.share
+    far = f" ({share:.0%} done)" if share is not None else ""
+    doing = f"{'searching ' if stage in run.found_by_search else ''}{stage}{far}" if stage else "before its first stage"
+    what = "works" if run.state == "running" else "was cut off"
+    return f"This run {what}: {doing}, last update {when(run.changed)}."
+
+
+def missing(run: Run) -> list[str]:
+    """What is not there of a run that was cut off, and what is."""
+    if run.state != "cut off":
+        return []
+    files = "report.html with its pictures" + ("" if run.verb in ("experiment", "place") else " and tables")
+    found = [_kept(run, files)]
+    if (run.folder / RESULT).is_file():
+        found.append("result.json and what else is whole here are of an earlier run, which was finished.")
+    found += [f"{path} has files that were being written; it can be deleted." for path in run.leftovers]
+    return found
+
+
+def _kept(run: Run, files: str) -> str:
+    """What is there in place of the result."""
+    searches = [each for each in run.searches.values() if isinstance(each, Seen)]
+    if searches:
+        done = sum(each.done for each in searches)
+        several = f"{done} of {len(searches)} searches that began are done. " if len(searches) > 1 else ""
+        return f"{several}Missing are plan.json, result.json and {files}; the best that was found so far is below."
+    if run.rows:
+        kinds = {FIGURE: "rows of the figure's points", STUDY: "trials of the study"}
+        kind = next((text for file, text in kinds.items() if (run.folder / file).is_file()), "worlds")
+        more = "" if kind == "worlds" else "what is not simulated yet, "
+        return f"{len(run.rows)} {kind} are below. Missing are {more}result.json and {files}."
+    return f"It had kept nothing of its result yet: missing are all of result.json and {files}."
+
+
+def how_to_continue(run: Run) -> str:
+    """What the command of ``Run.again`` does."""
+    if run.state != "cut off" or not run.again:
+        return ""
+    return CONTINUES.get(run.verb, BEGINS_ANEW)
+
+
+def search_lines(searches: Mapping[str, Seen | str]) -> list[tuple[str, ...]]:
+    """The checkpoint of each search as text: folder, rounds, proposals, whether it is done."""
+    found: list[tuple[str, ...]] = []
+    for name, seen in searches.items():
+        if isinstance(seen, str):
+            found.append((name, "-", "-", seen))
+            continue
+        rounds = f"{seen.round} done" if seen.done else f"in round {seen.round + 1}"
+        found.append((name, rounds, f"{seen.history.made:,}", "done" if seen.done else "can be continued"))
+    return found

@@ -1,0 +1,26 @@
+"""``topoflow serve``: the runs of a folder in the browser of this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from topoflow.browse.find import runs_of
+from topoflow.browse.server import Server
+from topoflow.report.output import Output
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve until Ctrl-C, which is how it ends."""
+    with Server(arguments.folder, arguments.host, arguments.port) as server:
+        console, count = Output(), len(runs_of(arguments.folder))
+        if not count:
+            line = f"{arguments.folder} has no runs yet; those written with out= there will be listed."
+            console.print(line, highlight=False, soft_wrap=True)
+        console.print(
+            f"{count} runs of {arguments.folder} are at {server.address} until Ctrl-C.", highlight=False, soft_wrap=True
+        )
+        console.file.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt as end:
+            raise SystemExit(0) from end

@@ -1,0 +1,145 @@
+"""Rotor switches in plain Python: the oracle of ``csrc/slotted/protocols/rotor.h``. Written to be read, not to be fast.
+
+A slot, at all nodes at once; in it every link carries up to K cells from a node to the one that its switch joins it to:
+
+    1. Tasks whose time has come queue at their servers; servers put cells into LOCAL, as fast as their cables are.
+    2. A link sends cells that its node stores for the other node (their second hop), then cells of LOCAL for it.
+    3. RotorLB: links with capacity left offer cells of LOCAL that are for other nodes. The other node accepts for each
+       destination what its own next link to it can carry besides what it has for it: K less its LOCAL and its store.
+    4. What was accepted follows on the link. Cells that came are stored, or are at the node of their target.
+
+What is sent in a slot can be sent on in the next; a cell takes one detour at most, and none is stored for longer than a
+cycle, as no more than K cells are stored for a destination.
+
+What the paper leaves open, or our memory of it:
+
+    - A node has several links at once, and offers each cell to one of them: backlogs are split evenly.
+    - Fair shares at the node that accepts: links take turns for one cell each, beginning with another link in each
+      slot, and each of them goes round the destinations, beginning after its own node, until nothing is left.
+    - Offers and answers take no time; they are exchanged at the beginning of the slot.
+    - Servers may have any number of cells in LOCAL (``slotted.credits`` is of other protocols).
+    - Cells of a link follow each other: stored, own, accepted by destination. Cell k comes at one time on all.
+
+Shapes: N nodes, U switches, K cells of a link in a slot.
+Source: RotorNet (Mellette et al., SIGCOMM 2017), RotorLB: stored traffic first, then direct, then what is offered and
+accepted. Cited from memory: the paper was not at hand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from topoflow.engine.slotted.cells import Cells
+from topoflow.engine.slotted.reference import Cell, Hop, Reference
+from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.circuits.rotors import Rotors
+from topoflow.fabric.circuits.schedule import EMPTY
+
+
+class RotorReference(Reference):
+    """One world of rotor switches; ``run`` simulates it to the end."""
+
+    def __init__(self, cells: Cells, settings: Settings) -> None:
+        assert isinstance(cells.schedule, Rotors)
+        super().__init__(cells, replace(settings, credits=None))
+        self.rotors = cells.schedule
+        self.limit = self.rotors.cells
+
+    def advance(self) -> None:
+        """One slot."""
+        self.begin_due(self.epoch * self.world.epoch)
+        self.inject()
+        self.note_fullest()
+        nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
+        links = [[self.rotors.target(node, switch, self.epoch) for switch in switches] for node in nodes]
+        sent = [[self.own(node, target) for target in links[node]] for node in nodes]
+        backlog = [self.backlog(node) for node in nodes]
+        accepted = [self.accept(node, links, sent, backlog) for node in nodes]
+        for node in nodes:
+            for switch, target in enumerate(links[node]):
+                for to in nodes if target != EMPTY else ():
+                    for _ in range(accepted[target][switch][to]):
+                        sent[node][switch].append(self.take(node, to, target))
+        self.hand_over(links, sent)
+        self.note_fullest()
+        for server in self.server:
+            self.serve(server, (self.epoch + 1) * self.world.epoch)
+        self.note_waiting()
+        self.epoch += 1
+
+    def own(self, node: int, target: int) -> list[Cell]:
+        """What is stored for the node at the other end of a link, then what is in LOCAL for it."""
+        if target == EMPTY:
+            return []
+        store = self.relayed[node][target]
+        sent = [store.popleft() for _ in range(len(store))]
+        while len(sent) < self.limit and self.local[node][target]:
+            sent.append(self.take(node, target, target))
+        return sent
+
+    def backlog(self, node: int) -> list[int]:
+        """[N] cells of LOCAL by destination."""
+        return [sum(self.flow[task].local for task in flows) for flows in self.local[node]]
+
+    def accept(
+        self, node: int, links: list[list[int]], sent: list[list[list[Cell]]], backlog: list[list[int]]
+    ) -> list[list[int]]:
+        """[U, N] cells that a node accepts by each switch, for each destination."""
+        nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
+        accepted = [[0 for _ in nodes] for _ in switches]
+        room = [self.limit - backlog[node][to] - len(self.relayed[node][to]) for to in nodes]
+        room[node] = 0
+        first = self.epoch % self.rotors.switches
+        turns: deque[tuple[int, int, int, list[int]]] = deque()  # (switch, capacity, next destination, offer)
+        for switch in (*switches[first:], *switches[:first]):
+            source = next((each for each in nodes if links[each][switch] == node), EMPTY)
+            if source != EMPTY and len(sent[source][switch]) < self.limit:
+                offer = self.offer(source, switch, links, sent, backlog)
+                turns.append((switch, self.limit - len(sent[source][switch]), (node + 1) % len(nodes), offer))
+        while turns:
+            switch, capacity, begin, offer = turns.popleft()
+            ahead = (each % len(nodes) for each in range(begin, begin + len(nodes)))
+            to = next((each for each in ahead if offer[each] and room[each] > 0), None)
+            if to is None:
+                continue  # nothing more by this link
+            accepted[switch][to] += 1
+            offer[to] -= 1
+            room[to] -= 1
+            if capacity > 1:
+                turns.append((switch, capacity - 1, (to + 1) % len(nodes), offer))
+        return accepted
+
+    def offer(
+        self, node: int, switch: int, links: list[list[int]], sent: list[list[list[Cell]]], backlog: list[list[int]]
+    ) -> list[int]:
+        """[N] cells that a node offers to the other end of a link: its part of what is left for each destination."""
+        free = [
+            each
+            for each in range(self.rotors.switches)
+            if links[node][each] != EMPTY and len(sent[node][each]) < self.limit
+        ]
+        rank = free.index(switch)
+        return [(left + (rank + to + self.epoch) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
+
+    def hand_over(self, links: list[list[int]], sent: list[list[list[Cell]]]) -> None:
+        """In the order in which cells come: cell k of all links, by switch, then cell k + 1."""
+        first, each = self.world.arrive
+        for number in range(self.limit):
+            for switch in range(self.rotors.switches):
+                for node, row in enumerate(sent):
+                    if number < len(row[switch]):
+                        target, cell = links[node][switch], row[switch][number]
+                        self.hops.append(Hop(self.epoch, node, target, cell))
+                        time = self.epoch * self.world.epoch + first + number * each
+                        self.store_or_deliver(target, cell, time)
+
+    def store_or_deliver(self, node: int, cell: Cell, time: int) -> None:
+        if cell.to == node:
+            self.deliver(cell, time)
+            return
+        self.relayed[node][cell.to].append(cell)
+        assert len(self.relayed[node][cell.to]) <= self.limit, "no more than the next link to it can carry"
+
+    def is_empty(self) -> bool:
+        return super().is_empty() and not any(map(any, self.relayed))

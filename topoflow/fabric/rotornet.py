@@ -1,0 +1,131 @@
+"""RotorNet: racks or servers joined by optical switches that cycle through fixed matchings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.demand import Demand
+from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.circuits.rotors import MOST_CELLS, Rotating, Rotors
+from topoflow.fabric.racks import racked
+from topoflow.fabric.wiring import check_count, check_interfaces
+from topoflow.units import check_positive
+
+JUMBO = 9000  # B of a frame
+WHOLE = 1e-9  # a number of cells that is less than a whole one by less than this is one
+
+
+@dataclass(frozen=True)
+class RotorNet:
+    """A flat network of rotor switches, with a link of every rack to each (Mellette et al., SIGCOMM 2017).
+
+        rotor switch   0     1   ..   uplinks of them; each holds a matching of all racks for a slot, then the next
+                       |\\   /|
+        rack           0     1   ..   which sends to as many others at a time as it has uplinks
+                      /|\\   /|\\
+        server        0 ..            each with one cable of degree * bandwidth
+
+    ``uplinks`` carry together what the servers of the rack do. With ``servers_per_rack=1`` servers have the uplinks
+    themselves. Few racks have fewer of them in use: one for each other rack, and one that is joined to nobody.
+
+    For fidelities other than ``slotted`` the rotor switches are one switch, and a rack gets half of its uplinks, which
+    is the least that detours leave.
+    """
+
+    bandwidth: float  # B/s of one interface of a server, each direction
+    degree: int
+    latency: float  # s per link
+    servers_per_rack: int = 1
+    uplinks: int = 4
+    slot: float = 200e-6  # s, in which a switch holds a matching, the gap included
+    gap: float = 20e-6  # s, in which a switch turns to its next matching
+    cell: int | None = None  # B; None: 9000, or as many as make MOST_CELLS of them fill a slot
+
+    def __post_init__(self) -> None:
+        check_interfaces("rotornet", self.bandwidth, self.degree, self.latency)
+        for field in ("servers_per_rack", "uplinks"):
+            check_count(f"rotornet.{field}", getattr(self, field))
+        check_positive("rotornet.slot", self.slot)
+        if not 0 <= self.gap < self.slot:
+            raise ValueError(
+                f"rotornet.gap: must be at least 0 and less than the slot of {self.slot:g} s, got {self.gap:g} s"
+            )
+        if self.cell is not None:
+            check_count("rotornet.cell", self.cell)
+        if not 1 <= self.cells <= MOST_CELLS:
+            law = f"must be such that 1 to {MOST_CELLS} fill the {self.payload:g} B of a slot"
+            raise ValueError(f"rotornet.cell: {law}, got {self.size}")
+
+    @property
+    def uplink_bandwidth(self) -> float:
+        """B/s of one uplink."""
+        return self.servers_per_rack * self.degree * self.bandwidth / self.uplinks
+
+    @property
+    def payload(self) -> float:
+        """B that an uplink sends in a slot."""
+        return self.uplink_bandwidth * (self.slot - self.gap)
+
+    @property
+    def size(self) -> int:
+        """B of a cell."""
+        if self.cell is not None:
+            return self.cell
+        return max(min(JUMBO, int(self.payload)), int(self.payload) // MOST_CELLS)
+
+    @property
+    def cells(self) -> int:
+        """That an uplink sends in a slot."""
+        return int(self.payload / max(self.size, 1) * (1 + WHOLE))
+
+    def rotors(self, servers: int) -> Rotors:
+        """The cycle of the racks of these servers, two racks at least."""
+        racks = self._racks(servers)
+        return Rotors(racks, min(self.uplinks, racks), self.cells)
+
+    def build(self, servers: int, demand: Demand) -> Fabric:
+        racks = self._racks(servers)
+        control: Static = Static()  # there is nothing to join
+        if racks > 1:
+            control = Rotating(self.rotors(servers), self.slot, self.size, self.gap, self.servers_per_rack)
+        uplinks = self.uplinks * self.uplink_bandwidth * (self.slot - self.gap) / self.slot / 2
+        return racked(
+            "rotornet",
+            core="rotor switches",
+            servers=servers,
+            servers_per_rack=self.servers_per_rack,
+            degree=self.degree,
+            bandwidth=self.bandwidth,
+            latency=self.latency,
+            uplinks=np.full((racks, 2), uplinks),
+            control=control,
+            bill=self._bill(servers, racks),
+        )
+
+    def _racks(self, servers: int) -> int:
+        check_count("rotornet.servers", servers)
+        if servers % self.servers_per_rack:
+            law = f"must divide the {servers} servers"
+            raise ValueError(f"rotornet.servers_per_rack: {law}, got {self.servers_per_rack}")
+        return servers // self.servers_per_rack
+
+    def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
+        """A port of a rotor switch costs what one of an optical circuit switch does, which is an upper bound."""
+        ports = racks * self.uplinks
+        optics = (
+            Item("transceiver", ports, self.uplink_bandwidth),
+            Item("ocs_port", ports),
+            Item("fiber", ports, self.uplink_bandwidth),
+        )
+        if self.servers_per_rack == 1:
+            return (Item("nic_port", servers * self.degree, self.bandwidth), *optics)
+        below = self.degree * self.bandwidth
+        return (
+            Item("nic_port", servers, below),
+            Item("switch_port", servers, below),
+            Item("switch_port", ports, self.uplink_bandwidth),
+            Item("transceiver", 2 * servers, below),
+            *optics,
+        )

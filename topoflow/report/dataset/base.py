@@ -1,0 +1,111 @@
+"""Dataset: a folder of Parquet files with a row per point of a sweep. Each file is whole or absent.
+
+worlds.parquet/_dataset.json                what was asked for; a name that readers of Parquet folders pass over
+worlds.parquet/part-00000000.parquet        rows of the points 0 to 4,095
+worlds.parquet/part-00004096.parquet        ...
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from topoflow import __version__
+from topoflow.case.rows import Row
+from topoflow.files import read_bytes, write_atomically
+
+SUFFIX = ".parquet"  # of the name of the folder
+MANIFEST = "_dataset.json"
+FORMAT = "topoflow dataset 1"
+PART = 4096  # points of a file; a row group, of 300 kB
+SWEPT = "swept."  # in front of the names of columns of keys
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a folder has rows of, some day. ``numbers`` are those of the ``keys`` whose values all are numbers."""
+
+    folder: Path
+    points: int
+    keys: tuple[str, ...]  # that differ between points
+    numbers: frozenset[str]
+    command: str  # that writes it, and continues it
+    identity: str  # of the sweep and the program
+
+    @classmethod
+    def open(cls, folder: Path) -> Dataset:
+        """Raises ``ValueError`` in one line for a folder that is no dataset, ``OSError`` where it cannot be read."""
+        path = folder / MANIFEST
+        if folder.is_dir() and not path.is_file():
+            raise ValueError(f"{folder}: must be a dataset of `topoflow compare out=NAME{SUFFIX}`, got no {MANIFEST}")
+        try:
+            found = json.loads(read_bytes(path))
+            kinds = {"format": str, "points": int, "keys": list, "numbers": list, "command": str, "identity": str}
+            for key, kind in kinds.items():
+                if type(found[key]) is not kind:
+                    raise ValueError(f"{key}: must be {kind.__name__}, got {found[key]!r}")
+            if found["format"] != FORMAT or found["points"] < 1:
+                raise ValueError(f"format: must be {FORMAT} of at least 1 point, got {found['format']!r}")
+            keys, numbers = tuple(map(str, found["keys"])), frozenset(map(str, found["numbers"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path}: must be what `topoflow compare` writes, got {error}") from error
+        return cls(folder, found["points"], keys, numbers, found["command"], found["identity"])
+
+    def begin(self) -> None:
+        """Write the manifest. Raises ``ValueError`` where the folder has another sweep, or files of something else."""
+        if (self.folder / MANIFEST).exists():
+            if Dataset.open(self.folder).identity != self.identity:
+                law = "must be a new folder, or that of the same sweep by the same program"
+                raise ValueError(f"out: {law}, got {self.folder} with another")
+            return
+        if self.folder.is_dir() and any(self.folder.iterdir()):
+            raise ValueError(f"out: must be a new folder or a dataset, got {self.folder} with other files")
+        about = {key: value for key, value in asdict(self).items() if key != "folder"}
+        about |= {"format": FORMAT, "version": __version__, "keys": list(self.keys), "numbers": sorted(self.numbers)}
+        write_atomically(self.folder / MANIFEST, json.dumps(about, indent=1).encode() + b"\n")
+
+    def path(self, first: int) -> Path:
+        """The file whose first point is ``first``."""
+        return self.folder / f"part-{first:08d}.parquet"
+
+    @property
+    def parts(self) -> Iterator[range]:
+        """The points of each file, written or not."""
+        return (range(first, min(first + PART, self.points)) for first in range(0, self.points, PART))
+
+    @property
+    def written(self) -> list[range]:
+        """The points of files that are there."""
+        return [part for part in self.parts if self.path(part[0]).is_file()]
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The type of each column: text, int, float or bool. ``topoflow.case.rows.COLUMNS`` says what they mean."""
+        kinds = {"str": "text", "int": "int", "float": "float", "float | None": "float"}
+        of_rows = {each.name: kinds[str(each.type)] for each in fields(Row) if each.name != "world"}
+        swept = {f"{SWEPT}{key}": "float" if key in self.numbers else "text" for key in self.keys}
+        own = {"fits": "bool", "is_ideal": "bool", "error": "text"}
+        return {"point": "int", **swept, **of_rows, **own}
+
+    def swept(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """The columns of the keys, of values as typed."""
+        return {f"{SWEPT}{key}": float(values[key]) if key in self.numbers else values[key] for key in self.keys}
+
+    def write(self, part: range, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the file of the points ``part``, whole or not at all. A column that a row lacks is null."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+        schema = pa.schema([(name, types[kind]) for name, kind in self.columns.items()])
+        file = pa.BufferOutputStream()
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema=schema), file)
+        write_atomically(self.path(part[0]), file.getvalue().to_pybytes())
+
+
+def is_dataset(out: object) -> bool:
+    """Whether ``out`` asks for a dataset in place of a report."""
+    return isinstance(out, str | Path) and str(out).endswith(SUFFIX)

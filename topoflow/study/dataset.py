@@ -1,0 +1,129 @@
+"""A sweep as a dataset: points are composed, simulated and written in parts, in memory that does not grow with them.
+
+A point that cannot be built is a row with an ``error``: a sweep of a million need not begin again for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from topoflow.case.base import Result
+from topoflow.digest import digest, program
+from topoflow.engine.base import Run
+from topoflow.engine.observer import Silent
+from topoflow.report.dataset.base import Dataset
+from topoflow.study.builder import Asked, Builder
+from topoflow.study.compare import simulate
+from topoflow.study.configure.grid import Grid, Point, at, swept_values
+from topoflow.study.configure.keys import each_of
+
+BATCH = 256  # points in memory; the worlds of jobs on 1,000 servers take MB each
+MOST_TRIED = 256  # values of a key
+
+Row = dict[str, Any]
+
+
+def dataset_of(points: Sequence[Point], command: str, out: Path) -> Dataset:
+    """The dataset that ``points`` are written to. Raises ``ValueError`` for what only a report has."""
+    first = points[0]
+    if each_of(first.config["fail"]) or "fail.each" in first.swept:
+        raise ValueError("fail.each: must be null where out is a dataset, whose points have a row each")
+    values = swept_values(points)
+    if isinstance(points, Grid):
+        points.compose(list(_each_value_once(values)))  # what is wrong with one is known before the work
+    if len(values) and any(key in values for key in ("device", "threads", "out", "executor")):
+        raise ValueError("device, threads, executor, out: must be one for all points of a dataset, got several")
+    config = {key: value for key, value in first.config.items() if key not in ("out", "device", "threads", "executor")}
+    identity = digest([program(), {key: list(each) for key, each in values.items()}, config, len(points)])
+    numbers = frozenset(key for key, each in values.items() if all(map(_is_number, each)))
+    return Dataset(out, len(points), tuple(values), numbers, command, identity)
+
+
+def _each_value_once(values: Mapping[str, Sequence[str]]) -> Iterator[int]:
+    """Points that have each value of each key with the first values of others; of many values some."""
+    step = 1
+    for each in reversed([*values.values()]):
+        yield from range(0, len(each) * step, step * (1 + len(each) // MOST_TRIED))
+        step *= len(each)
+
+
+def write_dataset(points: Sequence[Point], dataset: Dataset, run: Run) -> None:
+    """Simulate what ``dataset`` has no rows of, and write these.
+
+    Raises ``ValueError`` in one line where no point of a first batch can be built, before a file is written.
+    """
+    missing = [part for part in dataset.parts if not dataset.path(part[0]).is_file()]
+    done, builder = dataset.points - sum(map(len, missing)), Builder()
+    run.observer.stage("worlds")
+    for part in missing:
+        rows: list[Row] = []
+        for first in range(part[0], part[-1] + 1, BATCH):
+            numbers = range(first, min(first + BATCH, part[-1] + 1))
+            rows += _rows(points, numbers, dataset, builder, run)
+            if done == 0 == first and all("error" in row for row in rows):
+                raise ValueError(rows[0]["error"])
+            run.observer.advance(done + len(rows), dataset.points)
+        dataset.write(part, rows)
+        done += len(rows)
+
+
+def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Builder, run: Run) -> Iterator[Row]:
+    """A row for each of the points of these numbers."""
+    asked: dict[int, Asked] = {}
+    errors: dict[int, str] = {}
+    for number, point in zip(numbers, _composed(points, numbers), strict=True):
+        try:
+            (asked[number],) = builder.build([point])
+        except ValueError as error:
+            errors[number] = str(error)
+    results, refused = _simulated(asked, run)
+    builder.forget()
+    for number in numbers:
+        row = {"point": number, **dataset.swept(_swept(points, number))}
+        if number in results:
+            yield {**row, **_columns(results[number])}
+        else:
+            yield {**row, "error": errors.get(number) or refused[number]}
+
+
+def _composed(points: Sequence[Point], numbers: Sequence[int]) -> list[Point]:
+    return points.compose(numbers) if isinstance(points, Grid) else [points[number] for number in numbers]
+
+
+def _simulated(asked: dict[int, Asked], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
+    """The results, and why some have none: these are found one by one, where the batch is refused."""
+    silent = Run(run.device, run.threads, Silent(), run.executor)
+    try:
+        return dict(zip(asked, simulate([*asked.values()], silent), strict=True)), {}
+    except ValueError:
+        found: dict[int, Result] = {}
+        refused: dict[int, str] = {}
+        for number, each in asked.items():
+            try:
+                with at(each.point):
+                    (found[number],) = simulate([each], silent)
+            except ValueError as error:
+                refused[number] = str(error)
+        return found, refused
+
+
+def _columns(result: Result) -> Row:
+    row = {key: value for key, value in vars(result.row).items() if key != "world"}
+    return {**row, "fits": result.fits, "is_ideal": result.fabric.is_ideal}
+
+
+def _swept(points: Sequence[Point], number: int) -> dict[str, str]:
+    """What the keys of a point are, though it may not be composed."""
+    if not isinstance(points, Grid):
+        return dict(points[number].swept)
+    pairs = (each.partition("=")[::2] for each in points.product[number])
+    return {key.lstrip("+"): value for key, value in pairs}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return abs(float(text)) < float("inf")
+    except ValueError:
+        return False
