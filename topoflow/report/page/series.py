@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 Plain = dict[str, Any]
+Drawing = Figure
 
 DASHES = {"-": "solid", "--": "dashed", "-.": "dotdash", ":": "dotted"}
 SHAPES = {

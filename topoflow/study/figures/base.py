@@ -15,12 +15,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoflow.report.draw.style import png
-from topoflow.report.page.series import panels
+from topoflow.report.page.series import Drawing, panels
 from topoflow.study.figures.similar_cost import RULES
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
     from topoflow.study.figures.setup import Setup
 
 Value = str | int | float | None
