@@ -25,8 +25,9 @@ struct RotorTables {
   int32_t* space;     // [N, N] cells that a node can accept for each destination
   Share* share;       // [N, U] of a receiver
   uint64_t* open;     // [N, U, words] of a receiver: destinations for which a link may bring more
-  uint8_t* offered;   // [N, U, N] of a receiver: cells that are offered and not accepted
-  uint8_t* accepted;  // [N, U, N] of a receiver
+  uint8_t* offered;   // [N, row of U, N] of a receiver: cells that are offered and not accepted
+  uint8_t* accepted;  // [N, row of U, N] of a receiver
+  int64_t row;        // of these two: no two nodes write bytes of one word
 
   HD RotorTables(Memory& memory, const SlottedBatch& batch, int32_t world, int64_t nodes) {
     const int64_t rows = batch.switches[world] ? nodes : 0, links = rows * batch.switches[world];
@@ -37,8 +38,9 @@ struct RotorTables {
     space = memory.take<int32_t>(rows * nodes);
     share = memory.take<Share>(links);
     open = memory.take<uint64_t>(links * ((nodes + 63) / 64));
-    offered = memory.take<uint8_t>(links * nodes);
-    accepted = memory.take<uint8_t>(links * nodes);
+    row = (batch.switches[world] * nodes + 3) / 4 * 4;
+    offered = memory.take<uint8_t>(rows * row);
+    accepted = memory.take<uint8_t>(rows * row);
   }
 };
 

@@ -64,6 +64,8 @@ def test_a_job_runs_and_waits_for_slots() -> None:
     ("field", "value", "law"),
     [
         ("gap", 1.0, "rotornet.gap: must be at least 0 and less than the slot of 0.0002 s, got 1 s"),
+        ("slot", float("inf"), "rotornet.slot: must be positive, got inf"),
+        ("slot", float("nan"), "rotornet.slot: must be positive, got nan"),
         ("uplinks", 0, "rotornet.uplinks: must be positive, got 0"),
         ("cell", 1, "rotornet.cell: must be such that 1 to 255 fill the 225000 B of a slot, got 1"),
         ("cell", 10**6, "rotornet.cell: must be such that 1 to 255 fill the 225000 B of a slot, got 1000000"),

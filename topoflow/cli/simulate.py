@@ -27,8 +27,9 @@ KEYS = ("world", "fidelity", "device", "threads", "out")
 def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     point = parse(arguments.settings)
-    path, how, fidelity = Path(str(point.config["world"])), run_of([point], Silent()), fidelity_of(point)
+    path, fidelity = Path(str(point.config["world"])), fidelity_of(point)
     with output([point], "simulate") as out:
+        how = run_of([point], Silent(), out)
         with named({"world": path}):
             file = read(path)
         (timeline,) = simulate([file.world], fidelity, how)

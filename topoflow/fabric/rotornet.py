@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.rotors import MOST_CELLS, Rotating, Rotors
 from topoflow.fabric.racks import racked
 from topoflow.fabric.wiring import check_count, check_interfaces
+from topoflow.units import check_positive
 
 JUMBO = 9000  # B of a frame
 WHOLE = 1e-9  # a number of cells that is less than a whole one by less than this is one
@@ -47,7 +47,8 @@ class RotorNet:
         check_interfaces("rotornet", self.bandwidth, self.degree, self.latency)
         for field in ("servers_per_rack", "uplinks"):
             check_count(f"rotornet.{field}", getattr(self, field))
-        if not (isfinite(self.slot) and 0 <= self.gap < self.slot):
+        check_positive("rotornet.slot", self.slot)
+        if not 0 <= self.gap < self.slot:
             raise ValueError(
                 f"rotornet.gap: must be at least 0 and less than the slot of {self.slot:g} s, got {self.gap:g} s"
             )

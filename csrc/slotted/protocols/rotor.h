@@ -36,6 +36,9 @@ struct RotorLB {
 
   DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
 
+  // Of a receiver, in `offered` and `accepted`.
+  DEVICE int64_t row_of(int32_t node, int32_t which) const { return node * tables.row + which * nodes; }
+
   DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
     tables.sent[link * most + tables.count[link]++] = cell;
     --state.node[node].held;
@@ -84,7 +87,8 @@ struct RotorLB {
     const int32_t from = source_of(node, which);
     const int64_t link = link_of(node, which);
     tables.share[link] = {0, node + 1 == nodes ? 0 : node + 1};
-    uint8_t *const offered = tables.offered + link * nodes, *const accepted = tables.accepted + link * nodes;
+    const int64_t row = row_of(node, which);
+    uint8_t *const offered = tables.offered + row, *const accepted = tables.accepted + row;
     for (int32_t to = 0; to < nodes; ++to) accepted[to] = 0;
     if (from == kNone) return;
     const int32_t* const count = tables.count + from * switches;
@@ -104,18 +108,18 @@ struct RotorLB {
 
   // The next cell of a link, if there is one for which there is room. A link that has none is asked no more.
   DEVICE bool accept_one(int32_t node, int32_t which) const {
-    const int64_t link = link_of(node, which);
+    const int64_t link = link_of(node, which), row = row_of(node, which);
     Share& share = tables.share[link];
     if (!share.capacity) return false;
     uint64_t* const open = tables.open + link * world.words;
     bool found = false;
     World<T>::for_bits_from(open, world.words, share.next, [&](int32_t to) {
       int32_t& space = tables.space[node * nodes + to];
-      uint8_t& offered = tables.offered[link * nodes + to];
+      uint8_t& offered = tables.offered[row + to];
       found = space > 0;
       if (found) {
         --space;
-        ++tables.accepted[link * nodes + to];
+        ++tables.accepted[row + to];
         share.next = to + 1 == nodes ? 0 : to + 1;
       }
       if (!found || !--offered) open[to >> kWordLog] &= ~World<T>::bit(to);
@@ -130,7 +134,7 @@ struct RotorLB {
     for (int32_t which = 0; which < switches; ++which) {
       const int32_t by = target_of(node, which);
       if (by == kNone) continue;
-      const uint8_t* const accepted = tables.accepted + link_of(by, which) * nodes;
+      const uint8_t* const accepted = tables.accepted + row_of(by, which);
       for (int32_t to = 0; to < nodes; ++to)
         for (int32_t i = 0; i < accepted[to]; ++i) send(node, link_of(node, which), world.take(node, to));
     }

@@ -153,7 +153,7 @@ def _connected(address: str | None) -> Any:
             configure_logging=False,
             **({"include_dashboard": False} if address is None else {}),
         )
-    except (RuntimeError, ConnectionError, ValueError, TimeoutError) as error:
+    except Exception as error:  # of many kinds, plain ones too
         raise _refused(address, error) from error
     return ray
 
@@ -172,7 +172,8 @@ def _refused(address: str | None, error: Exception) -> ValueError:
     if len(pairs) == 2:
         theirs, ours = (f"Ray {ray} on Python {python}" for ray, python in pairs)
         return ValueError(f"executor.address: must be a cluster with {ours}, as here, got {theirs}")
-    return ValueError(f"executor.address: must be a Ray cluster, got {address} ({_first_line(error)})")
+    got = "one of this machine" if address is None else address
+    return ValueError(f"executor.address: must be a Ray cluster that answers, got {got} ({_first_line(error)})")
 
 
 def _first_line(error: BaseException) -> str:

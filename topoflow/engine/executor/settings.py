@@ -16,7 +16,7 @@ def check_settings(cluster: Any) -> None:
             raise ValueError(f"executor.{key}: must be a whole number within {least}..{most}, got {value!r}")
     for key, optional in (("seconds", False), ("gpus", True)):
         value = getattr(cluster, key)
-        if value is None and optional:
+        if (value is None and optional) or key not in cluster.__dataclass_fields__:
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
         if not number or value < 0 or (value == 0 and not optional):

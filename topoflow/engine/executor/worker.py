@@ -116,7 +116,7 @@ def events(payload: bytes, expected: str) -> Iterator[Event]:
 
 def _outcome(payload: bytes, seen: Seen) -> Event:
     try:
-        call: Call = pickle.loads(payload)  # bytes of the driver's memory, never of a file
+        call: Call = pickle.loads(payload)  # bytes of the process that asks, which chose what this one runs
         return Answered(call.answers(seen))
     except MemoryError as error:
         return Ended(f"it needs more memory than there is {error}".strip())

@@ -1,0 +1,238 @@
+"""A real Ray cluster of several processes: what ends, at whatever moment, loses nothing and does nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="needs the extra ray")
+pytestmark = pytest.mark.slow  # a cluster takes some seconds to begin, and each process that joins it
+
+# Work whose every beginning and end leaves a line. What is defined in a script is sent to workers as it is.
+SCRIPT = """
+import os, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+from topoflow.engine.base import Run
+from topoflow.engine.executor.ray import Ray
+
+@dataclass(frozen=True)
+class Slow:
+    log: str
+    is_batch = True
+    def keys(self, items): return [f"{item:064x}" for item in items]
+    def weight(self, item): return 1.0
+    def name(self, item): return f"number {item}"
+    def note(self, *words):
+        with open(self.log, "a") as file:
+            file.write(" ".join(map(str, words)) + "\\n")
+    def do(self, items, run):
+        for item in items:
+            self.note("began", item, os.getpid())
+            time.sleep(0.3)
+        return [np.array([item * item, int(os.environ.get("CUDA_VISIBLE_DEVICES") or -1)]) for item in items]
+    def pack(self, item, answer): return {"square": answer}
+    def unpack(self, item, arrays): return arrays["square"].tolist()
+
+if __name__ == "__main__":
+    address, folder, log, count, gpus = sys.argv[1:]
+    cluster = Ray(address, seconds=0.6, retries=9, gpus=float(gpus))
+    device, remote = cluster.placed("cpu", None, Path(folder))
+    for number, answer in remote.map(Slow(log), range(int(count)), Run(executor=remote)):
+        print(number, *answer, flush=True)
+"""
+
+
+def until(what: Callable[[], Any], seconds: float = 120) -> Any:
+    """What ``what`` returns, once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A head that does no work, and two nodes with a processor each; one says that it has a GPU."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster()
+    for attempt in range(3):  # Ray gives a node 30 s to begin, which a busy machine may exceed
+        try:
+            made.add_node(num_cpus=0, include_dashboard=False)
+            made.add_node(num_cpus=1, num_gpus=1)
+            made.leaving = made.add_node(num_cpus=1)
+            break
+        except Exception as error:
+            made.shutdown()
+            made = Cluster()
+            if attempt == 2:
+                pytest.skip(f"no Ray cluster begins on this machine: {error}")
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def drive(cluster: Any, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Begins a process that has the cluster square so many numbers."""
+    script, begun = tmp_path / "script.py", []
+    script.write_text(SCRIPT)
+
+    def begin(count: int, gpus: float = 0.0) -> subprocess.Popen[str]:
+        words = [cluster.address, tmp_path / "kept", tmp_path / "log", count, gpus]
+        command = [sys.executable, str(script), *map(str, words)]
+        begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.kill()
+        each.communicate()
+
+
+def lines(path: Path, word: str) -> list[list[int]]:
+    """The numbers of the lines that begin with ``word``."""
+    text = path.read_text() if path.exists() else ""
+    return [[int(each) for each in line.split()[1:]] for line in text.splitlines() if line.startswith(word)]
+
+
+def kept(folder: Path) -> set[int]:
+    from topoflow import npz
+
+    return {int(key, 16) for path in folder.glob("*.npz") for key in npz.read(path)["keys"].tolist()}
+
+
+def test_nothing_is_lost_or_done_twice_where_a_worker_a_node_and_the_driver_end(
+    cluster: Any, drive: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    log, folder, count = tmp_path / "log", tmp_path / "kept", 40
+    first = drive(count)
+    until(lambda: len(kept(folder)) >= 3 or first.poll() is not None)
+    os.kill(lines(log, "began")[-1][1], signal.SIGKILL)  # a worker
+    before = len(kept(folder))
+    until(lambda: len(kept(folder)) >= before + 3 or first.poll() is not None)
+    cluster.remove_node(cluster.leaving, allow_graceful=False)
+    before = len(kept(folder))
+    until(lambda: len(kept(folder)) >= before + 3 or first.poll() is not None)
+    assert first.poll() is None, first.communicate()
+    first.send_signal(signal.SIGKILL)  # the driver
+    first.wait()
+    cluster.leaving = cluster.add_node(num_cpus=1)
+    there, begun = kept(folder), len(lines(log, "began"))
+    assert len(there) < count
+    second = drive(count)
+    out, errors = second.communicate(timeout=200)
+    assert second.returncode == 0, errors
+    answers = [[int(each) for each in line.split()] for line in out.splitlines()]
+    assert sorted(answer[:2] for answer in answers) == [[number, number**2] for number in range(count)]
+    again = Counter(number for number, _ in lines(log, "began")[begun:])
+    unfinished = {number for number, _ in lines(log, "began")[:begun]} - there
+    assert not set(again) & there
+    assert set(again) == set(range(count)) - there
+    assert max(again.values()) == 1
+    assert len(unfinished) <= 8  # what workers had when the driver was killed
+
+
+def test_ctrl_c_ends_the_driver_and_its_work(drive: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    driver = drive(1000)
+    until(lambda: kept(tmp_path / "kept"))
+    driver.send_signal(signal.SIGINT)
+    driver.communicate(timeout=60)
+    assert driver.returncode != 0
+    worker = lines(tmp_path / "log", "began")[-1][1]
+    until(lambda: not is_at_work(worker))
+    begun = len(lines(tmp_path / "log", "began"))
+    time.sleep(1)
+    assert len(lines(tmp_path / "log", "began")) == begun
+
+
+def is_at_work(process: int) -> bool:
+    try:
+        return "topoflow" in Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def test_a_piece_of_work_has_the_gpu_that_it_needs(drive: Callable[..., subprocess.Popen[str]]) -> None:
+    """As far as can be seen without one: Ray gives the piece a node that has one, and its number."""
+    driver = drive(2, gpus=1.0)
+    out, errors = driver.communicate(timeout=200)
+    assert driver.returncode == 0, errors
+    assert [line.split()[2] for line in out.splitlines()] == ["0", "0"]
+
+
+JOB = ("workload.tables=4", "workload.rows=1000", "servers=4")
+
+
+def topoflow(*words: str, cluster: Any = None) -> str:
+    """What a command says."""
+    spread = () if cluster is None else ("executor=ray", f"executor.address={cluster.address}")
+    program = "import sys; from topoflow.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, *words, *spread]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_answers_of_a_cluster_are_those_of_one_machine_to_the_last_byte(cluster: Any, tmp_path: Path) -> None:
+    commands = {
+        "compare": ("compare", *JOB, "fabric=fat_tree,ring,ocs_reconfig", "fail.rings=drop"),
+        "packet": ("compare", *JOB, "workload.batch_per_gpu=1", "fabric=fat_tree", "fidelity=packet"),
+        "failing": ("compare", *JOB, "fabric=torus", "fail.each=fiber"),
+        "ladders": ("search", *JOB, "search.proposals=512", "search.ladders=3", "search.chains=4"),
+        "searches": ("search", *JOB, "fabric=topoopt,fat_tree", "search.proposals=64"),
+        "figure": (
+            "experiment",
+            "topoopt_fig11",
+            "servers=4",
+            "workload=dlrm",
+            *JOB[:2],
+            "bandwidth_gbps=100",
+            "seed=0",
+        ),
+    }
+    for name, words in commands.items():
+        here, there = tmp_path / name / "here", tmp_path / name / "there"
+        topoflow(*words, f"out={here}")
+        topoflow(*words, f"out={there}", cluster=cluster)
+        files = [path.relative_to(here) for path in here.rglob("*") if path.suffix in (".json", ".parquet", ".csv")]
+        assert files
+        for file in files:
+            assert content(here / file) == content(there / file), file
+
+
+def content(path: Path) -> Any:
+    """Without what says how it was asked for, and the clock's."""
+    if path.name != "result.json":
+        return path.read_bytes()
+    plain = json.loads(path.read_text())
+    plain.pop("command")
+    for row in plain.get("rows", []):
+        if isinstance(row, dict):
+            row.get("config", {}).pop("out", None)
+    return plain
+
+
+def test_a_cluster_of_another_version_is_refused_with_both_versions(cluster: Any) -> None:
+    program = (
+        "import ray, sys; ray.__version__ = '2.0.0'; from topoflow.cli import main; "
+        f"sys.exit(main(['compare', 'servers=4', 'fabric=ring', 'executor=ray', 'executor.address={cluster.address}']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
+    ours, theirs = "Ray 2.0.0 on Python", f"Ray {ray.__version__} on Python"
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("topoflow")]
+    assert done.returncode == 2
+    assert line.startswith(f"topoflow compare: executor.address: must be a cluster with {ours}")
+    assert f"as here, got {theirs}" in line

@@ -1,0 +1,136 @@
+"""Jobs of submitit: processes of this machine everywhere, and of a real Slurm where there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.engine.executor.slurm import Slurm, _arrays_of, _event_of
+from topoflow.engine.executor.worker import Answered, Ended, Failed
+
+# Work whose every beginning leaves a line. What is defined in a script is sent to workers as it is.
+SCRIPT = """
+import os, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+from topoflow.engine.base import Run
+from topoflow.engine.executor.slurm import Slurm
+
+@dataclass(frozen=True)
+class Slow:
+    log: str
+    is_batch = True
+    def keys(self, items): return [f"{item:064x}" for item in items]
+    def weight(self, item): return 1.0
+    def name(self, item): return f"number {item}"
+    def do(self, items, run):
+        for item in items:
+            with open(self.log, "a") as file:
+                file.write(f"{item} {os.getpid()}\\n")
+            time.sleep(0.5)
+        return [np.array([item * item]) for item in items]
+    def pack(self, item, answer): return {"square": answer}
+    def unpack(self, item, arrays): return arrays["square"].tolist()
+
+if __name__ == "__main__":
+    system, folder, log, count = sys.argv[1:]
+    device, remote = Slurm(jobs=2, retries=9, system=system).placed("cpu", None, Path(folder))
+    for number, answer in remote.map(Slow(log), range(int(count)), Run(executor=remote)):
+        print(number, *answer, flush=True)
+"""
+
+
+def test_the_end_of_a_piece_of_work_is_a_file_of_arrays() -> None:
+    for event in (Failed("a", True), Ended("b")):
+        assert _event_of(_arrays_of(event)) == event
+    found = _event_of(_arrays_of(Answered([{"x": np.arange(3)}, {"y": np.zeros((2, 0))}])))
+    assert isinstance(found, Answered)
+    assert [{name: each.tolist() for name, each in answer.items()} for answer in found.answers] == [
+        {"x": [0, 1, 2]},
+        {"y": [[], []]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "law"),
+    [
+        ({"jobs": 0}, "executor.jobs: must be a whole number of at least 1, got 0"),
+        ({"memory": -1.0}, "executor.memory: must be positive, got -1.0"),
+        ({"system": "pbs"}, "executor.system: must be one of slurm, local, got 'pbs'"),
+    ],
+)
+def test_settings_of_slurm_that_cannot_be_are_refused_in_one_line(settings: dict[str, Any], law: str) -> None:
+    with pytest.raises(ValueError, match=law):
+        Slurm(**settings)
+
+
+def test_a_folder_must_be_given_and_submitit_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="out: must be given with executor=slurm, a folder that all nodes see"):
+        Slurm().placed("cpu", None, None)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(ValueError, match=r"executor: must be local where submitit .*topoflow\[slurm\].*, got "):
+        Slurm().pool("cpu", tmp_path)
+
+
+def test_without_slurm_on_the_machine_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit", reason="needs the extra slurm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"executor: must be on a machine that submits to Slurm, got .*srun"):
+        Slurm().pool("cpu", tmp_path)
+
+
+def system_of(name: str) -> str:
+    pytest.importorskip("submitit", reason="needs the extra slurm")
+    if name == "slurm" and (shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode):
+        pytest.skip("needs a Slurm whose controller answers")
+    return name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["local", "slurm"])
+def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str, tmp_path: Path) -> None:
+    from topoflow import npz
+
+    script, log, folder, count = tmp_path / "script.py", tmp_path / "log", tmp_path / "kept", 8
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), *map(str, (system_of(name), folder, log, count))]
+
+    def begun() -> list[tuple[int, int]]:
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
+
+    def kept() -> set[int]:
+        return {int(key, 16) for path in folder.glob("*.npz") for key in npz.read(path)["keys"].tolist()}
+
+    def until(what: Any) -> None:
+        end = time.monotonic() + 240
+        while not what():
+            assert time.monotonic() < end, "it takes too long"
+            time.sleep(0.05)
+
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until(lambda: begun() or first.poll() is not None)
+    assert first.poll() is None, first.communicate()
+    os.kill(begun()[0][1], signal.SIGKILL)  # the process of a job
+    until(lambda: kept() or first.poll() is not None)
+    first.kill()  # the driver
+    first.communicate()
+    there, before = kept(), len(begun())
+    second = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert second.returncode == 0, second.stderr
+    answers = [[int(each) for each in line.split()] for line in second.stdout.splitlines()]
+    assert sorted(answers) == [[number, number**2] for number in range(count)]
+    again = Counter(number for number, _ in begun()[before:])
+    assert not set(again) & there
+    assert set(again) >= set(range(count)) - there
