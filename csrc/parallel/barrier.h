@@ -30,7 +30,8 @@ class Barrier {
   }
 
  private:
-  static constexpr int kSpins = 400;  // about 20 us where a pause takes 140 cycles
+  // About 0.1 ms where a pause takes 140 cycles, longer than a sleeper needs to wake.
+  static constexpr int kSpins = 2000;
 
   // The round changes before `sleeping_` is read, and the other way round in sleep(), both in one order for all
   // threads: whoever sleeps is seen. (The notify of an atomic number does not promise that: gcc 12 may read who waits

@@ -71,7 +71,7 @@ struct Server {
   int32_t local;    // cells in LOCAL
 };
 
-// A cell on its way to its intermediate node, with the column of its target.
+// A cell on its way, and, where that is to its intermediate node, the column of its target.
 struct Sent {
   Cell cell;
   int32_t to;
@@ -119,14 +119,15 @@ struct State {
   int32_t *place, *group, *column;  // [N] of each node
   int32_t *node_at, *place_at;      // [columns]
   Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
-  Sent* coming;                     // [N, columns] cells that come to their intermediate node in this epoch
-  Cell* last;          // [N, columns] of their target; ~number: straight from the source, to a place that is reserved
-  Queue* queue;        // [N, columns]
-  Cell* relayed;       // [Q, N, columns]
-  int32_t* candidate;  // [N, N] the other nodes that each sends to
-  int32_t* request;    // [N, N] of a node, by source: the column that a cell is for
-  int32_t* grant;      // [N, columns] of a source, by the column that grants: the same
-  int32_t* unused;     // [N, N] of a node, by source: the same, given back
+  // [N, columns] what comes in this epoch: to its target (~number: straight from the source, to a place that is
+  // reserved) or to be sent on. A pair of nodes has one slot.
+  Sent* coming;
+  Queue* queue;                         // [N, columns]
+  Cell* relayed;                        // [Q, N, columns]
+  int32_t* candidate;                   // [N, N] the other nodes that each sends to
+  int32_t* request;                     // [N, N] of a node, by source: the column that a cell is for
+  int32_t* grant;                       // [N, columns] of a source, by the column that grants: the same
+  int32_t* unused;                      // [N, N] of a node, by source: the same, given back
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
   uint64_t *has_granted, *has_relayed;  // [N, column words] columns for which a cell waits
@@ -165,7 +166,6 @@ struct State {
     place_at = memory.take<int32_t>(columns);
     local = memory.take<Ends>(places);
     coming = memory.take<Sent>(places);
-    last = memory.take<Cell>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);
     candidate = memory.take<int32_t>(pairs);

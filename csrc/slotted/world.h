@@ -173,7 +173,7 @@ class World {
     if (batch.through) batch.sent[log_of(cell)] = int64_t{epoch} * slots + slot;
     set_waiting(state.has_granted, source, column);
     if (target == column) {
-      state.last[node * columns + at] = {cell.task, ~cell.number};
+      state.coming[node * columns + at].cell = {cell.task, ~cell.number};
       set_bit(state.is_last + node * column_words, at);
     } else {
       state.coming[node * columns + at] = {cell, target};
@@ -565,7 +565,7 @@ class World {
       for (uint64_t rest = relayed; rest; rest &= rest - 1) {
         const int32_t column = begin + first + lowest_bit(rest), target = state.node_at[column];
         const Cell cell = next_relayed(node, column);
-        state.last[target * columns + at] = cell;
+        state.coming[target * columns + at].cell = cell;
         set_bit(state.is_last + target * column_words, at);
         if (batch.through) record(cell, node, slot);
       }
@@ -601,7 +601,7 @@ class World {
   // What comes to the node of its target in an epoch.
   DEVICE void receive(int32_t node) {
     for_bits(state.is_last + node * column_words, column_words, [&](int32_t at) {
-      Cell cell = state.last[node * columns + at];
+      Cell cell = state.coming[node * columns + at].cell;
       if (cell.number < 0) {
         --state.queue[node * columns + column_of(node)].reserved;
         cell.number = ~cell.number;

@@ -206,7 +206,7 @@ def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> N
     assert most.max() <= found.fullest.max()
 
 
-@pytest.mark.parametrize("queue", [4, 8, 16])
+@pytest.mark.parametrize("queue", [2, 4, 8, 16])
 def test_a_place_for_a_cell_takes_32_bytes_at_most(queue: int) -> None:
     """Tables and bits of all pairs of 128 racks included; cells at their source are numbers of their flow."""
     batch = pack([burst(Schedule(128, 12), np.array([0]), np.array([5]), 1)], Settings(queue=queue))

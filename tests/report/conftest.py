@@ -129,14 +129,19 @@ class Page(HTMLParser):
         self.sources: list[str] = []
         self.tags: set[str] = set()
         self.words = ""
+        self.script = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.script = tag in ("script", "style")
         self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
 
+    def handle_endtag(self, tag: str) -> None:
+        self.script = False
+
     def handle_data(self, data: str) -> None:
-        self.words += data
+        self.words += "" if self.script else data
 
 
 @pytest.fixture(scope="session")

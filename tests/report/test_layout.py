@@ -8,11 +8,15 @@ import pytest
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.dragonfly_plus import DragonflyPlus
+from topoflow.fabric.slim_fly import SlimFly
 from topoflow.fabric.torus import Torus
 from topoflow.report.draw.network.layout import places
 
+Design = type[Torus] | type[Dragonfly] | type[DragonflyPlus] | type[SlimFly]
 
-def built(design: type[Torus] | type[Dragonfly], servers: int) -> Fabric:
+
+def built(design: Design, servers: int) -> Fabric:
     none = np.zeros(0, np.int64)
     return design(bandwidth=1e9, degree=4, latency=0.0).build(
         servers, Demand.from_pairs(servers, none, none, np.zeros(0), {})
@@ -20,8 +24,8 @@ def built(design: type[Torus] | type[Dragonfly], servers: int) -> Fabric:
 
 
 @pytest.mark.parametrize("servers", [16, 128, 1024])
-@pytest.mark.parametrize("design", [Torus, Dragonfly])
-def test_no_two_nodes_are_drawn_on_each_other(design: type[Torus] | type[Dragonfly], servers: int) -> None:
+@pytest.mark.parametrize("design", [Torus, Dragonfly, DragonflyPlus, SlimFly])
+def test_no_two_nodes_are_drawn_on_each_other(design: Design, servers: int) -> None:
     place = places(built(design, servers))
     assert len(np.unique(place.round(9), axis=0)) == len(place)
 

@@ -36,12 +36,14 @@ def main(argv: list[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
+            pressed.end()  # while it is handled: after that, a retry would be raised where nobody handles it
             return _interrupted(verb, str(stop))
         except MemoryError as error:
             print(f"topoflow {verb}: needs more memory than there is {error}".strip(), file=sys.stderr)
             return 2
         except Exception as error:
             if pressed.requested:  # what a library raised instead
+                pressed.end()
                 return _interrupted(verb)
             if not isinstance(error, ValueError | OSError):
                 raise

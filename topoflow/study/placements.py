@@ -17,7 +17,6 @@ from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, Schedule, schedul
 from topoflow.engine.observer import Observer, Part
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_steps
-from topoflow.report.draw.style import png
 from topoflow.study.configure.grid import Point, at, build
 from topoflow.study.configure.keys import check_among, check_keys, check_seed
 from topoflow.study.configure.os_errors import named, of_group
@@ -161,18 +160,18 @@ class Locality:
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         after = f"After {self.source}."
         return [
-            Picture("sizes.png", f"How many machines requests are for. {after}", png(self._sizes(rows))),
-            Picture(
+            Picture.of("sizes.png", f"How many machines requests are for. {after}", self._sizes(rows)),
+            Picture.of(
                 "groups.png",
                 f"In how many groups requests are, and would be if they were alone. {after}",
-                png(self._groups(rows)),
+                self._groups(rows),
             ),
-            Picture(
+            Picture.of(
                 "denials.png",
                 f"What became of requests, by the time of their arrival. {after}",
-                png(self._denials(rows)),
+                self._denials(rows),
             ),
-            Picture("cores.png", f"Share of all cores that is in use. {after}", png(self._cores())),
+            Picture.of("cores.png", f"Share of all cores that is in use. {after}", self._cores()),
         ]
 
     def _sizes(self, rows: Sequence[Row]) -> Any:

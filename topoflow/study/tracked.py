@@ -55,7 +55,8 @@ def tracked(
 
 def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> Log:
     """How far the run is, in its folder. Of many points only the first is described, as all take long to merge."""
-    again = command if points[0].config.get("out") is not None else f"{command} {quote(f'hydra.run.dir={folder}')}"
+    of_hydra = HydraConfig.initialized() and points[0].config.get("out") is None  # the folder is not in the command
+    again = f"{command} {quote(f'hydra.run.dir={folder}')}" if of_hydra else command
     about = {"verb": verb, "command": command, "again": again, "cwd": os.getcwd(), "points": len(points)}
     return ProgressLog.begin(folder, **about, swept=list(points[0].swept), config=points[0].config)
 

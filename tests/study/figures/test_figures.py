@@ -308,7 +308,8 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
         (["topoopt_fig11", "servrs=8"], "servrs: no such key; did you mean servers?"),
         (
             ["topoopt_fig11", "foo=1", "out=X"],
-            "out, bound, fitting, fluid, packet, slotted, mlflow, tensorboard, wandb, series, search, experiment\n",
+            "out, bound, fitting, fluid, packet, slotted, executor, mlflow, tensorboard, wandb, series, search, "
+            "experiment\n",
         ),
         (["topoopt_fig11", "servers=0", "out=X"], "servers: must be a whole number of at least 1, got 0"),
         (["topoopt_fig11", "search.proposals=-1", "out=X"], "search.proposals: must be a whole number of at least 0"),

@@ -48,6 +48,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "in which every p-th server is next), one of a pair of opposite links, or a cable between two tiers of "
         "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",
         draw_found,
+        interactive=True,
     ),
     Picture(
         "traffic.png",
@@ -68,6 +69,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "network without switches may be screened on an ideal switch, where steps are quicker than those simulated. A "
         "green line is a round that ended with another topology.",
         lambda report: history.draw(report.history),
+        interactive=True,
         needs=lambda report: report.history.searched,
     ),
     Picture(

@@ -49,7 +49,7 @@ def page_data(report: Report) -> Plain:
     rows, common = _rows(report)
     return {
         "fabrics": {name: look.colour for name, look in fabric_looks(report.fabrics).items()},
-        "kinds": {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND},
+        "kinds": kind_colours(),
         "rows": rows,
         "common": common,
         "measures": [{"key": key, "label": label} for key, label in MEASURES.items()],
@@ -57,6 +57,11 @@ def page_data(report: Report) -> Plain:
         "timelines": timelines(report),
         "networks": networks(report),
     }
+
+
+def kind_colours() -> dict[str, str]:
+    """What is computed and sent -> its colour in a timeline."""
+    return {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND}
 
 
 def as_script(data: Plain) -> str:
@@ -119,23 +124,37 @@ def timelines(report: Report) -> list[Plain]:
     """Every task that ran of the fastest world, and of others as far as there is room: worlds are whole or absent."""
     shown = drawn(report, MAX_TASKS, MAX_WORLDS)
     shown = tuple(result for result in shown if len(result.traffic) <= MAX_TASKS)
-    packed = ({"servers": result.fabric.servers, "tasks": _packed(_tasks(result))} for result in shown)
-    return _named(report, shown, packed, TIMELINE_BYTES, "tasks")
+    return _named(report, shown, map(timeline, shown), TIMELINE_BYTES, "tasks")
 
 
 def networks(report: Report) -> list[Plain]:
     """Every wiring once, with the load of its links, as far as there is room."""
     shown = wirings(report)[:MAX_WORLDS]
-    return _named(report, shown, ({"links": _packed(_links(result))} for result in shown), NETWORK_BYTES, "links")
+    return _named(report, shown, map(network, shown), NETWORK_BYTES, "links")
+
+
+def timeline(result: Result) -> Plain:
+    """Every task of one world that ran."""
+    return {"servers": result.fabric.servers, "tasks": _packed(_tasks(result))}
+
+
+def network(result: Result) -> Plain:
+    """The wiring of one world, with the load of its links."""
+    return {"links": _packed(_links(result))}
 
 
 def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain], room: int, key: str) -> list[Plain]:
     """The packed worlds that fit into ``room`` bytes, with their names."""
+    return fitting(({"label": a, **b} for a, b in zip(report.labels(shown), packed, strict=True)), room, key)
+
+
+def fitting(worlds: Iterable[Plain], room: int, key: str) -> list[Plain]:
+    """Those whose text ``key`` fits into ``room`` bytes, with that of those before."""
     found = []
-    for label, each in zip(report.labels(shown), packed, strict=True):
+    for each in worlds:
         if len(each[key]) <= room:
             room -= len(each[key])
-            found.append({"label": label, **each})
+            found.append(each)
     return found
 
 

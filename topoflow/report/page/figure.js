@@ -36,3 +36,13 @@ function chart(id, options, tips, draw) {
   showing.push(Plotting.show(figure, place).then((view) => { found.view = view; }));
   return found;
 }
+
+// A legend in the colours of the page, above the chart, whose items hide what they name when clicked.
+function colourLegend(figure) {
+  const legend = figure.legend;
+  const style = getComputedStyle(root);
+  const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());
+  for (const each of Array.isArray(legend) ? legend : [legend]) {
+    Object.assign(each, { background_fill_color: back, background_fill_alpha: 0.8, border_line_color: line, label_text_color: text, inactive_fill_color: back, click_policy: "mute", label_text_font_size: "12px" });
+  }
+}

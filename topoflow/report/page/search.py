@@ -1,15 +1,21 @@
-"""What a search found, on a page: the network drawn, traffic before and after, and how the search went."""
+"""What a search found, on a page: the network, what its servers do, traffic before and after, how the search went."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from topoflow.report.draw.history import BEST, CURRENT, MAX_POINTS, SIMULATED, History
 from topoflow.report.draw.pictures import draw_all
 from topoflow.report.draw.search_pictures import PICTURES
 from topoflow.report.files import whole_folder
-from topoflow.report.page.template import fill, gallery, paragraphs, table
+from topoflow.report.page.bokeh import scripts
+from topoflow.report.page.data import NETWORK_BYTES, TIMELINE_BYTES, as_script, fitting, kind_colours, network, timeline
+from topoflow.report.page.template import ABOUT, fill, gallery, own, paragraphs, place, table
 from topoflow.report.search_report import SearchReport, Switch
 
 
@@ -27,6 +33,7 @@ def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], Non
 
 def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
     """The whole page; ``images`` are PNG files by name."""
+    data = search_data(report)
     circuits = "\n".join(_line(number, switch) for number, switch in enumerate(report.circuits))
     return fill(
         "search.html",
@@ -35,11 +42,74 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         numbers=table(("", "before", "found"), report.numbers),
         strategy=table(("layers", "where"), report.strategy, "text"),
         orders=table(("servers", "orders"), report.orders, "text") if report.orders else paragraphs([_nothing(report)]),
-        pictures=gallery(PICTURES, images),
+        interactive=_interactive(report, data),
+        pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
+        data=as_script(data),
+        scripts=scripts() + own("table", "figure", "draw", "search", "levels", "network", "timeline"),
         went=paragraphs([report.went]),
         circuits=circuits or "This network has no optical switches.",
         command=escape(report.command),
     )
+
+
+def search_data(report: SearchReport) -> dict[str, Any]:
+    """All that the scripts of the page draw."""
+    ends = {"found": report.after, "before": report.before}
+    networks = [{"label": name, **network(each)} for name, each in ends.items() if each.fabric.links]
+    timelines = [{"label": name, **timeline(each)} for name, each in ends.items()]
+    return {
+        "kinds": kind_colours(),
+        "timelines": fitting(timelines, TIMELINE_BYTES, "tasks"),
+        "networks": fitting(networks, NETWORK_BYTES, "links"),
+        "history": _history(report.history),
+    }
+
+
+def _history(history: History) -> dict[str, Any]:
+    """Columns of the steps, at most ``MAX_POINTS``, with a gap after each round; of what was simulated, and kept."""
+    steps = len(history.proposals)
+    thin = np.unique(np.linspace(0, steps - 1, min(steps, MAX_POINTS)).astype(int)) if steps else np.zeros(0, int)
+    gaps = np.flatnonzero(np.diff(history.round[thin])) + 1
+    columns = {name: getattr(history, name)[thin] for name in ("proposals", "best", "current", "acceptance", "rate")}
+    ends, rounds = history.ends, history.rounds
+    simulated = [(end, number, time) for number, end in enumerate(ends) for time in rounds[number].simulated]
+    kept = ["of the start", *("new" if each.new_topology else "kept" for each in rounds)]
+    return {
+        "steps": {name: _plain(np.insert(values, gaps, np.nan)) for name, values in columns.items()}
+        | {"round": _plain(np.insert(history.round[thin] + 1, gaps, np.nan))},
+        "simulated": {
+            "proposals": [float(end) for end, _, _ in simulated],
+            "round": [number + 1 for _, number, _ in simulated],
+            "time": _plain(np.array([time for _, _, time in simulated])),
+        },
+        "best": {
+            "proposals": [0.0, *ends.tolist()],
+            "round": list(range(len(rounds) + 1)),
+            "time": _plain(np.array([history.start, *(each.time for each in rounds)])),
+            "topology": kept,
+        },
+        "colours": {"best": BEST, "current": CURRENT, "simulated": SIMULATED},
+    }
+
+
+def _plain(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
+    """The places of the charts, each with its title and what to see in it."""
+    text = {picture.file: picture for picture in PICTURES}
+    parts = []
+    if data["networks"]:
+        parts.append(place("network", text["topology.png"].title, ABOUT["network"], "topology.png"))
+    if data["timelines"]:
+        parts.append(place("timeline", "What every server does during the step", ABOUT["timeline"]))
+    if report.history.searched:
+        history = text["history.png"]
+        parts.append(place("history", history.title, history.caption, history.file))
+    if len(report.history.proposals):
+        parts.append(place("acceptance", "What was accepted", ABOUT["acceptance"]))
+    return "".join(parts)
 
 
 def _nothing(report: SearchReport) -> str:

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from matplotlib.figure import Figure
 
+from topoflow.fabric.prices import front
 from topoflow.report.draw import pareto
+from topoflow.report.draw.colours import fabric_colours
 from topoflow.report.draw.network.topology import MAX_PANELS, Drawn, draw_networks
 from topoflow.report.draw.pareto import Point
 from topoflow.report.draw.pictures import Picture, draw_all
 from topoflow.report.files import whole_folder
-from topoflow.report.page.template import fill, gallery, paragraphs, table
+from topoflow.report.page.bokeh import scripts
+from topoflow.report.page.data import as_script
+from topoflow.report.page.template import Cell, fill, gallery, own, paragraphs, place, table
 from topoflow.report.search_report import SearchReport, quickest
 from topoflow.units import human
 
+ABOUT = (
+    "One point per search, in the colour of its fabric, for its own best strategy and network. The line joins those "
+    "that no other beats in both time and price. A click opens the search."
+)
 Reports = Mapping[str, SearchReport]  # name of a search -> what it found
 
 
@@ -48,11 +57,37 @@ def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str],
     return fill(
         "searches.html",
         chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
-        numbers=table(("search", "training step", "at the start", "lower bound", "price", "power", ""), rows),
+        numbers=table(
+            ("search", "training step", "at the start", "lower bound", "price", "power", ""), rows, "numbers sortable"
+        ),
         links=links,
-        pictures=gallery(PICTURES, images),
+        interactive=place("front", PICTURES[0].title, ABOUT, PICTURES[0].file) if points(reports) else "",
+        pictures=gallery(PICTURES[1:], images),
         command=escape(next(iter(reports.values())).command),
+        data=as_script(_data(reports, folders)),
+        scripts=scripts() + own("table", "figure", "draw", "searches"),
     )
+
+
+def _data(reports: Reports, folders: Mapping[str, str]) -> dict[str, Any]:
+    """What the script of the page draws: the searches whose network has a price."""
+    shown = points(reports)
+    best = set(front([point.price for point in shown], [point.time for point in shown]))
+    fabrics = {name: report.after.settings.fabric for name, report in reports.items()}
+    return {
+        "fabrics": fabric_colours(fabrics.values()),
+        "searches": [
+            {
+                "name": point.name,
+                "time": point.time,
+                "price": point.price,
+                "fabric": fabrics[point.name],
+                "on_front": number in best,
+                "page": quote(f"{folders[point.name]}/report.html"),
+            }
+            for number, point in enumerate(shown)
+        ],
+    }
 
 
 def _link(name: str, page: str, report: SearchReport) -> str:
@@ -60,15 +95,15 @@ def _link(name: str, page: str, report: SearchReport) -> str:
     return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(found)}</li>"
 
 
-def _row(name: str, report: SearchReport, chosen: bool) -> tuple[str, ...]:
+def _row(name: str, report: SearchReport, chosen: bool) -> tuple[Cell, ...]:
     cost, power = report.after.cost, report.after.power
     return (
         name,
-        human(report.after.iteration_time, "s"),
-        human(report.before.iteration_time, "s"),
-        human(report.bound, "s"),
-        "-" if cost is None else f"${cost:,.0f}",
-        "-" if power is None else f"{power:,.0f} W",
+        (human(report.after.iteration_time, "s"), report.after.iteration_time),
+        (human(report.before.iteration_time, "s"), report.before.iteration_time),
+        (human(report.bound, "s"), report.bound),
+        ("-", None) if cost is None else (f"${cost:,.0f}", cost),
+        ("-", None) if power is None else (f"{power:,.0f} W", power),
         "chosen" if chosen else "",
     )
 

@@ -8,24 +8,25 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from topoflow import __version__
 from topoflow.case import failures
 from topoflow.case.base import Result
 from topoflow.case.rows import COLUMNS
-from topoflow.report import packets
+from topoflow.report import packets, terminal
 from topoflow.report.answer import answers, memory_notes, notes, recommended
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import fabric_looks
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import Plain, as_script, left_out, page_data, row_id
-from topoflow.report.terminal import Cell, cells, setting
+from topoflow.report.terminal import cells, setting
 
 T = TypeVar("T")
+Cell: TypeAlias = str | tuple[str, float | None]
 
-SCRIPTS = ("table", "report", "figure", "levels", "timeline", "charts")  # charts draws what the others prepare
+SCRIPTS = ("table", "report", "figure", "draw", "charts", "levels", "network", "timeline")
 
 ABOUT = {
     "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
@@ -33,10 +34,12 @@ ABOUT = {
     "timeline": "Time runs to the right. By server, each has a lane for computing and one per kind of communication; "
     "by kind, each kind has a band with a row per server. Every task that ran is drawn: those that are too close for "
     "the screen as one rectangle, until you zoom in. Drag to move, zoom with the wheel or a box (chosen at the right), "
-    "point at a task to see what it waited for. trace.json has the same for https://ui.perfetto.dev.",
+    "point at a task to see what it waited for.",
+    "acceptance": "The share of proposals that chains accepted. Temperatures fit themselves to it.",
     "network": "A line is a link, red where the step uses much of what it could carry. A torus is a grid, a dragonfly "
     "its groups, switches are in tiers above the servers, others stand on a circle in the order of their numbers.",
 }
+ELSEWHERE = {"timeline": "trace.json has the same for https://ui.perfetto.dev."}
 CONTROLS = {
     "timeline": "<p class=controls><label>World <select id=timeline-world></select></label> "
     "<label>Rows <select id=timeline-rows><option value=server>by server<option value=kind>by kind of task</select>"
@@ -91,23 +94,39 @@ def _interactive(report: Report, data: Plain) -> str:
     text = {picture.file: picture for picture in PICTURES if picture.interactive}
     charts = {"iteration_time.png": "bars", "timeline.png": "timeline", "topology.png": "network"}
     return "".join(
-        f"<figure><h3>{escape(text[file].title)}</h3>{CONTROLS.get(name, '')}"
-        f"<div id={name} role=img aria-label='{escape(text[file].title)}'></div>"
-        f"<figcaption>{escape(' '.join(filter(None, (ABOUT[name], omitted.get(name)))))} "
-        f"As a picture: <code>{file}</code> next to this file.</figcaption></figure>"
+        place(
+            name, text[file].title, " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name)))), file
+        )
         for file, name in charts.items()
         if text[file].needs(report)
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "numbers") -> str:
+def place(name: str, title: str, caption: str, file: str = "") -> str:
+    """Where a script draws the chart ``name``, with its controls; ``file`` is the picture of it next to the page."""
+    picture = f" As a picture: <code>{escape(file)}</code> next to this file." if file else ""
+    return (
+        f"<figure><h3>{escape(title)}</h3>{CONTROLS.get(name, '')}<div id={name} role=img aria-label='{escape(title)}'>"
+        f"</div><figcaption>{escape(caption)}{picture}</figcaption></figure>"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Cell]], style: str = "numbers") -> str:
     """Text in rows and columns, scrolled where the window is too narrow.
 
-    "numbers" have the best in the first row, "plain" ones have not, "text" is read from the left.
+    "numbers" have the best in the first row, "plain" ones have not, "text" is read from the left; "sortable" ones are
+    sorted by a click on a title. A cell is text, or that and the number to sort it by.
     """
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    return f"<div class=wide><table class={style}><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    return f"<div class=wide><table class='{style}'><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return f"<td>{escape(cell)}</td>"
+    text, value = cell
+    return f"<td data-value='{'' if value is None else value}'>{escape(text)}</td>"
 
 
 def paragraphs(texts: Iterable[str], style: str = "") -> str:
@@ -133,7 +152,7 @@ def figure(caption: str, image: bytes, title: str = "") -> str:
     )
 
 
-def _row(report: Report, outcome: Result, best: float, choice: Result, columns: Sequence[Cell]) -> str:
+def _row(report: Report, outcome: Result, best: float, choice: Result, columns: Sequence[terminal.Cell]) -> str:
     """A row of the table: what a link can name, numbers in SI units to sort by, the colour of the fabric."""
     colour = fabric_looks(report.fabrics)[outcome.settings.fabric].colour
     parts = []

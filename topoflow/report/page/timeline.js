@@ -65,6 +65,7 @@ async function unpackTasks(text) {
 }
 
 async function timeline() {
+  if (!page.timelines.length) return;
   const chosen = page.timelines[document.getElementById("timeline-world").value];
   const tasks = await unpackTasks(chosen.tasks);
   const rows = document.getElementById("timeline-rows");
@@ -109,3 +110,7 @@ async function timeline() {
   });
   document.getElementById("timeline-count").replaceChildren(`${tasks.task.length.toLocaleString("en")} tasks:`, ...legend);
 }
+
+options("timeline-world", page.timelines.map((each, n) => [n, each.label]), timeline);
+document.getElementById("timeline-rows")?.addEventListener("change", timeline);
+drawings.push(timeline);

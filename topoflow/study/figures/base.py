@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from topoflow.report.draw.style import png
+from topoflow.report.page.series import Drawing, panels
 from topoflow.study.figures.similar_cost import RULES
 
 if TYPE_CHECKING:
@@ -39,11 +41,16 @@ class Heading:
 
 @dataclass(frozen=True)
 class Picture:
-    """One PNG of a figure."""
+    """One PNG of a figure; ``panels`` is what a page draws in its place, None where it shows the PNG."""
 
     file: str
     caption: str
     png: bytes
+    panels: Sequence[Mapping[str, Any]] | None = None
+
+    @classmethod
+    def of(cls, file: str, caption: str, figure: Drawing) -> Picture:
+        return cls(file, caption, png(figure), panels(figure))
 
 
 class Figure(Protocol):

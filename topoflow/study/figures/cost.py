@@ -9,7 +9,6 @@ import numpy as np
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
@@ -88,4 +87,4 @@ class Cost(Experiment):
         figure = draw_lines(
             self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True), self.fabrics
         )
-        return [Picture("cost.png", f"What the parts of each network cost. After {self.source}.", png(figure))]
+        return [Picture.of("cost.png", f"What the parts of each network cost. After {self.source}.", figure)]

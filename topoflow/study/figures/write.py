@@ -11,10 +11,15 @@ from pathlib import Path
 
 from topoflow import __version__
 from topoflow.report.files import whole_folder
-from topoflow.report.page.template import figure, fill
-from topoflow.report.page.template import table as numbers
+from topoflow.report.page.bokeh import scripts
+from topoflow.report.page.data import as_script
+from topoflow.report.page.template import Cell, figure, fill, own
+from topoflow.report.page.template import table as table_of
 from topoflow.study.figures.base import Figure, Heading, Picture, Row, words
 from topoflow.units import human
+
+MAX_CHART = 300_000  # B of the numbers of one picture: the page stays below 3 MB
+MAX_ROWS = 1000  # on the page
 
 
 def write(
@@ -33,7 +38,7 @@ def write(
             (folder / name).write_bytes(content)
         for picture in pictures:
             (folder / picture.file).write_bytes(picture.png)
-        (folder / "report.html").write_text(page(drawn, pictures, summary, command), encoding="utf-8")
+        (folder / "report.html").write_text(page(drawn, pictures, rows, summary, command), encoding="utf-8")
 
 
 def result(drawn: Figure, rows: Sequence[Row], command: str) -> bytes:
@@ -63,23 +68,72 @@ def table(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def page(drawn: Figure, pictures: Sequence[Picture], summary: Sequence[Row], command: str) -> str:
-    """HTML with all pictures inside, which needs no other file and no network."""
+def page(drawn: Figure, pictures: Sequence[Picture], rows: Sequence[Row], summary: Sequence[Row], command: str) -> str:
+    """HTML with all pictures and rows inside, which needs no other file and no network."""
+    charts = {f"chart{number}": picture for number, picture in enumerate(pictures)}
+    by_script = [{"id": name, "panels": each.panels} for name, each in charts.items() if drawable(each)]
     return fill(
         "figure.html",
         title=escape(drawn.title),
         source=escape(drawn.source),
-        pictures="".join(figure(picture.caption, picture.png) for picture in pictures),
-        summary=numbers(*headed(drawn, summary), style="plain"),
+        pictures="".join(
+            _place(name, each) if drawable(each) else figure(each.caption, each.png) for name, each in charts.items()
+        ),
+        summary=_table(summary, {key: heading(drawn, key) for key in columns(summary)}),
+        rows=_rows(rows),
         command=escape(command),
+        data=as_script({"charts": by_script}),
+        scripts=scripts() + own("table", "figure", "draw", "figures"),
     )
+
+
+def drawable(picture: Picture) -> bool:
+    """Whether the page draws it: it is of lines or bars, and not too large."""
+    return picture.panels is not None and len(json.dumps(picture.panels)) <= MAX_CHART
+
+
+def _place(name: str, picture: Picture) -> str:
+    """Where the panels of a picture are drawn."""
+    panels = picture.panels or ()
+    divisions = "".join(
+        f"<div id={name}-{number} role=img aria-label='{escape(panel['title'] or picture.caption)}'></div>"
+        for number, panel in enumerate(panels)
+    )
+    about = f"{escape(picture.caption)} A click on a name in the legend fades its series."
+    file = f"As a picture: <code>{escape(picture.file)}</code> next to this file."
+    return f"<figure>{divisions}<figcaption>{about} {file}</figcaption></figure>"
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    """The first rows of all points as a table that is sorted and filtered."""
+    limit = f" The first {MAX_ROWS:,} of {len(rows):,} are here." if len(rows) > MAX_ROWS else ""
+    return (
+        f"<details><summary>All {len(rows):,} rows</summary><p>SI units.{limit}</p><p class=controls><label>Rows with "
+        "<input id=filter type=search></label> <span id=filtered aria-live=polite></span></p>"
+        f"{_table(rows[:MAX_ROWS], {key: Heading(key) for key in columns(rows)})}</details>"
+    )
+
+
+def _table(rows: Sequence[Row], headings: Mapping[str, Heading]) -> str:
+    """Rows as a table that is sorted by a click on a title, numbers as such."""
+    cells = [[_cell(row.get(key), heading.unit) for key, heading in headings.items()] for row in rows]
+    return table_of([heading.text for heading in headings.values()], cells, "plain sortable")
+
+
+def _cell(value: object, unit: str) -> Cell:
+    text = shown(value, unit)
+    return (text, float(value)) if isinstance(value, int | float) else (text, None) if value is None else text
+
+
+def heading(drawn: Figure, key: str) -> Heading:
+    return drawn.headings.get(key, Heading(words(key)))
 
 
 def headed(drawn: Figure, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Titles of the summary's columns, and its rows as text with units."""
-    headings = {key: drawn.headings.get(key, Heading(words(key))) for key in columns(summary)}
-    rows = [[shown(row.get(key), heading.unit) for key, heading in headings.items()] for row in summary]
-    return [heading.text for heading in headings.values()], rows
+    headings = {key: heading(drawn, key) for key in columns(summary)}
+    rows = [[shown(row.get(key), each.unit) for key, each in headings.items()] for row in summary]
+    return [each.text for each in headings.values()], rows
 
 
 def shown(value: object, unit: str = "") -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, Tapering
 
@@ -48,7 +47,7 @@ class IdleTime(Tapering):
                 bars.setdefault(name, {})[str(row["motif"])] = 100 * number(row, key)
             parts[f"{self.headings[key].text} [%]"] = bars
         axis = Axis("share [%]")
-        return [Picture("idle.png", f"After {self.source}.", png(draw_bars(self.title, parts, axis)))]
+        return [Picture.of("idle.png", f"After {self.source}.", draw_bars(self.title, parts, axis))]
 
 
 def _intervals(of_all: Row) -> Row:

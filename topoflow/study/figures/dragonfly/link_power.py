@@ -8,7 +8,6 @@ from statistics import fmean
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, NIC, Tapering, runtimes
 from topoflow.units import check_positive
@@ -77,7 +76,7 @@ class LinkPower(Tapering):
                 [number(row, "runtime_over_best") for row in own],
             )
         axes = Axis("power of links and NICs [kW]"), Axis("mean runtime over the best")
-        return [Picture("power.png", f"After {self.source}.", png(draw_lines(self.title, {"": lines}, *axes)))]
+        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
 
 
 def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:

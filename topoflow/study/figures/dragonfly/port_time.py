@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.report.draw.style import png
 from topoflow.report.draw.ternary import Points, draw_ternary
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
 from topoflow.study.figures.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
@@ -26,7 +25,7 @@ class PortTime(Tapering):
                 title = f"{self.title}: {motif}, {series}"
                 file = f"{motif}_{series}.png".replace("/", " per ").replace(" ", "_")
                 caption = f"The share of time of every port of a switch; darker: more ports. After {self.source}."
-                pictures.append(Picture(file, caption, png(draw_ternary(title, parts))))
+                pictures.append(Picture.of(file, caption, draw_ternary(title, parts)))
         return pictures
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.dragonfly.link_power import LinkPower
 from topoflow.study.figures.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, NIC
@@ -95,4 +94,4 @@ class Savings(LinkPower):
         for row in self.summary(rows):
             bars.setdefault(str(row["series"]), {})[str(row["saving"])] = 100 * number(row, "of_links")
         axis = Axis("of the power of links and NICs [%]")
-        return [Picture("savings.png", f"After {self.source}.", png(draw_bars(self.title, {"": bars}, axis)))]
+        return [Picture.of("savings.png", f"After {self.source}.", draw_bars(self.title, {"": bars}, axis))]

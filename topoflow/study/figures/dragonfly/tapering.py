@@ -18,7 +18,6 @@ from topoflow.engine.lowering.addresses import next_hops
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row, check_roles, distinct, number, where
 from topoflow.study.figures.setup import Setup
 
@@ -96,7 +95,7 @@ class Tapering(Experiment):
                 lines[series] = (sorted(times), [times[cables] for cables in sorted(times)])
             parts[str(motif)] = lines
         axes = Axis("cables between two groups", log=True), Axis("runtime", "s")
-        return [Picture("runtime.png", f"After {self.source}.", png(draw_lines(self.title, parts, *axes)))]
+        return [Picture.of("runtime.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
 
 
 def runtimes(rows: Sequence[Row]) -> dict[float, float]:

@@ -14,7 +14,6 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.traffic.applications import PROCESSES, Background, Index, Messages, application
@@ -176,7 +175,7 @@ class Applications(Experiment):
             for mapping in distinct(rows, "mapping")
         }
         figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores", self.fabrics)
-        return [Picture("latency.png", f"Mean over all messages and seeds. After {self.source}.", png(figure))]
+        return [Picture.of("latency.png", f"Mean over all messages and seeds. After {self.source}.", figure)]
 
 
 MEANS = ("near", "latency", "latency_p99", "background", "lost", "background_lost")

@@ -9,7 +9,6 @@ import numpy as np
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.traffic.applications import application
@@ -63,4 +62,4 @@ class MessageSizes(Experiment):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         samples = {name: self._sizes(rows, name) for name in distinct(rows, "application")}
         figure = draw_cdf(self.title, {"": samples}, Axis("size of a message", "B", log=True), "messages")
-        return [Picture("sizes.png", f"Synthetic messages. After {self.source}.", png(figure))]
+        return [Picture.of("sizes.png", f"Synthetic messages. After {self.source}.", figure)]

@@ -10,7 +10,6 @@ import numpy as np
 from topoflow.arrays import Floats
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
 from topoflow.study.figures.motion.exchange import SIZE, Exchange, check_series
 
@@ -60,7 +59,7 @@ class Application(Exchange):
             figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
             file = "completion.png" if ratio == 1 else f"application_{ratio:g}.png"
             pictures.append(
-                Picture(file, f"Time of the {what}, over that on {self.base}. After {self.source}.", png(figure))
+                Picture.of(file, f"Time of the {what}, over that on {self.base}. After {self.source}.", figure)
             )
         return pictures
 

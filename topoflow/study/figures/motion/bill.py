@@ -15,7 +15,6 @@ import numpy as np
 from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.motion.exchange import check_series
 from topoflow.study.figures.setup import Setup
@@ -123,7 +122,7 @@ class Bill(Experiment):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         bars = {str(row["series"]): {"": number(row, "optics_w") / 1e3} for row in rows}
         figure = draw_bars(self.title, {"": bars}, Axis("power of all optics [kW]"))
-        return [Picture("optics.png", f"What optics draw. After {self.source}.", png(figure))]
+        return [Picture.of("optics.png", f"What optics draw. After {self.source}.", figure)]
 
 
 def _by_node(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
 from topoflow.study.figures.motion.exchange import Exchange, crossing_of, exchange_on
 from topoflow.study.figures.setup import Setup
@@ -32,4 +31,4 @@ class Crossing(Exchange):
         figure = draw_lines(
             self.title, {"": lines}, Axis("servers"), Axis("messages that cross the spine [%]"), self.fabrics
         )
-        return [Picture("crossing.png", f"Messages that cross the spine. After {self.source}.", png(figure))]
+        return [Picture.of("crossing.png", f"Messages that cross the spine. After {self.source}.", figure)]

@@ -8,7 +8,6 @@ from typing import Any
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Picture, Row, distinct, number, where
 from topoflow.study.figures.motion.exchange import SIZE, Exchange, check_series
 
@@ -45,7 +44,7 @@ class Speedup(Exchange):
                 lines[f"{servers} servers"] = (list(line), list(line.values()))
             figure = draw_lines(self.title, {title: lines}, SIZE, Axis("speedup"))
             file = f"speedup_{'_over_'.join(pair)}.png".replace(" ", "_")
-            pictures.append(Picture(file, f"Speedup, {title}. After {self.source}.", png(figure)))
+            pictures.append(Picture.of(file, f"Speedup, {title}. After {self.source}.", figure))
         return pictures
 
     def _chosen(self, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], str]]:

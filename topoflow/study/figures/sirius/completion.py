@@ -13,7 +13,6 @@ from topoflow.engine.base import PausingFidelity, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.configure.decide import lowering_of
 from topoflow.study.figures.base import (
     Experiment,
@@ -127,7 +126,7 @@ class Completion(Experiment):
                 continue  # no flow has ended
             axis = Axis("mean size of flows", "B", log=True) if self.x == MEAN else Axis(words(self.x))
             figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log), self.fabrics)
-            pictures.append(Picture(f"{metric}.png", f"{title}. After {self.source}.", png(figure)))
+            pictures.append(Picture.of(f"{metric}.png", f"{title}. After {self.source}.", figure))
         return pictures
 
     def _line(self, rows: Sequence[Row], metric: str) -> tuple[Floats, Floats]:

@@ -19,7 +19,6 @@ from topoflow.arrays import Floats
 from topoflow.fabric.base import Item
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.study.figures.sirius.scale_tax import TERABIT, path_power
@@ -112,7 +111,7 @@ class LaserPower(Experiment):
             if (own := where(summary, servers=servers))
         }
         axes = Axis("power of a tunable laser over a fixed one"), Axis(f"power over that of {self.baseline}")
-        return [Picture("power.png", f"After {self.source}.", png(draw_lines(self.title, parts, *axes)))]
+        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
 
 
 def _column(rows: Sequence[Row], key: str) -> Floats:

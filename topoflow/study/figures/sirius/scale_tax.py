@@ -20,7 +20,6 @@ from topoflow.fabric.base import Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, number
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_bandwidth, check_count
@@ -72,7 +71,7 @@ class ScaleTax(Experiment):
         nodes = np.array([number(row, "nodes") for row in rows])
         lines = {text: (nodes, np.array([number(row, name) for row in rows])) for name, text in LINES.items()}
         axes = Axis("nodes", log=True), Axis("power of a path [W/(Tb/s)]")
-        return [Picture("power.png", f"After {self.source}.", png(draw_lines(self.title, {"": lines}, *axes)))]
+        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
 
 
 def path_power(prices: Prices, switches: float, links: float, bandwidth: float) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 from topoflow.case.rows import bandwidth_tax
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
@@ -86,4 +85,4 @@ class BandwidthTax(Experiment):
         }
         figure = draw_bars(self.title, parts, Axis("bandwidth tax"), self.x_label, self.fabrics)
         caption = f"Bytes sent, counted again at every relay, over the bytes of the job. After {self.source}."
-        return [Picture("bandwidth_tax.png", caption, png(figure))]
+        return [Picture.of("bandwidth_tax.png", caption, figure)]

@@ -18,7 +18,6 @@ from topoflow.case.base import Job
 from topoflow.engine.lowering.placement import Placer
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.strategy.base import StrategyRule
 from topoflow.study.cluster import dedicated, mean_and_tail, shared
 from topoflow.study.configure.decide import lowering_of
@@ -149,4 +148,4 @@ class Cluster(Experiment):
             for what, title in PARTS.items()
         }
         figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"), self.fabrics)
-        return [Picture("cluster.png", f"Each job has a weight of 1. After {self.source}.", png(figure))]
+        return [Picture.of("cluster.png", f"Each job has a weight of 1. After {self.source}.", figure)]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from topoflow.case.rows import flow_matrix
 from topoflow.report.draw.figures import draw_heat_maps
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
@@ -68,7 +67,7 @@ class HeatMaps(Experiment):
         servers = 1 + max(int(number(row, end)) for row in rows for end in ("source", "target"))
         maps = {series: _matrix(where(rows, series=series), servers) for series in distinct(rows, "series")}
         caption = f"Bytes from the server of a row to that of a column in one iteration. After {self.source}."
-        return [Picture("traffic.png", caption, png(draw_heat_maps(self.title, maps)))]
+        return [Picture.of("traffic.png", caption, draw_heat_maps(self.title, maps))]
 
 
 def _matrix(rows: Sequence[Row], servers: int) -> NDArray[np.float64]:

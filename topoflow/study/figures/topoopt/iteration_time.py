@@ -12,7 +12,6 @@ import numpy as np
 from topoflow.case.rows import bandwidth_tax, compute_time
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.report.draw.style import png
 from topoflow.search.problem import Settings
 from topoflow.study.figures.base import (
     Experiment,
@@ -140,4 +139,4 @@ class IterationTime(Experiment):
             self.fabrics,
         )
         caption = f"Time of one training iteration; lower is better. After {self.source}."
-        return [Picture("iteration_time.png", caption, png(figure))]
+        return [Picture.of("iteration_time.png", caption, figure)]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from topoflow.engine.base import Graph
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
@@ -82,7 +81,7 @@ class LinkTraffic(Experiment):
         }
         fabrics = {f"{series}, {name}": of for series, of in self.fabrics.items() for name in KINDS.values()}
         figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links", fabrics)
-        return [Picture("link_traffic.png", f"A steep curve is an even load. After {self.source}.", png(figure))]
+        return [Picture.of("link_traffic.png", f"A steep curve is an even load. After {self.source}.", figure)]
 
 
 def link_bytes(graph: Graph, tasks: NDArray[np.bool_]) -> NDArray[np.float64]:

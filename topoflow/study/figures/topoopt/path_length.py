@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from topoflow.case.rows import path_lengths
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.report.draw.style import png
 from topoflow.study.figures.base import (
     Experiment,
     Heading,
@@ -53,7 +52,7 @@ class PathLength(Experiment):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         curves = {series: self._lengths(where(rows, series=series)) for series in distinct(rows, "series")}
         figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers", self.fabrics)
-        return [Picture("path_length.png", f"A curve that rises early is better. After {self.source}.", png(figure))]
+        return [Picture.of("path_length.png", f"A curve that rises early is better. After {self.source}.", figure)]
 
     @staticmethod
     def _lengths(rows: Sequence[Row]) -> NDArray[np.float64]:

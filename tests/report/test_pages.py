@@ -1,0 +1,133 @@
+"""Pages of searches and of figures in a browser: they draw their numbers without an error, for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at
+from topoflow.case.base import Result
+from topoflow.fabric.base import Fabric
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.colours import FABRICS
+from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
+from topoflow.report.draw.history import History
+from topoflow.report.page.search import write_search
+from topoflow.report.page.series import panels
+from topoflow.report.search_report import SearchReport
+from topoflow.strategy.placement import Placement
+from topoflow.study.figures.base import Heading, Picture, Row
+from topoflow.study.figures.write import write
+from topoflow.units import human
+
+LINES = {
+    "Ours": ([1.0, 10.0, 100.0], [3e-3, 2e-3, 1e-3]),
+    "Fat-tree": ([1.0, 10.0, 100.0], [5e-3, float("nan"), 2e-3]),
+}
+OF = {"Ours": "topoopt", "Fat-tree": "fat_tree"}
+ROWS = [{"series": name, "x": x, "time": y} for name, (xs, ys) in LINES.items() for x, y in zip(xs, ys, strict=True)]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with a line chart, bars, and a heat map, which stays a picture."""
+
+    title: str = "Time of <an iteration>"
+    source: str = "a paper"
+    headings: ClassVar = {"time": Heading("time", "s")}
+
+    def summary(self, rows: list[Row]) -> list[Row]:
+        return [row for row in rows if row["time"] == row["time"]]
+
+    def draw(self, rows: list[Row]) -> list[Picture]:
+        bars = {"Ours": {"a": 1.0, "b": 2.0}, "Fat-tree": {"a": 3.0, "b": float("nan")}}
+        axes = Axis("bandwidth [Gb/s]", log=True), Axis("time", "s", log=True)
+        return [
+            Picture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
+            Picture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
+            Picture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
+        ]
+
+
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("figure")
+    rows = [{key: None if value != value else value for key, value in row.items()} for row in ROWS]
+    write(Drawn(), rows, "topoflow experiment toy", out)
+    return out / "report.html"
+
+
+@pytest.fixture(scope="module")
+def search(
+    make_outcome: Callable[..., Result],
+    make_history: Callable[..., History],
+    fabrics: dict[str, Callable[[float], Fabric]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, SearchReport]:
+    out = tmp_path_factory.mktemp("search")
+    strategy = Placement("hybrid", 4, {"layer": (0, 1, 2, 3)})
+    before, after = (make_outcome(fabrics["ring"](speed), strategy=strategy) for speed in (1.0, 4.0))
+    report = SearchReport("topoflow search", before.case.job, before, after, 1.0, (), make_history())
+    write_search(report, out, lambda done, total: None)
+    return out / "report.html", report
+
+
+@needs_browser
+@pytest.mark.parametrize("which", ["figure", "search"])
+def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
+    browser: Any, which: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(which)
+    file = found if which == "figure" else found[0]
+    page = opened(browser, file)
+    check_quiet(page)
+    drawn = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
+    wanted = {"chart0-0", "chart0-1", "chart1-0"}
+    assert drawn == (wanted if which == "figure" else {"history", "acceptance", "network", "timeline"})
+    assert file.stat().st_size < 3e6
+    check_contrast(page)
+    check_keyboard(page)
+
+
+@needs_browser
+def test_a_point_of_a_figure_says_its_numbers(browser: Any, figure: Path) -> None:
+    page = opened(browser, figure)
+    for name, (xs, ys) in LINES.items():
+        for x, y in zip(xs, ys, strict=True):
+            if y == y:
+                said = pointed_at(page, "chart0-1", x, y)
+                assert f"series: {name} bandwidth [Gb/s]: {x:g} time: {human(y, 's')}" in said
+    assert "series: Fat-tree" in pointed_at(page, "chart1-0", 0.2, 1.5)
+
+
+@needs_browser
+def test_a_search_says_what_it_had_found_when(browser: Any, search: tuple[Path, SearchReport]) -> None:
+    file, report = search
+    page = opened(browser, file)
+    history = report.history
+    for step in (5, 70):
+        said = pointed_at(page, "history", float(history.proposals[step]), 1e3 * float(history.best[step]))
+        assert f"best of the round: {human(float(history.best[step]), 's')}" in said
+        assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in said
+    assert "accepted: 25.0 %" in pointed_at(page, "acceptance", float(history.proposals[5]), 25.0)
+
+
+def test_panels_have_the_numbers_and_colours_of_a_figure() -> None:
+    found = panels(draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), OF))
+    assert found is not None
+    drawn = {line["name"]: line for line in found[0]["lines"]}
+    assert {name: line["colour"].upper() for name, line in drawn.items()} == {n: FABRICS[f] for n, f in OF.items()}
+    assert drawn["Fat-tree"]["y"] == [5e-3, None, 2e-3]
+    assert drawn["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
+    steps = panels(draw_cdf("", {"": {"a": [1.0, 2.0]}}, Axis("x"), "links"))
+    assert steps is not None
+    assert steps[0]["lines"][0]["step"]
+
+
+def test_what_is_neither_lines_nor_bars_stays_a_picture() -> None:
+    assert panels(draw_heat_maps("", {"": np.eye(3)})) is None
