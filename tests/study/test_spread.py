@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import topoflow
 from topoflow.cli import main
 from topoflow.engine.executor import ray
 from topoflow.engine.executor.worker import Ended, Event, events, version
@@ -47,17 +48,31 @@ class Workers:
         self.busy.clear()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_answers_of_workers_are_those_of_this_process(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pools: list[Workers] = []
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
+    """All pools that are made in place of Ray's."""
+    made: list[Workers] = []
 
     def pool(self: ray.Ray, device: str, folder: Path | None) -> Workers:
-        pools.append(Workers())
-        return pools[-1]
+        made.append(Workers())
+        return made[-1]
 
     monkeypatch.setattr(ray.Ray, "pool", pool)
+    return made
+
+
+@pytest.mark.parametrize("fabrics", [["topoopt"], ["topoopt", "fat_tree"]], ids=["ladders", "searches"])
+def test_workers_find_the_plans_that_this_process_finds(fabrics: list[str], pools: list[Workers]) -> None:
+    words = (*JOB, "search.proposals=96", "search.ladders=3", "search.chains=2", "search.rounds=1")
+    here = topoflow.search(*words, fabric=fabrics)
+    assert not pools
+    there = topoflow.search(*words, fabric=fabrics, executor="ray")
+    assert sum(each.begun for each in pools) > 1
+    assert there.plan.to_json() == here.plan.to_json()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_answers_of_workers_are_those_of_this_process(name: str, tmp_path: Path, pools: list[Workers]) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     assert main([*COMMANDS[name], f"out={here}"]) == 0
     assert main([*COMMANDS[name], f"out={there}", "executor=ray"]) == 0
