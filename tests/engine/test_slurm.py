@@ -98,6 +98,7 @@ def system_of(name: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)  # of a busy machine: each job is a process that imports topoflow
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str, tmp_path: Path) -> None:
     from topoflow import npz
@@ -114,7 +115,7 @@ def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str,
         return {int(key, 16) for path in folder.glob("*.npz") for key in npz.read(path)["keys"].tolist()}
 
     def until(what: Any) -> None:
-        end = time.monotonic() + 240
+        end = time.monotonic() + 600
         while not what():
             assert time.monotonic() < end, "it takes too long"
             time.sleep(0.05)
@@ -127,7 +128,7 @@ def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str,
     first.kill()  # the driver
     first.communicate()
     there, before = kept(), len(begun())
-    second = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=1000)
     assert second.returncode == 0, second.stderr
     answers = [[int(each) for each in line.split()] for line in second.stdout.splitlines()]
     assert sorted(answers) == [[number, number**2] for number in range(count)]

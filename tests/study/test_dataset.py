@@ -237,13 +237,17 @@ def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"format": "other"}', '{"format": 1}'])
-def test_another_folder_is_no_dataset(manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "."]) == 2
-    (tmp_path / MANIFEST).write_text(manifest)
-    assert main(["report", "."]) == 2
+def test_another_folder_is_no_dataset(manifest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path("other.parquet")
+    folder.mkdir()
+    assert main(["report", "other.parquet"]) == 2
+    (folder / MANIFEST).write_text(manifest)
+    assert main(["report", "other.parquet"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "topoflow report: .: must be a dataset of `topoflow compare out=NAME.parquet`, got no _dataset.json"
-    assert second.startswith("topoflow report: _dataset.json: must be what `topoflow compare` writes, got ")
+    law = "must be a dataset of `topoflow compare out=NAME.parquet`, got no _dataset.json"
+    assert first == f"topoflow report: other.parquet: {law}"
+    law = "must be what `topoflow compare` writes, got "
+    assert second.startswith(f"topoflow report: other.parquet/_dataset.json: {law}")
 
 
 @pytest.mark.parametrize(
