@@ -201,6 +201,9 @@ def test_a_message_that_leaves_by_several_interfaces_is_refused(make_world: Make
     world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
     both = Alternatives(np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
     world = replace(world, graph=replace(world.graph, alternatives=both))
-    law = "packet.control: a message must leave by one interface of its server, got several in world"
+    law = "where a message leaves by several interfaces of its server, as in world, got"
     assert Packet().refuses(world) is None
-    assert NDP.refuses(world) == law
+    assert NDP.refuses(world) == f"packet.loss: must be none {law} trim"
+    assert replace(NDP, loss="none").refuses(world) == f"packet.control: must be none {law} pulls"
+    assert Packet(window="auto").refuses(world) == f"packet.window: must be null {law} auto"
+    assert Packet(ecn_from=5000).refuses(world) == f"packet.ecn_from: must be null {law} 5000"

@@ -95,3 +95,16 @@ def test_the_fastest_is_always_whole_and_others_where_there_is_room(report: Repo
     assert drawn(report, 10, 6) == report.ranking[:2]
     assert len(drawn(report, 100, 6)) == 4
     assert np.isfinite([one.iteration_time for one in drawn(report, 100, 2)]).all()
+
+
+@pytest.mark.parametrize("worlds", [1, 6, 7, 40])
+def test_the_file_names_the_worlds_that_it_leaves_out(
+    worlds: int, make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], tmp_path: Path
+) -> None:
+    report = Report(tuple(make_outcome(fabrics["ring"](1.0 + n), bandwidth_gbps=str(n)) for n in range(worlds)), "")
+    write_perfetto(report, tmp_path / "trace.json")
+    content = json.loads((tmp_path / "trace.json").read_text())
+    inside = {event["args"]["world"] for event in content["traceEvents"] if event["ph"] == "X"}
+    left_out = content["otherData"]["leftOut"]
+    assert len(inside) == min(worlds, 6)
+    assert sorted([*inside, *left_out]) == sorted(row.world for row in report.rows)

@@ -23,7 +23,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw import ports
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import png
-from topoflow.report.packets import kinds
+from topoflow.report.packets import group_completion, groups, kinds
 from topoflow.traffic.base import Traffic, Transfer
 
 OF_PORTS = [picture for picture in PICTURES if picture.file.startswith("ports")]
@@ -95,6 +95,25 @@ def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Calla
     assert f"that from router 2.1 to {last.fabric.nodes[11]} limits most" in text
     assert "1 of the 12 to servers do so" in text
     assert "Packets wait longest for room from " in text
+
+
+def test_groups_are_those_of_the_network() -> None:
+    def sizes(design: FabricDesign) -> list[int]:
+        return np.bincount(groups(design.build(SERVERS, Demand(SERVERS)))).tolist()
+
+    assert sizes(DRAGONFLY) == [4, 4, 4]
+    assert sizes(Ring(B, 2, 1e-7)) == [1] * 12
+    assert sizes(LeafSpine(B, 2, 1e-7, servers_per_leaf=3, leaves_per_group=2, oversubscription=3)) == [3, 3, 3, 3]
+
+
+def test_a_group_is_complete_with_its_last_message(make_outcome: Callable[..., Result]) -> None:
+    job = Traffic.from_tasks("job", SERVERS, [Transfer(1e5, 0, 1), Transfer(2e5, 2, 11), Transfer(64.0, 3, 11)])
+    one = simulated(make_outcome, "three", LeafSpine(B, 1, 1e-7, servers_per_leaf=4), job)
+    found, half, last = group_completion(one)
+    finish = one.timeline.finish
+    assert found.tolist() == [0, 2]
+    assert half.tolist() == [finish[0], finish[2]]
+    assert last.tolist() == [finish[0], finish[1]]
 
 
 def test_the_answer_says_where_no_port_limits(make_outcome: Callable[..., Result]) -> None:

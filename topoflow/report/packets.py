@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.arrays import Mask
+from topoflow.arrays import Floats, Ints, Mask
 from topoflow.case.base import Result
 from topoflow.engine.base import Histogram
 from topoflow.fabric.base import Fabric
@@ -38,6 +38,39 @@ def kinds(fabric: Fabric) -> dict[str, Mask]:
     else:
         found["between switches"] = between
     return {kind: of for kind, of in found.items() if of.any()}
+
+
+def groups(fabric: Fabric) -> Ints:
+    """[servers] the group of each: of a fabric by address its own, else servers below the same first switches.
+
+    Where servers are wired to each other, each is a group.
+    """
+    route: object = fabric.route
+    if isinstance(route, AddressedRoutes):
+        hops = route.next_hops()
+        return (hops.router // hops.routers_per_group).astype(np.int32)
+    if not fabric.has_switches:
+        return np.arange(fabric.servers, dtype=np.int32)
+    first = (fabric.source < fabric.servers) & (fabric.target >= fabric.servers)
+    below: list[list[int]] = [[] for _ in range(fabric.servers)]
+    for server, switch in zip(fabric.source[first].tolist(), fabric.target[first].tolist(), strict=True):
+        below[server].append(switch)
+    number: dict[tuple[int, ...], int] = {}
+    return np.array([number.setdefault(tuple(sorted(each)), len(number)) for each in below], np.int32)
+
+
+def group_completion(outcome: Result) -> tuple[Ints, Floats, Floats]:
+    """Groups that messages came to, and s when half of those and when the last of those had arrived."""
+    timeline = outcome.timeline
+    graph, finish = timeline.world.graph, timeline.finish
+    if graph.ends is None:
+        return np.zeros(0, np.int32), np.zeros(0), np.zeros(0)
+    arrived = (graph.bytes > 0) & np.isfinite(finish) & (graph.target >= 0)
+    group, when = groups(outcome.fabric)[graph.target[arrived]], finish[arrived]
+    order = np.lexsort((when, group))
+    found, first, count = np.unique(group[order], return_index=True, return_counts=True)
+    when = when[order]
+    return found.astype(np.int32), when[first + (count - 1) // 2], when[first + count - 1]
 
 
 def bottleneck(outcome: Result) -> str:

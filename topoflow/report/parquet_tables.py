@@ -70,6 +70,17 @@ LATENCIES = pa.schema(
         ("count", pa.int64()),  # of those whose latency is within low..high
     ]
 )
+MESSAGES = pa.schema(
+    [
+        ("world", pa.string()),
+        ("task", pa.int32()),  # of tasks.parquet that the message is part of
+        ("source", pa.int32()),  # server
+        ("target", pa.int32()),
+        ("bytes", pa.float64()),  # B
+        ("start", pa.float64()),  # s, when it was ready to be sent
+        ("finish", pa.float64()),  # s, when its last byte had arrived
+    ]
+)
 FAILURES = pa.schema(
     [
         ("world", pa.string()),
@@ -90,6 +101,7 @@ def write_tables(report: Report, folder: Path) -> None:
     if any(outcome.timeline.ports is not None for outcome in report.outcomes):
         write_ports(report, folder / "ports.parquet")
         write_latencies(report, folder / "latencies.parquet")
+        write_messages(report, folder / "messages.parquet")
     if report.failures:
         write_failures(report, folder / "failures.parquet")
 
@@ -123,6 +135,14 @@ def write_latencies(report: Report, path: Path) -> None:
             if outcome.timeline.ports is not None:
                 for of, latency in outcome.timeline.ports.latencies():
                     writer.write_table(_latencies(outcome, of, latency))
+
+
+def write_messages(report: Report, path: Path) -> None:
+    """One record per message of worlds that were simulated packet by packet."""
+    with parquet.ParquetWriter(path, MESSAGES) as writer:
+        for outcome in report.outcomes:
+            if outcome.timeline.ports is not None:
+                writer.write_table(_messages(outcome))
 
 
 def write_failures(report: Report, path: Path) -> None:
@@ -176,6 +196,24 @@ def _ports(outcome: Result, ports: Ports) -> pa.Table:
 def _latencies(outcome: Result, of: str, latency: Histogram) -> pa.Table:
     names = {"world": [outcome.settings.world] * len(latency.count), "of": [of] * len(latency.count)}
     return pa.table({**names, "low": latency.low, "high": latency.high, "count": latency.count}, schema=LATENCIES)
+
+
+def _messages(outcome: Result) -> pa.Table:
+    graph = outcome.timeline.world.graph
+    (sent,) = np.nonzero(graph.bytes > 0)
+    source, target = (np.full(graph.tasks, -1), np.full(graph.tasks, -1)) if graph.ends is None else graph.ends[:2]
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * len(sent),
+            "task": graph.owner[sent],
+            "source": _or_null(source[sent]),
+            "target": _or_null(target[sent]),
+            "bytes": graph.bytes[sent],
+            "start": outcome.timeline.start[sent],
+            "finish": outcome.timeline.finish[sent],
+        },
+        schema=MESSAGES,
+    )
 
 
 def _tasks(outcome: Result) -> pa.Table:

@@ -32,7 +32,14 @@ def write_perfetto(report: Report, path: Path) -> None:
         for event in events(report):
             file.write(("" if first else ",\n") + json.dumps(event, allow_nan=False))
             first = False
-        file.write("\n]}\n")
+        absent = {"leftOut": left_out(report)}
+        file.write(f'\n], "otherData": {json.dumps(absent)}}}\n')
+
+
+def left_out(report: Report) -> list[str]:
+    """Names of the worlds that there is no room for."""
+    shown = {result.settings.world for result in drawn(report, MAX_TASKS, MAX_WORLDS)}
+    return [result.settings.world for result in report.outcomes if result.settings.world not in shown]
 
 
 def events(report: Report) -> Iterator[Event]:

@@ -65,10 +65,12 @@ class Packet(Settings):
             law = f"paths must be known one by one with fidelity={self.name}"
             return f"routing: {law}, got only their union in {world.name}"
         if self.has_transport and world.graph.next_hops is not None:
-            law = "must be none, as packet.ecn_from and packet.window must be null,"
-            return f"packet.loss and packet.control: {law} with routing={world.routing}"
+            field, usual, value = self.unusual
+            return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
         if self.has_transport and world.graph.alternatives is not None and _leaves_by_several(world.graph):
-            return f"packet.control: a message must leave by one interface of its server, got several in {world.name}"
+            field, usual, value = self.unusual
+            law = f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
+            return f"packet.{field}: {law}, got {value}"
         if world.graph.next_hops is not None and not self.output_queues:
             return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
         if world.graph.next_hops is not None and self.eager is not None:  # how long the way is nobody has said

@@ -22,7 +22,7 @@ Shapes: T tasks, N ports.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from topoflow.engine.packet.merge import NONE
 
 LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
 CONTROLS = ("none", "dcqcn", "pulls")
+USUAL = {"loss": "none", "control": "none", "window": None, "ecn_from": None}  # neither losses nor marks nor control
 PS = 10**12  # of a second
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
 WHOLE_RATE = 2**20
@@ -101,8 +102,13 @@ class Transport:
     @property
     def has_transport(self) -> bool:
         """Whether packets are lost or marked, or messages controlled."""
-        usual = {field.name: field.default for field in fields(Transport)}
-        return any(getattr(self, name) != usual[name] for name in ("loss", "control", "window", "ecn_from"))
+        return any(getattr(self, name) != USUAL[name] for name in USUAL)
+
+    @property
+    def unusual(self) -> tuple[str, str, object]:
+        """The first field that makes it so, what it is without, and what it is."""
+        name = next(name for name in USUAL if getattr(self, name) != USUAL[name])
+        return name, USUAL[name] or "null", getattr(self, name)
 
     @property
     def loses(self) -> bool:

@@ -129,6 +129,14 @@ PICTURES: tuple[Picture[Report], ...] = (
         needs=ports.has_ports,
     ),
     Picture(
+        "ports_groups.png",
+        "When each group of servers has what it receives",
+        "Servers below the same first switches are a group (of a dragonfly, those of a group of routers; without "
+        "switches, each). The messages of a group that is late come over the links that limit.",
+        ports.draw_groups,
+        needs=ports.has_groups,
+    ),
+    Picture(
         "ports_latency.png",
         "How long packets and messages take",
         "A packet's latency is counted from when it begins to leave its NIC, a message's from when it is ready to be "

@@ -14,11 +14,11 @@ from topoflow.case.base import Result
 from topoflow.engine.base import Histogram, Ports
 from topoflow.report.base import Report
 from topoflow.report.draw.axis import Axis
-from topoflow.report.draw.figures import Lines, draw_cdf, draw_steps
+from topoflow.report.draw.figures import Lines, draw_cdf, draw_lines, draw_steps
 from topoflow.report.draw.slots import completion
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.report.draw.ternary import Points, draw_ternary
-from topoflow.report.packets import kinds
+from topoflow.report.packets import group_completion, groups, kinds
 
 MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_BLOCKS = 128  # rows of a heat map; where there are more nodes, a row is several of them
@@ -32,6 +32,10 @@ def has_ports(report: Report) -> bool:
 
 def has_messages(report: Report) -> bool:
     return any(completion(outcome) for outcome, _ in _seen(report))
+
+
+def has_groups(report: Report) -> bool:
+    return any(map(_has_groups, (outcome for outcome, _ in _seen(report))))
 
 
 def draw_time(report: Report) -> Figure:
@@ -84,6 +88,17 @@ def draw_completion(report: Report) -> Figure:
     return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
 
 
+def draw_groups(report: Report) -> Figure:
+    """A panel per world: when half and when all messages to a group of servers had arrived, group by group."""
+    shown = [each for each, _ in _seen(report) if _has_groups(each)]
+    parts: dict[str, Lines] = {}
+    for name, outcome in zip(report.labels(shown), shown, strict=True):
+        group, half, last = group_completion(outcome)
+        across = group.astype(np.float64)
+        parts[name] = {"half of its messages": (across, half), "all of its messages": (across, last)}
+    return draw_lines("When groups of servers have what they receive", parts, Axis("group"), Axis("completion", "s"))
+
+
 def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]], int, str]:
     """[n, n] % of the step, masked where no link is; how many nodes there are, and what they are.
 
@@ -105,6 +120,10 @@ def _seen(report: Report) -> list[tuple[Result, Ports]]:
     """Worlds that were simulated packet by packet, whose ports sent anything, and what they saw."""
     worlds = [(outcome, outcome.timeline.ports) for outcome in report.representatives(MAX_PANELS)]
     return [(outcome, ports) for outcome, ports in worlds if ports is not None and ports.packets.any()]
+
+
+def _has_groups(outcome: Result) -> bool:
+    return len(np.unique(groups(outcome.fabric))) > 1 and len(group_completion(outcome)[0]) > 0
 
 
 def _points(outcome: Result, ports: Ports) -> dict[str, Points]:
