@@ -18,7 +18,8 @@ import pytest
 from topoflow.engine.executor.slurm import Slurm, _arrays_of, _event_of
 from topoflow.engine.executor.worker import Answered, Ended, Failed
 
-# Work whose every beginning leaves a line. What is defined in a script is sent to workers as it is.
+# Work whose every beginning leaves a line; that of late numbers waits for a file, so that the first driver cannot end.
+# What is defined in a script is sent to workers as it is.
 SCRIPT = """
 import os, sys, time
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ class Slow:
             with open(self.log, "a") as file:
                 file.write(f"{item} {os.getpid()}\\n")
             time.sleep(0.5)
+            while item >= 4 and not os.path.exists(self.log + ".late"):
+                time.sleep(0.1)
         return [np.array([item * item]) for item in items]
     def pack(self, item, answer): return {"square": answer}
     def unpack(self, item, arrays): return arrays["square"].tolist()
@@ -128,6 +131,7 @@ def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str,
     first.kill()  # the driver
     first.communicate()
     there, before = kept(), len(begun())
+    (tmp_path / "log.late").touch()
     second = subprocess.run(command, capture_output=True, text=True, timeout=1000)
     assert second.returncode == 0, second.stderr
     answers = [[int(each) for each in line.split()] for line in second.stdout.splitlines()]

@@ -11,6 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,15 +148,28 @@ def _connected(address: str | None) -> Any:
         _check_reachable(str(address))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        ray.init(
-            address=address or "local",
-            log_to_driver=False,
-            configure_logging=False,
-            **({"include_dashboard": False} if address is None else {}),
-        )
+        with _outside_of_checkouts():
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                configure_logging=False,
+                **({"include_dashboard": False} if address is None else {}),
+            )
     except Exception as error:  # of many kinds, plain ones too
         raise _refused(address, error) from error
     return ray
+
+
+@contextmanager
+def _outside_of_checkouts() -> Iterator[None]:
+    """In the root folder for a while. Ray puts the current folder first where workers look for modules: in a checkout
+    of topoflow they would find one that is not built."""
+    folder = os.getcwd()
+    os.chdir(os.sep)
+    try:
+        yield
+    finally:
+        os.chdir(folder)
 
 
 def _check_reachable(address: str) -> None:

@@ -85,6 +85,7 @@ class Slurm:
 
     def _executor(self, device: str, folder: Path) -> Any:
         submitit = _submitit()
+        os.environ.setdefault("PYTHONSAFEPATH", "1")  # of jobs: in a checkout they find the topoflow that is installed
         try:
             executor = submitit.AutoExecutor(folder=folder, cluster=self.system)
         except RuntimeError as error:  # no sbatch
