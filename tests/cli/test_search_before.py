@@ -21,10 +21,10 @@ SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposa
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that begins fails."""
 
-    def find(*arguments: object) -> Found:
+    def find(*arguments: object, **settings: object) -> Found:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(searches, "_find", find)
+    monkeypatch.setattr(searches, "search", find)
 
 
 @pytest.mark.parametrize(
