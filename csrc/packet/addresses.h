@@ -3,7 +3,7 @@
 // A packet is for an endpoint, and may first be routed to a middle: a group, or inside a group a router. Its `step`
 // says which middle that is and which of the cables between two groups it takes next. A router looks up the port
 // towards the middle, or else towards the endpoint; the port of another group leads to the router with the cable, then
-// over it. A table has a port, or a set of equally good ones, of which the router draws one.
+// over it. A table has a port, or a set of equally good ones: the router draws one of them.
 //
 //   a dragonfly's levels of links  up  local global local  down      up < local < global < down
 //   virtual channel                0   0     0      1                one more wherever the level does not rise

@@ -147,7 +147,7 @@ constexpr std::tuple kPacketFields{
     array("router_group", &PacketBatch::router_group, "J", "of each router, -1: none"),
     array("inside", &PacketBatch::inside, "I", "port (-2 - s: set s) of each router to each router of its group"),
     array("outside", &PacketBatch::outside, "O", "the same towards each group by each of the cables"),
-    array("set_links", &PacketBatch::set_links, "M", "ports of which a router draws one"),
+    array("set_links", &PacketBatch::set_links, "M", "ports; a router draws one of a set"),
     array("end", &PacketBatch::end, "N", "router where the link ends, -1: an endpoint"),
     array("level", &PacketBatch::level, "N", "of the link (addresses.h)"),
     array("first_channel", &PacketBatch::first_channel, "N", "its virtual channel 0, -1: none"),

@@ -481,7 +481,7 @@ class World {
     }
   }
 
-  // The room that a packet has left, the last flit of which has gone.
+  // A packet has left: its last flit has gone. Its room is free.
   DEVICE void give_back(int32_t channel, int32_t flits, int64_t gone) {
     if constexpr (!Own::kAlone) {
       if (!own_.template has<&Cut::channel>(channel)) {

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -120,7 +121,9 @@ def test_a_result_that_was_kept_without_pictures_has_a_page(
         (lambda path: path.mkdir(), "which has none"),
     ],
 )
-def test_what_is_no_run_is_one_line(make, law, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_run_is_one_line(
+    make: Callable[[Path], object], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make(tmp_path / "x")
     assert main(["report", str(tmp_path / "x")]) == 2
     error = capsys.readouterr().err

@@ -137,11 +137,12 @@ def test_a_search_is_watched_as_it_works(browser: Any, address: str, root: Path,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        asks, answers = process.stdin, process.stdout
 
         def say(time: float) -> None:
-            process.stdin.write(f"{time} 1000\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            assert process.stdout.readline() == "said\n"  # type: ignore[union-attr]
+            asks.write(f"{time} 1000\n")
+            asks.flush()
+            assert answers.readline() == "said\n"
 
         say(0.5)
         page = at(browser, f"{address}run/search")

@@ -32,7 +32,7 @@ def test_any_two_routers_are_at_most_two_cables_apart_and_each_has_as_many_as_th
 
 
 def test_q_5_is_the_graph_of_hoffman_and_singleton() -> None:
-    """50 routers of degree 7, of which any two that are not adjacent have exactly one common neighbour (girth 5)."""
+    """50 routers of degree 7: any two that are not adjacent have exactly one common neighbour (girth 5)."""
     graph = Graph(5)
     near = np.zeros((50, 50), np.int64)
     near[graph.cables[:, 0], graph.cables[:, 1]] = near[graph.cables[:, 1], graph.cables[:, 0]] = 1

@@ -209,7 +209,8 @@ def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monk
     reader = Reader(dataset)
     found = parts(reader)
     text = pages.page(reader, found)
-    data = json.loads(re.search(r"<script id=data [^>]*>(.*?)</script>", text, re.DOTALL).group(1))  # type: ignore[union-attr]
+    (embedded,) = re.findall(r"<script id=data [^>]*>(.*?)</script>", text, re.DOTALL)
+    data = json.loads(embedded)
     front = {f"point-{row['point']}" for part in found for row in part.front}
     shown = {row["id"] for row in data["rows"]}
     worlds = sum(job["worlds"] for job in reader.jobs)

@@ -31,7 +31,7 @@ UNFINISHED = {SEARCH, FIGURE, STUDY, "checkpoint_others.npz"}  # what can be the
 SEARCHED = "time"  # the value that only searches inform an observer of
 MARK = "<!-- of a run without a report of its own -->"  # at the beginning of a page that its report replaces
 BEGINNING = 2**16  # B of a page, with its mark
-CACHED = 4096  # results of which the answer is remembered
+CACHED = 4096  # results whose answers are remembered
 
 State = Literal["finished", "running", "cut off"]
 Record = Mapping[str, Any]

@@ -53,7 +53,7 @@ class Absent(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the runs of ``root``; a thread for each request, none of which outlives the server."""
+    """Serves the runs of ``root``; a thread for each request; these end with the server."""
 
     daemon_threads = True
     block_on_close = False

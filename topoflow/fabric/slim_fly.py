@@ -1,4 +1,4 @@
-"""Routers of which any two are at most two cables apart, with close to the fewest ports that this takes."""
+"""Routers, any two at most two cables apart, with close to the fewest ports that this takes."""
 
 from __future__ import annotations
 

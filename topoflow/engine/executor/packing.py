@@ -1,6 +1,6 @@
 """Dataclasses as plain arrays, without what whoever reads them has already.
 
-A timeline is packed against its world: where circuits changed it has another one, of which only what differs counts.
+A timeline is packed against its world: where circuits changed it has another one, and only what differs counts.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def do(folder: str, own: str, expected: str) -> None:
     if not work.exists():
         return
     for event in events(work.read_bytes(), expected):
-        if not work.exists():  # whoever asked has ended; the work itself goes on in another thread
+        if not work.exists():  # the process that asked has ended, and a thread of this one still works
             os._exit(0)
         if isinstance(event, Note):
             base.with_suffix(".note").write_text(json.dumps([event.done, event.values]))

@@ -33,7 +33,7 @@ ROUTER = 1  # of a network whose links between routers are all alike
 
 
 class LinkSets(NamedTuple):
-    """Links of which a router draws one for each packet, as equally good: set s is ``links[begin[s] : begin[s + 1]]``.
+    """Sets of equally good links; a router draws one for each packet. Set s is ``links[begin[s] : begin[s + 1]]``.
 
     A table has set s as -2 - s.
     """
