@@ -242,6 +242,7 @@ def _page(title: str, content: str, data: Mapping[str, Any], top: str, served: b
     return fill(
         "runs.html",
         title=escape(title),
+        head='<link rel="icon" href="data:,">\n',
         top=top,
         content=content,
         data=as_script(dict(data)),

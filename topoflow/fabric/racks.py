@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import back, cabled, forth
+from topoflow.fabric.wiring import back, cabled, check_count, forth
+
+
+def count_racks(name: str, servers: int, servers_per_rack: int) -> int:
+    """How many racks the servers of the fabric ``name`` fill. Raises ``ValueError`` where they leave one unfilled."""
+    check_count(f"{name}.servers", servers)
+    if servers % servers_per_rack:
+        raise ValueError(f"{name}.servers_per_rack: must divide the {servers} servers, got {servers_per_rack}")
+    return servers // servers_per_rack
 
 
 def racked(

@@ -9,7 +9,7 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.rotors import MOST_CELLS, Rotating, Rotors
-from topoflow.fabric.racks import racked
+from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 from topoflow.units import check_positive
 
@@ -105,11 +105,7 @@ class RotorNet:
         )
 
     def _racks(self, servers: int) -> int:
-        check_count("rotornet.servers", servers)
-        if servers % self.servers_per_rack:
-            law = f"must divide the {servers} servers"
-            raise ValueError(f"rotornet.servers_per_rack: {law}, got {self.servers_per_rack}")
-        return servers // self.servers_per_rack
+        return count_racks("rotornet", servers, self.servers_per_rack)
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
         """A port of a rotor switch costs what one of an optical circuit switch does, which is an upper bound."""

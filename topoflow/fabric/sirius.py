@@ -11,7 +11,7 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
-from topoflow.fabric.racks import racked
+from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 
 WHOLE = 1e-9  # two numbers of uplinks that differ by less are equal
@@ -122,10 +122,7 @@ class Sirius:
         )
 
     def _racks(self, servers: int) -> int:
-        check_count("sirius.servers", servers)
-        if servers % self.servers_per_rack:
-            raise ValueError(f"sirius.servers_per_rack: must divide the {servers} servers, got {self.servers_per_rack}")
-        return servers // self.servers_per_rack
+        return count_racks("sirius", servers, self.servers_per_rack)
 
     def _failed(self) -> Failed:
         return Failed(

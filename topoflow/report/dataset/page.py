@@ -26,6 +26,7 @@ def page(reader: Reader, parts: Sequence[Part]) -> str:
     ]
     return fill(
         "dataset.html",
+        title="what a sweep found",
         name=escape(reader.dataset.folder.name),
         state=paragraphs(state(reader)),
         tables="".join(tables),

@@ -56,6 +56,7 @@ def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str],
     links = "".join(_link(name, f"{folders[name]}/report.html", reports[name]) for name in names)
     return fill(
         "searches.html",
+        title="what the searches found",
         chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
         numbers=table(
             ("search", "training step", "at the start", "lower bound", "price", "power", ""), rows, "numbers sortable"

@@ -54,6 +54,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
     data = page_data(report)
     return fill(
         "report.html",
+        title="which network runs this job how fast, and at what price",
         worlds=str(len(report.outcomes)),
         answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *notes(report)]),
         tables=_tables(report),
@@ -70,12 +71,23 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
     )
 
 
-def fill(template: str, **parts: str) -> str:
-    """A page made of the template of this name, in which every ``$part`` is HTML."""
+def fill(template: str, *, title: str, data: str, scripts: str, head: str = "", **parts: str) -> str:
+    """A page whose body is the template of this name, in which every ``$part`` is HTML; ``head`` is for its head."""
     folder = resources.files("topoflow.report.page")
-    style = f"<style>\n{folder.joinpath('style.css').read_text('utf-8')}</style>"
-    page = string.Template(folder.joinpath(template).read_text("utf-8"))
-    return page.substitute(parts, style=style, version=escape(__version__))
+
+    def filled(file: str, /, **values: str) -> str:
+        return string.Template(folder.joinpath(file).read_text("utf-8")).substitute(values)
+
+    return filled(
+        "frame.html",
+        title=title,
+        head=head,
+        style=f"<style>\n{folder.joinpath('style.css').read_text('utf-8')}</style>",
+        body=filled(template, title=title, **parts).removesuffix("\n"),
+        version=escape(__version__),
+        data=data,
+        scripts=scripts,
+    )
 
 
 def own(*names: str) -> str:
