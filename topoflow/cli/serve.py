@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from topoflow.browse.find import runs_of
 from topoflow.browse.server import Server
@@ -11,16 +12,19 @@ from topoflow.report.output import Output
 
 def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C, which is how it ends."""
-    with Server(arguments.folder, arguments.host, arguments.port) as server:
-        console, count = Output(), len(runs_of(arguments.folder))
-        if not count:
-            line = f"{arguments.folder} has no runs yet; those written with out= there will be listed."
-            console.print(line, highlight=False, soft_wrap=True)
-        console.print(
-            f"{count} runs of {arguments.folder} are at {server.address} until Ctrl-C.", highlight=False, soft_wrap=True
-        )
-        console.file.flush()
-        try:
+    try:
+        with Server(arguments.folder, arguments.host, arguments.port) as server:
+            _show(arguments.folder, server.address)
             server.serve_forever()
-        except KeyboardInterrupt as end:
-            raise SystemExit(0) from end
+    except KeyboardInterrupt as end:
+        raise SystemExit(0) from end
+
+
+def _show(folder: Path, address: str) -> None:
+    """Print where the runs of the folder are."""
+    console, count = Output(), len(runs_of(folder))
+    if not count:
+        line = f"{folder} has no runs yet; those written with out= there will be listed."
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"{count} runs of {folder} are at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
+    console.file.flush()
