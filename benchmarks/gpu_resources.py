@@ -69,8 +69,8 @@ def occupancy(registers: int, threads: int) -> float:
 
 
 def _kernel(symbol: str) -> str:
-    """``RunBound`` of ``void topoflow::cuda::run_blocks<topoflow::cuda::RunBound>(...)``."""
-    return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].rpartition("::")[2]
+    """``RunBound`` of ``void topoflow::cuda::run_blocks<topoflow::cuda::RunBound>(...)``; of ``Run<Ideal>``, ``Ideal``."""
+    return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].rstrip("> ").rpartition("::")[2]
 
 
 def _run(*command: str) -> str:

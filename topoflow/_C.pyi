@@ -123,6 +123,7 @@ IDEAL: int
 DIRECT: int
 ACK_NACK: int
 ROTOR_LB: int
+PROTOCOLS: int
 TURNS: int
 ARRIVAL: int
 MOST_RESERVATIONS: int

@@ -13,7 +13,7 @@
 
 namespace topoflow {
 
-enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3, kRotorLB = 4 };
+enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3, kRotorLB = 4, kProtocols = 5 };
 
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
@@ -23,7 +23,7 @@ constexpr int32_t kMostSamples = 512;      // epochs whose queues a world report
 struct SlottedBatch {
   int32_t worlds;
   const int64_t *task_offsets, *server_offsets, *node_offsets, *first_offsets;
-  const int32_t *slots, *protocol, *queue, *credits, *cable, *drops, *key;
+  const int32_t *slots, *queue, *credits, *cable, *drops, *key;
   const int64_t *slot, *pace, *until, *window;
   const int32_t *radix, *intra, *inter, *room, *pause;
   const int32_t* switches;
@@ -40,7 +40,7 @@ struct SlottedBatch {
   const int64_t* bit_offsets;
   const int64_t *dark_offsets, *dark;
   const int64_t* cell_offsets;
-  const int32_t *order, *cancel;
+  const int32_t *order, *counts, *cancel;
   int64_t *start, *finish;
   int32_t *delivered, *dropped, *reorder, *fullest;
   int64_t *hops, *received;
@@ -63,7 +63,6 @@ constexpr std::tuple kSlottedFields{
     array("node_offsets", &SlottedBatch::node_offsets, "W+1", "first node of each world"),
     array("first_offsets", &SlottedBatch::first_offsets, "W+1", "where the row of each world begins in `first`"),
     array("slots", &SlottedBatch::slots, "W", "of an epoch"),
-    array("protocol", &SlottedBatch::protocol, "W", "Protocol"),
     array("queue", &SlottedBatch::queue, "W",
           "cells that a node has room for, for each destination; of rotor switches: of a link in a slot"),
     array("credits", &SlottedBatch::credits, "W", "cells that a server may have in LOCAL"),
@@ -102,7 +101,8 @@ constexpr std::tuple kSlottedFields{
     array("dark", &SlottedBatch::dark, "K",
           "bits: to which other nodes each node does not send, as a part failed; none where nothing did"),
     array("cell_offsets", &SlottedBatch::cell_offsets, "S+1", "cells of the tasks before"),
-    array("order", &SlottedBatch::order, "W", "worlds, the most expensive first"),
+    array("order", &SlottedBatch::order, "W", "worlds by Protocol, of each the most expensive first"),
+    on_host("counts", &SlottedBatch::counts, "5", "how many worlds each Protocol has"),
     on_host("cancel", &SlottedBatch::cancel, "1", "not 0: stop"),
     array("start", &SlottedBatch::start, "S", "out, ps"),
     array("finish", &SlottedBatch::finish, "S", "out, ps; 2^62: never, as for a task that lost a cell"),

@@ -1,6 +1,8 @@
 // Worlds of slots, one for each team. Source: world.h has the physics.
 #pragma once
 
+#include <algorithm>
+
 #include "parallel/worlds.h"
 #include "protocols/ack_nack.h"
 #include "protocols/direct.h"
@@ -13,9 +15,11 @@ namespace slotted {
 
 struct StateBytes {
   SlottedBatch batch;
-  HD int64_t operator()(int32_t world) const { return State(Memory(nullptr), batch, world).bytes; }
+  HD int64_t operator()(int32_t i) const { return State(Memory(nullptr), batch, batch.order[i]).bytes; }
 };
 
+// Worlds of one protocol. Each has a kernel of its own, so that none needs the registers of another.
+template <class P>
 struct Run {
   static constexpr int kThreads = 128;     // of a team on a GPU: the racks of the paper's network
   static constexpr int32_t kEpochs = 256;  // between two looks at `cancel` and at progress
@@ -29,56 +33,45 @@ struct Run {
     const int32_t index = batch.order[i];
     World<T> world(team, batch, index, memory + place * bytes);
     world.begin();
-    if (batch.protocol[index] == kAckNack) begin_ack_nack(world);
+    P::begin(world);
     int32_t status = kRunning;
     team.set(&batch.status[index], kRunning);
     for (int32_t epoch = 0; status == kRunning; epoch = (epoch + 1) % kEpochs) {
-      if (!epoch && team.poll(batch.cancel))
+      if (!epoch && team.poll(batch.cancel)) {
         status = kCancelled;
-      else if (!epoch && world.is_stuck())
+      } else if (!epoch && world.is_stuck()) {
         status = kStarved;
-      else
-        status = advance(world);
+      } else {
+        status = world.begin_epoch();
+        if (status != kRunning) break;
+        P::advance(world);
+        world.end_epoch();
+      }
     }
     world.end();
     team.set(&batch.status[index], status);
   }
-
-  // One epoch. Returns a Status.
-  template <Team T>
-  DEVICE int32_t advance(World<T>& world) const {
-    const int32_t status = world.begin_epoch();
-    if (status != kRunning) return status;
-    if (batch.protocol[world.world] == kAckNack)
-      ack_nack(world);
-    else
-      follow_schedule(world);
-    world.end_epoch();
-    return kRunning;
-  }
-
-  template <Team T>
-  DEVICE void follow_schedule(World<T>& world) const {
-    world.inject();
-    switch (batch.protocol[world.world]) {
-      case kRotorLB:
-        rotor_lb(world);
-        return;
-      case kIdeal:
-        ideal(world);
-        break;
-      case kDirect:
-        direct(world);
-        break;
-      default:
-        request_grant(world);
-    }
-    world.send();
-  }
 };
+
+// The worlds of this protocol, which are the next ones in `order`; the batch is what is left.
+template <class P>
+int64_t run_next(SlottedBatch& batch) {
+  SlottedBatch part = batch;
+  part.worlds = batch.counts[P::kNumber];
+  batch.order += part.worlds;
+  return part.worlds ? run_worlds<Run<P>, StateBytes>(part) : 0;
+}
+
+template <class... P>
+int64_t run_each(SlottedBatch batch) {
+  return std::max({run_next<P>(batch)...});
+}
 
 }  // namespace slotted
 
-int64_t slots(const SlottedBatch& batch) { return run_worlds<slotted::Run, slotted::StateBytes>(batch); }
+int64_t slots(const SlottedBatch& batch) {
+  using namespace slotted;  // in the order of their numbers
+  return run_each<RequestGrant, Ideal, Direct, AckNack, RotorLB>(batch);
+}
 
 }  // namespace topoflow::BACKEND

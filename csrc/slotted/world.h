@@ -671,4 +671,11 @@ class World {
   }
 };
 
+// For protocols: begin(world) is called once, advance(world) in every epoch. Those of a schedule need nothing before
+// the first.
+struct Scheduled {
+  template <Team T>
+  DEVICE static void begin(World<T>&) {}
+};
+
 }  // namespace topoflow::BACKEND::slotted

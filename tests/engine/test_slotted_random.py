@@ -63,6 +63,22 @@ def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
     compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, seed=1), run_cells)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_worlds_of_several_protocols_in_one_batch_are_as_alone(
+    random_cells: Callable[..., Cells],
+    random_rotors: Callable[..., Cells],
+    random_square: Callable[..., Cells],
+    run_cells: Callable[..., list[Found]],
+    protocol: str,
+) -> None:
+    draw, model = np.random.default_rng(5), Settings(protocol, 4, seed=1)
+    worlds = [make(draw) for _ in range(4) for make in (random_rotors, random_square, random_cells)]
+    for together, world in zip(run_cells(worlds, model), worlds, strict=True):
+        (alone,) = run_cells([world], model)
+        assert alone.hops == together.hops
+        assert alone.finish.tolist() == together.finish.tolist()
+
+
 def test_words_are_those_of_the_generator_that_was_published() -> None:
     """Source: Random123's known answers for philox4x32-10."""
     most = 2**32 - 1

@@ -20,7 +20,7 @@ enum Kind : int32_t { kIntra = 0, kInter = 1 };
 enum Ring : int32_t { kOwn = 0, kOthers = 1 };
 
 template <Team T>
-struct AckNack {
+struct Switches {
   World<T>& world;
   Transceivers& state = world.state.transceivers;
   const int32_t radix = world.batch.radix[world.world];  // servers of a rack
@@ -201,28 +201,32 @@ struct AckNack {
   }
 };
 
-// Before the first slot: nothing waits.
-template <Team T>
-DEVICE void begin_ack_nack(World<T>& world) {
-  const AckNack<T> switches{world};
-  const int32_t all = world.nodes * switches.count;
-  world.team.for_each(all, [&](int32_t at) {
-    switches.state.buffer[at] = {{0, 0}, {0, 0}, 0};
-    switches.state.taken[at] = switches.state.turn[at] = 0;
-    switches.state.coming[at].from = kNobody;
-  });
-  world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.asked[at] = 0; });
-  world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.refused[at] = 0; });
-}
+struct AckNack {
+  static constexpr int32_t kNumber = kAckNack;
 
-// One slot.
-template <Team T>
-DEVICE void ack_nack(World<T>& world) {
-  const AckNack<T> switches{world};
-  world.team.for_each(world.nodes, [&](int32_t node) { switches.fill_at(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { switches.offer_at(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { switches.answer_at(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { switches.move_at(node); });
-}
+  // Before the first slot: nothing waits.
+  template <Team T>
+  DEVICE static void begin(World<T>& world) {
+    const Switches<T> switches{world};
+    const int32_t all = world.nodes * switches.count;
+    world.team.for_each(all, [&](int32_t at) {
+      switches.state.buffer[at] = {{0, 0}, {0, 0}, 0};
+      switches.state.taken[at] = switches.state.turn[at] = 0;
+      switches.state.coming[at].from = kNobody;
+    });
+    world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.asked[at] = 0; });
+    world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.refused[at] = 0; });
+  }
+
+  // One slot.
+  template <Team T>
+  DEVICE static void advance(World<T>& world) {
+    const Switches<T> switches{world};
+    world.team.for_each(world.nodes, [&](int32_t node) { switches.fill_at(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { switches.offer_at(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { switches.answer_at(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { switches.move_at(node); });
+  }
+};
 
 }  // namespace topoflow::BACKEND::slotted

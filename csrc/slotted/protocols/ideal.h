@@ -7,11 +7,17 @@
 
 namespace topoflow::BACKEND::slotted {
 
-template <Team T>
-DEVICE void ideal(World<T>& world) {
-  compute_requests(world);
-  compute_grants(world);
-  receive_grants(world);
-}
+struct Ideal : Scheduled {
+  static constexpr int32_t kNumber = kIdeal;
+
+  template <Team T>
+  DEVICE static void advance(World<T>& world) {
+    world.inject();
+    compute_requests(world);
+    compute_grants(world);
+    receive_grants(world);
+    world.send();
+  }
+};
 
 }  // namespace topoflow::BACKEND::slotted

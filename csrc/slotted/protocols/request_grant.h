@@ -7,11 +7,17 @@
 
 namespace topoflow::BACKEND::slotted {
 
-template <Team T>
-DEVICE void request_grant(World<T>& world) {
-  receive_grants(world);
-  compute_grants(world);
-  compute_requests(world);
-}
+struct RequestGrant : Scheduled {
+  static constexpr int32_t kNumber = kRequestGrant;
+
+  template <Team T>
+  DEVICE static void advance(World<T>& world) {
+    world.inject();
+    receive_grants(world);
+    compute_grants(world);
+    compute_requests(world);
+    world.send();
+  }
+};
 
 }  // namespace topoflow::BACKEND::slotted

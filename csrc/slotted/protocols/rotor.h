@@ -12,7 +12,7 @@
 namespace topoflow::BACKEND::slotted {
 
 template <Team T>
-struct RotorLB {
+struct Links {
   World<T>& world;
   State& state = world.state;
   const RotorTables& tables = world.state.rotors;
@@ -167,14 +167,19 @@ struct RotorLB {
   }
 };
 
-// One slot.
-template <Team T>
-DEVICE void rotor_lb(World<T>& world) {
-  const RotorLB<T> links{world};
-  world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { links.accept_at(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { links.send_accepted(node); });
-  world.team.for_each(world.nodes, [&](int32_t node) { links.receive_at(node); });
-}
+struct RotorLB : Scheduled {
+  static constexpr int32_t kNumber = kRotorLB;
+
+  // One slot.
+  template <Team T>
+  DEVICE static void advance(World<T>& world) {
+    world.inject();
+    const Links<T> links{world};
+    world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { links.accept_at(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { links.send_accepted(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { links.receive_at(node); });
+  }
+};
 
 }  // namespace topoflow::BACKEND::slotted

@@ -50,7 +50,7 @@ LOGGED = {"through": "int32", "sent": "int64", "sent_on": "int64"}  # of each ce
 SQUARE = {"radix": "servers_per_rack", "intra": "intra", "inter": "inter", "room": "room"}
 NO_SQUARE = Square(0, 0, 0, 0, 0)  # of a world that follows a schedule
 
-SHARED = ("status", "cancel")  # what the host may read or write meanwhile
+SHARED = ("status", "cancel", "counts")  # what the host reads or writes, too
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class Batch:
         arrays = self.arrays
         if device.torch is not None:
             arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
-            arrays |= {name: device.shared(len(self.arrays[name])) for name in SHARED}
+            for name in SHARED:
+                arrays[name] = device.shared(len(self.arrays[name]))
+                np.asarray(arrays[name])[:] = self.arrays[name]
         status = np.asarray(arrays["status"])
         yield Kernel(
             partial(_C.slots, arrays, device.memory, device.stream, count_threads(threads)),
@@ -95,16 +97,17 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "server": [len(world.node) for world in worlds],
         "node": [world.schedule.nodes for world in worlds],
     }
+    protocol = np.array([_protocol(world, settings) for world in worlds], np.int32)
     arrays: dict[str, Array] = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
     first = [_first(world) for world in worlds]
     followers = [_followers(world) for world in worlds]
     dark = [_dark(world) for world in worlds]
     cells = _joined([world.cells for world in worlds], np.int64)
+    size = np.array([world.cells.sum() for world in worlds], np.int64)
     arrays |= {
         "first_offsets": offsets([len(each) for each in first]),
         "first": _joined(first, np.int32),
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
-        "protocol": np.array([_protocol(world, settings) for world in worlds], np.int32),
         "queue": np.array([_queue(world, settings) for world in worlds], np.int32),
         "credits": np.array([_credits(world, settings) for world in worlds], np.int32),
         "switches": np.array([_switches(world) for world in worlds], np.int32),
@@ -127,7 +130,8 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "dark_offsets": offsets([len(each) for each in dark]),
         "dark": _joined(dark, np.int64),
         "cell_offsets": offsets(cells),
-        "order": np.argsort([-int(world.cells.sum()) for world in worlds], kind="stable").astype(np.int32),
+        "order": np.lexsort((-size, protocol)).astype(np.int32),
+        "counts": np.bincount(protocol, minlength=_C.PROTOCOLS).astype(np.int32),
         "cancel": np.zeros(1, np.int32),
     }
     for name, dtype in (("cells", np.int32), ("source", np.int32), ("target", np.int32)):
