@@ -16,12 +16,15 @@ from topoflow.report.base import Report
 from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import fabric_looks
+from topoflow.report.load import BINS, bytes_over_time
 from topoflow.report.page.data import row_id
 from topoflow.report.tasks import NOTHING, Tasks
 from topoflow.report.write import write
 from topoflow.units import human
 
 pytestmark = needs_browser
+
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 # The tasks that rectangles of a world's timeline are of, and what a rectangle of each says.
 DRAW_TIMELINE = """
@@ -199,6 +202,34 @@ def test_links_say_what_they_carry(browser: Any, folder: Path, report: Report) -
             x, y = page.execute_script(LINK, link)
             said = pointed_at(page, "network", x, y)
             assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in said
+
+
+def test_links_say_what_they_carry_in_a_part_of_the_step(browser: Any, folder: Path, report: Report) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = opened(browser, folder / "report.html")
+    slider, part = page.find_element("id", "network-time"), page.find_element("id", "network-part")
+    shown = "return topoflow.charts.find((each) => each.id === 'network').source.data"
+    for number, world in enumerate(wirings(report)):
+        page.execute_async_script(DRAW_NETWORK, number)
+        load = bytes_over_time(world.timeline, world.iteration_time)
+        assert load is not None
+        slider.send_keys(Keys.HOME)
+        assert part.text == slider.get_attribute("aria-valuetext") == "whole step"
+        whole = page.execute_script(shown)
+        for bin in range(BINS):
+            slider.send_keys(Keys.ARROW_RIGHT)
+            assert part.text == slider.get_attribute("aria-valuetext")
+            ends = [float(end.split()[0]) * UNITS[end.split()[1]] for end in part.text.split(" to ")]
+            assert ends == pytest.approx([world.iteration_time * edge / BINS for edge in (bin, bin + 1)], rel=1e-3)
+            possible = world.fabric.bandwidth * world.iteration_time / BINS
+            used = [float(text.removesuffix(" %")) for text in page.execute_script(shown)["used"]]
+            np.testing.assert_allclose(used, 100 * load[bin] / possible, atol=0.1 + 1e-9)  # steps of 1/1000
+        link = int(load[-1].argmax())
+        said = pointed_at(page, "network", *page.execute_script(LINK, link))
+        assert f"carried: {human(float(load[-1, link]), 'B')}"[:12] in said
+        slider.send_keys(Keys.HOME)
+        assert page.execute_script(shown) == whole
 
 
 def test_a_fabric_has_one_colour(browser: Any, folder: Path, report: Report) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import row_offsets
-from topoflow.engine.base import Floats, Graph, Ints, Offsets, Pause, World
+from topoflow.engine.base import Graph, Ints, Offsets, Pause, World
+from topoflow.engine.timelines import path_latency
 
 
 def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
@@ -40,14 +41,6 @@ def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
         ends=None if graph.ends is None else graph.ends[:, kept],
     )
     return replace(world, graph=rest), kept
-
-
-def path_latency(graph: Graph, latency: Floats) -> Floats:
-    """[P] s that the average byte waits, where links have ``latency`` [L]."""
-    weight = 1.0 if graph.path_weight is None else graph.path_weight
-    paths = len(graph.path_offsets) - 1
-    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
-    return np.bincount(path, weights=latency[graph.path_links] * weight, minlength=paths).astype(np.float64)
 
 
 def _after(graph: Graph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:

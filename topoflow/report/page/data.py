@@ -17,12 +17,15 @@ from topoflow.report.draw.network.layout import places
 from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
+from topoflow.report.load import BINS, bytes_over_time
 from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
 from topoflow.units import human
 
 MAX_WORLDS = 6  # timelines and networks of a page
 MAX_TASKS = 100_000  # of all timelines of a page
-TIMELINE_BYTES, NETWORK_BYTES = 600_000, 300_000  # of all of a page, compressed: the page stays below 3 MB
+# Of all of a page, compressed: the page stays below 3 MB.
+TIMELINE_BYTES, NETWORK_BYTES, LOAD_BYTES = 600_000, 300_000, 300_000
+STEPS = 1000  # of what a link can carry in a part of the step: its load over time is a number of these
 NS = 1e9  # in a second
 
 MEASURES = {  # numbers of a row that the explorer shows
@@ -124,13 +127,13 @@ def timelines(report: Report) -> list[Plain]:
     """Every task that ran of the fastest world, and of others as far as there is room: worlds are whole or absent."""
     shown = drawn(report, MAX_TASKS, MAX_WORLDS)
     shown = tuple(result for result in shown if len(result.traffic) <= MAX_TASKS)
-    return _named(report, shown, map(timeline, shown), TIMELINE_BYTES, "tasks")
+    return fitting(_named(report, shown, map(timeline, shown)), TIMELINE_BYTES, "tasks")
 
 
 def networks(report: Report) -> list[Plain]:
     """Every wiring once, with the load of its links, as far as there is room."""
     shown = wirings(report)[:MAX_WORLDS]
-    return _named(report, shown, map(network, shown), NETWORK_BYTES, "links")
+    return networks_fitting(_named(report, shown, map(network, shown)))
 
 
 def timeline(result: Result) -> Plain:
@@ -139,13 +142,21 @@ def timeline(result: Result) -> Plain:
 
 
 def network(result: Result) -> Plain:
-    """The wiring of one world, with the load of its links."""
-    return {"links": _packed(_links(result))}
+    """The wiring of one world, with the load of its links, also ``over`` time; None: that is not known."""
+    over = _over_time(result)
+    return {"links": _packed(_links(result)), "over": None if over is None else _packed(over)}
 
 
-def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain], room: int, key: str) -> list[Plain]:
-    """The packed worlds that fit into ``room`` bytes, with their names."""
-    return fitting(({"label": a, **b} for a, b in zip(report.labels(shown), packed, strict=True)), room, key)
+def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain]) -> Iterator[Plain]:
+    """The packed worlds with their names."""
+    return ({"label": a, **b} for a, b in zip(report.labels(shown), packed, strict=True))
+
+
+def networks_fitting(worlds: Iterable[Plain]) -> list[Plain]:
+    """Those for which a page has room; those for whose load over time it has none have "" of it."""
+    found = fitting(worlds, NETWORK_BYTES, "links")
+    timed = fitting([each for each in found if each["over"]], LOAD_BYTES, "over")
+    return [each if each in timed or each["over"] is None else {**each, "over": ""} for each in found]
 
 
 def fitting(worlds: Iterable[Plain], room: int, key: str) -> list[Plain]:
@@ -168,7 +179,15 @@ def left_out(report: Report, data: Plain) -> dict[str, str]:
     for chart, (shown, whole, what, tasks, room) in counts.items():
         limits = ", ".join(filter(None, (f"{MAX_WORLDS} {what}", tasks, f"{room // 1000} kB")))
         found[chart] = f"Drawn are {shown} of {whole} {what}: this page has room for {limits}." if shown < whole else ""
+    found["network"] = " ".join(filter(None, (found["network"], without_time(data["networks"]))))
     return found
+
+
+def without_time(networks: Sequence[Plain]) -> str:
+    """Which of the networks on a page have no load over time, and why; "" where all have it."""
+    reasons = {None: "no paths say which links its bytes cross", "": f"this page has {LOAD_BYTES // 1000} kB for it"}
+    missing = {why: [each["label"] for each in networks if each["over"] == over] for over, why in reasons.items()}
+    return " ".join(f"Load over time is left out of {', '.join(of)}: {why}." for why, of in missing.items() if of)
 
 
 def _tasks(result: Result) -> Plain:
@@ -207,6 +226,27 @@ def _links(result: Result) -> Plain:
         "target": fabric.target.tolist(),
         "load": list(_short(result.utilization.tolist())),
         "carried": list(_short(result.timeline.link_bytes.tolist())),
+    }
+
+
+def _over_time(result: Result) -> Plain | None:
+    """Load in equal parts of the step, as lists of numbers of ``STEPS`` of what a link can carry in a part.
+
+    ``of`` is the list of every link; links of one load share it. Sums from the start are rounded, so that no rounding
+    adds up: the load of parts side by side is right to one of ``STEPS`` of a part.
+    """
+    load = bytes_over_time(result.timeline, result.iteration_time)
+    if load is None:
+        return None
+    of_part = result.fabric.bandwidth * result.iteration_time / BINS
+    by_then = np.rint(np.cumsum(load, axis=0) / of_part * STEPS).astype(np.int64)
+    lists, of = np.unique(np.diff(by_then, axis=0, prepend=0).T, axis=0, return_inverse=True)
+    return {
+        "end": float(f"{result.iteration_time:.6g}"),
+        "parts": BINS,
+        "steps": STEPS,
+        "lists": lists.tolist(),
+        "of": of.reshape(-1).tolist(),
     }
 
 

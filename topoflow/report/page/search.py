@@ -14,7 +14,16 @@ from topoflow.report.draw.pictures import draw_all
 from topoflow.report.draw.search_pictures import PICTURES
 from topoflow.report.files import whole_folder
 from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import NETWORK_BYTES, TIMELINE_BYTES, as_script, fitting, kind_colours, network, timeline
+from topoflow.report.page.data import (
+    TIMELINE_BYTES,
+    as_script,
+    fitting,
+    kind_colours,
+    network,
+    networks_fitting,
+    timeline,
+    without_time,
+)
 from topoflow.report.page.template import ABOUT, fill, gallery, own, paragraphs, place, table
 from topoflow.report.search_report import SearchReport, Switch
 
@@ -60,7 +69,7 @@ def search_data(report: SearchReport) -> dict[str, Any]:
     return {
         "kinds": kind_colours(),
         "timelines": fitting(timelines, TIMELINE_BYTES, "tasks"),
-        "networks": fitting(networks, NETWORK_BYTES, "links"),
+        "networks": networks_fitting(networks),
         "history": _history(report.history),
     }
 
@@ -101,7 +110,8 @@ def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
     text = {picture.file: picture for picture in PICTURES}
     parts = []
     if data["networks"]:
-        parts.append(place("network", text["topology.png"].title, ABOUT["network"], "topology.png"))
+        about = " ".join(filter(None, (ABOUT["network"], without_time(data["networks"]))))
+        parts.append(place("network", text["topology.png"].title, about, "topology.png"))
     if data["timelines"]:
         parts.append(place("timeline", "What every server does during the step", ABOUT["timeline"]))
     if report.history.searched:

@@ -36,8 +36,10 @@ ABOUT = {
     "the screen as one rectangle, until you zoom in. Drag to move, zoom with the wheel or a box (chosen at the right), "
     "point at a task to see what it waited for.",
     "acceptance": "The share of proposals that chains accepted. Temperatures fit themselves to it.",
-    "network": "A line is a link, red where the step uses much of what it could carry. A torus is a grid, a dragonfly "
-    "its groups, switches are in tiers above the servers, others stand on a circle in the order of their numbers.",
+    "network": "A line is a link, red where much of what it could carry is used: in the whole step, or in the part of "
+    "it that Time chooses. A transfer's bytes are spread evenly over the time in which it flows: where it was slow and "
+    "then quick, a part may show more than 100 %. A torus is a grid, a dragonfly its groups, switches are in tiers "
+    "above the servers, others stand on a circle in the order of their numbers.",
 }
 ELSEWHERE = {"timeline": "trace.json has the same for https://ui.perfetto.dev."}
 CONTROLS = {
@@ -45,7 +47,9 @@ CONTROLS = {
     "<label>Rows <select id=timeline-rows><option value=server>by server<option value=kind>by kind of task</select>"
     "</label> "
     "<span id=timeline-count aria-live=polite></span></p>",
-    "network": "<p class=controls><label>Network <select id=network-world></select></label></p>",
+    "network": "<p class=controls><label>Network <select id=network-world></select></label> "
+    "<label>Time <input id=network-time type=range min=0 max=0 value=0></label> "
+    "<output id=network-part for=network-time></output> <span id=network-scale></span></p>",
 }
 
 

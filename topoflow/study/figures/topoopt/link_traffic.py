@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topoflow.engine.base import Graph
+from topoflow.engine.timelines import link_bytes
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
 from topoflow.study.figures.base import (
@@ -42,8 +41,8 @@ class LinkTraffic(Experiment):
         """A row for each link; parallel circuits are one link and carry equal parts of its bytes."""
         graph, fabric = setup.case.world.graph, setup.case.fabric
         circuits = np.maximum(1, np.round(fabric.bandwidth / fabric.interface_bandwidth))
-        every = link_bytes(graph, graph.path >= 0) / circuits
-        mp = link_bytes(graph, (graph.path >= 0) & model_parallel(setup.case)) / circuits
+        every = link_bytes(graph) / circuits
+        mp = link_bytes(graph, graph.bytes * model_parallel(setup.case)) / circuits
         return [
             {"link": link, "circuits": int(circuits[link]), "bytes": float(every[link]), "mp_bytes": float(mp[link])}
             for link in range(fabric.links)
@@ -82,11 +81,3 @@ class LinkTraffic(Experiment):
         fabrics = {f"{series}, {name}": of for series, of in self.fabrics.items() for name in KINDS.values()}
         figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links", fabrics)
         return [Picture.of("link_traffic.png", f"A steep curve is an even load. After {self.source}.", figure)]
-
-
-def link_bytes(graph: Graph, tasks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Bytes of each link [links] that the chosen ``tasks`` [T] send; each of these tasks must have a path."""
-    of_path = np.bincount(graph.path[tasks], weights=graph.bytes[tasks], minlength=len(graph.path_offsets) - 1)
-    weight = 1.0 if graph.path_weight is None else graph.path_weight
-    of_hop = np.repeat(of_path, np.diff(graph.path_offsets)) * weight
-    return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)
