@@ -111,6 +111,7 @@ class PacketModel:
         in_order: bool,
         by_free: bool,
         threshold: float,
+        samples: int,
         transport: Transport,
     ) -> None: ...
 

@@ -10,6 +10,7 @@ struct PacketModel {
   int64_t switch_latency, nic_latency, credit_latency;
   bool cut_through, output_queues, by_message, by_age, by_arrival, in_order, by_free;
   double threshold;
+  int32_t samples;
   Transport transport;
 };
 
@@ -34,6 +35,7 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.in_order = model.in_order;
   batch.by_free = model.by_free;
   batch.threshold = model.threshold;
+  batch.samples = model.samples;
   batch.transport = model.transport;
   batch.budget = budget;
   batch.device = arrays.first().device_id;
@@ -85,7 +87,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
                        bool cut_through, bool output_queues, bool by_message, bool by_age, bool by_arrival,
-                       bool in_order, bool by_free, double threshold, const Transport& transport) {
+                       bool in_order, bool by_free, double threshold, int32_t samples, const Transport& transport) {
              return PacketModel{.size = size,
                                 .flit = flit,
                                 .switch_latency = switch_latency,
@@ -99,12 +101,13 @@ void bind_packet(py::module_& module, py::dict& fields) {
                                 .in_order = in_order,
                                 .by_free = by_free,
                                 .threshold = threshold,
+                                .samples = samples,
                                 .transport = transport};
            }),
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"), py::arg("by_message"),
            py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"),
-           py::arg("transport"));
+           py::arg("samples"), py::arg("transport"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"), py::arg("grain"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "

@@ -2,8 +2,8 @@
 // tasks count from the first of their world.
 //
 // Shapes: W worlds, S tasks, D dependencies, Y roots, E edges, K branches, N ports, C channels, Q queues, R entries of
-// the ports' rows, H endpoints, J routers, I and O entries of their tables, G sets of ports, M ports in them, of all
-// worlds together, B bins. Times: ps.
+// the ports' rows, H endpoints, J routers, I and O entries of their tables, G sets of ports, M ports in them, V
+// depths of queues, of all worlds together, B bins. Times: ps.
 //
 // Source: topoflow/engine/packet/layout.py says what ports, channels and queues are, and makes these arrays.
 #pragma once
@@ -59,13 +59,15 @@ struct PacketBatch {
   const int64_t *endpoint_offsets, *router_offsets, *inside_offsets, *outside_offsets, *set_offsets, *set_begin;
   const int32_t *endpoint_router, *down, *router_group, *inside, *outside, *set_links;
   const int32_t *end, *level, *first_channel, *place;
+  const int64_t* depth_offsets;
   const int64_t *window, *until, *slot_total, *sends, *seed;
   const int32_t* order;
   const int32_t* cancel;
   int64_t *start, *finish;
   int64_t *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free;
   int64_t *lost, *marked;
-  int32_t *fullest, *waits_for, *deepest;
+  int32_t *fullest, *waits_for, *deepest, *depths;
+  int64_t *interval, *intervals;
   int64_t *latencies, *latency_sum, *latency_most;
   int32_t* status;
 
@@ -78,6 +80,7 @@ struct PacketBatch {
   bool in_order;     // a NIC sends a message to its end before the next; else they take turns
   bool by_free;      // adaptive-local compares what is free, not what is occupied
   double threshold;  // of adaptive-local
+  int32_t samples;   // intervals of time at most in which the depths of queues are written down; 0: none
   Transport transport;
   int32_t threads;  // of the CPU, 0: all
   int32_t grain;    // ports of a thread at least, where several share a world
@@ -152,6 +155,7 @@ constexpr std::tuple kPacketFields{
     array("level", &PacketBatch::level, "N", "of the link (addresses.h)"),
     array("first_channel", &PacketBatch::first_channel, "N", "its virtual channel 0, -1: none"),
     array("place", &PacketBatch::place, "C", "among the channels that end at the same router"),
+    array("depth_offsets", &PacketBatch::depth_offsets, "W+1", "where `depths` of each world begins"),
     array("window", &PacketBatch::window, "W", "ps until others see what a port does"),
     array("until", &PacketBatch::until, "W", "ps, nothing later need be simulated"),
     array("slot_total", &PacketBatch::slot_total, "W", "slots of all channels"),
@@ -174,6 +178,10 @@ constexpr std::tuple kPacketFields{
     array("deepest", &PacketBatch::deepest, "N", "out, flits that waited for it at most, of a transport"),
     array("fullest", &PacketBatch::fullest, "C", "out, flits that were taken at most"),
     array("waits_for", &PacketBatch::waits_for, "C", "out, for a blocked world: the channel that its packets wait for"),
+    array("depths", &PacketBatch::depths, "V",
+          "out, flits that were taken at most, interval by interval, of each channel (where packets are lost: port)"),
+    array("interval", &PacketBatch::interval, "W", "out, ps, how long each of these is"),
+    array("intervals", &PacketBatch::intervals, "W", "out, how many"),
     array("latencies", &PacketBatch::latencies, "W,B", "out, packets whose latency lies in each bin"),
     array("latency_sum", &PacketBatch::latency_sum, "W", "out, ps"),
     array("latency_most", &PacketBatch::latency_most, "W", "out, ps"),

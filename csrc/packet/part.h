@@ -43,6 +43,8 @@ struct Whole {
   DEVICE bool leads() const { return true; }
   DEVICE int32_t first_port() const { return 0; }
   DEVICE int32_t end_port(int32_t ports) const { return ports; }
+  DEVICE int32_t first_channel() const { return 0; }
+  DEVICE int32_t end_channel(int32_t channels) const { return channels; }
   DEVICE int32_t first_router() const { return 0; }
   DEVICE int32_t end_router(int32_t routers) const { return routers; }
 
@@ -118,6 +120,8 @@ class Part {
   bool leads() const { return rank_ == 0; }
   int32_t first_port() const { return first_.port; }
   int32_t end_port(int32_t) const { return end_.port; }
+  int32_t first_channel() const { return first_.channel; }
+  int32_t end_channel(int32_t) const { return end_.channel; }
   int32_t first_router() const { return first_.router; }
   int32_t end_router(int32_t routers) const { return end_.router < routers ? end_.router : routers; }
 

@@ -56,7 +56,7 @@ struct Channel {
   int64_t credit_time;   // ps, when the first credit is back, kNever: there is none
   int64_t credit_delay;  // ps, from when a packet has left the buffer until the sender knows
   int32_t room;          // flits that are free, as the sender knows it
-  int32_t least;         // flits, the least room there was
+  int32_t least;         // flits, the least room there was in the last interval (of all time where there are none)
   int32_t credits;       // list of slots
   int32_t port;
   bool starved;  // a packet waits for room

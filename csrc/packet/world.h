@@ -49,6 +49,9 @@ class World {
         edge_(batch.edge_offsets[world]),
         branch_(batch.branch_offsets[world]),
         channel_(batch.channel_offsets[world]),
+        channels_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
+        interval_(window_),
+        interval_end_(batch.samples > 0 ? interval_ : kNever),
         addresses_(batch, world),
         routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
         first_port_(own.first_port()),
@@ -80,7 +83,8 @@ class World {
       if (gives_up_) return kStarved;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
-      const int64_t end = first + window_;
+      if (first >= interval_end_) write_depths(first);
+      const int64_t end = first + window_ < interval_end_ ? first + window_ : interval_end_;
       if (own_.leads())
         while (s_.events->time() < end) happen(s_.events->pop());
       own_.after_tasks(end);
@@ -125,13 +129,15 @@ class World {
       if (transports()) {
         b_.lost[port_ + p] = s_.lane[p].lost;
         b_.marked[port_ + p] = s_.lane[p].marked;
-        b_.deepest[port_ + p] = s_.lane[p].most;
+        int32_t& deepest = b_.deepest[port_ + p];
+        if (s_.lane[p].most > deepest) deepest = s_.lane[p].most;
       }
     }
-    const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
-    for (int64_t c = 0; c < channels; ++c) {
-      b_.fullest[first + c] = b_.buffer[first + c] - s_.channel[c].least;
-      b_.waits_for[first + c] = kNone;
+    for (int32_t c = 0; c < channels_; ++c) {
+      const int32_t taken = most_taken(c);
+      int32_t& fullest = b_.fullest[channel_ + c];
+      if (taken > fullest) fullest = taken;
+      b_.waits_for[channel_ + c] = kNone;
     }
     for (int32_t p = 0; p < ports_; ++p) {
       const Port& port = s_.port[p];
@@ -139,10 +145,14 @@ class World {
       for (int32_t place = 0; place < port.queues; ++place) {
         if (!is_occupied(port, place)) continue;
         const Queue& queue = s_.queue[queue_at(port, place)];
-        int32_t& waits = b_.waits_for[first + queue.channel];
+        int32_t& waits = b_.waits_for[channel_ + queue.channel];
         if (waits == kNone) waits = queue.after;
       }
     }
+    if (b_.samples == 0) return;
+    for (int32_t i = 0; i < (loses() ? ports_ : channels_); ++i) depths(filled_)[i] = most_of(i);
+    b_.interval[world_] = interval_;
+    b_.intervals[world_] = filled_ + 1;
   }
 
  private:
@@ -207,9 +217,9 @@ class World {
   }
 
   DEVICE void begin_buffers() {
-    const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
-    for (int64_t c = 0; c < channels; ++c) {
-      const int32_t room = b_.buffer[first + c], p = b_.channel_port[first + c];
+    for (int32_t c = 0; c < channels_; ++c) {
+      const int32_t room = b_.buffer[channel_ + c], p = b_.channel_port[channel_ + c];
+      b_.fullest[channel_ + c] = 0;
       s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, room, room, kNone, p, false};
     }
     if (by_address()) begin_by_address();
@@ -499,6 +509,68 @@ class World {
     c.credits = slot;
     if (back < c.credit_time) c.credit_time = back;
     if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
+  }
+
+  // Depths of queues over time: the most in each interval, of which there are never more than `samples`. When they are
+  // full, each is twice as long. A window ends where an interval does, so all ports and channels are known there.
+
+  DEVICE int32_t* depths(int32_t row) const {
+    return b_.depths + b_.depth_offsets[world_] + int64_t{row} * (loses() ? ports_ : channels_);
+  }
+
+  // Flits at most in the interval that has begun last, of a channel, or where packets are lost of a port.
+  DEVICE int32_t most_of(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
+  DEVICE int32_t most_taken(int32_t c) const { return b_.buffer[channel_ + c] - s_.channel[c].least; }
+
+  // Writes down the intervals that have ended by `now`; nothing happens between the last window and then.
+  DEVICE void write_depths(int64_t now) {
+    const int32_t first = loses() ? first_port_ : own_.first_channel();
+    const int32_t end = loses() ? end_port_ : own_.end_channel(channels_);
+    while (now / interval_ >= b_.samples) double_interval(first, end);
+    for (; now >= interval_end_; interval_end_ += interval_) {
+      int32_t* const row = depths(filled_++);
+      for (int32_t i = first; i < end; ++i) {
+        row[i] = most_of(i);
+        begin_interval(i, interval_end_);
+      }
+    }
+  }
+
+  // Every two intervals are one; a last one that has no second is a part of that which has begun.
+  DEVICE void double_interval(int32_t first, int32_t end) {
+    for (int32_t row = 0; row < filled_ / 2; ++row) {
+      const int32_t *const one = depths(2 * row), *const two = depths(2 * row + 1);
+      for (int32_t i = first; i < end; ++i) depths(row)[i] = one[i] > two[i] ? one[i] : two[i];
+    }
+    if (filled_ % 2)
+      for (int32_t i = first; i < end; ++i) remember_most(i, depths(filled_ - 1)[i]);
+    filled_ /= 2;
+    interval_ *= 2;
+    interval_end_ = (filled_ + 1) * interval_;
+  }
+
+  DEVICE void remember_most(int32_t i, int32_t flits) {
+    if (loses()) {
+      if (flits > s_.lane[i].most) s_.lane[i].most = flits;
+    } else {
+      const int32_t room = b_.buffer[channel_ + i] - flits;
+      if (room < s_.channel[i].least) s_.channel[i].least = room;
+    }
+  }
+
+  DEVICE void begin_interval(int32_t i, int64_t now) {
+    if (loses()) {
+      Lane& lane = s_.lane[i];
+      int32_t& deepest = b_.deepest[port_ + i];
+      if (lane.most > deepest) deepest = lane.most;
+      lane.most = lane.waiting + (now < s_.port[i].free ? lane.sending : 0);
+    } else {
+      Channel& channel = s_.channel[i];
+      int32_t& fullest = b_.fullest[channel_ + i];
+      if (most_taken(i) > fullest) fullest = most_taken(i);
+      collect(channel, now);
+      channel.least = channel.room;
+    }
   }
 
   // Slots
@@ -861,7 +933,10 @@ class World {
       flow.rate.begin();
       flow.allowed = b_.allowed[task_ + t];
     }
-    for (int32_t p = 0; p < ports_; ++p) s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
+    for (int32_t p = 0; p < ports_; ++p) {
+      s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
+      b_.deepest[port_ + p] = 0;
+    }
     const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
     for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
   }
@@ -1058,10 +1133,9 @@ class World {
 
   DEVICE void begin_by_address() {
     if (!adapts()) return;
-    const int64_t channels = b_.channel_offsets[world_ + 1] - channel_;
     for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
     for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
-    for (int64_t c = 0; c < channels; ++c) {
+    for (int32_t c = 0; c < channels_; ++c) {
       s_.flight[c] = {kNone, kNone};
       ++s_.arriving[router_at(c)].size;
     }
@@ -1241,6 +1315,8 @@ class World {
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
+  int32_t channels_, filled_ = 0;           // intervals that have ended
+  int64_t interval_, interval_end_;         // ps; the end of the one that has begun
   Addresses addresses_;
   int32_t routers_;                                            // 0: packets follow paths
   int32_t first_port_, end_port_, first_router_, end_router_;  // of this part; routers with adaptive routing only

@@ -331,3 +331,48 @@ def test_the_latency_of_packets_is_that_of_an_idle_network(make_world: MakeWorld
     assert ports.latency.largest == pytest.approx(idle, **EXACT)
     for share in (0.5, 0.99):
         assert ports.latency.quantile(share) == pytest.approx(idle, rel=1 / 16)
+
+
+@pytest.mark.parametrize("samples", [1, 5, 64])
+def test_the_most_over_time_is_the_most_of_all(make_world: MakeWorld, samples: int) -> None:
+    """Of each port, in at least half as many intervals as there may be; they cover the run and no more."""
+    ports = 40
+    sends = messages([[i, ports] for i in range(ports)], 20 * 4096)
+    found = run(make_world(sends, [C] * (ports + 1), [5e-7] * (ports + 1)), Packet(samples=samples))
+    seen: Any = found.ports
+    assert sorted(seen.queues.link.tolist()) == list(range(ports))  # those with buffers; the last one delivers
+    assert seen.queues.depth.max(axis=1).tolist() == seen.fullest[seen.queues.link].tolist()
+    assert samples / 2 <= seen.queues.depth.shape[1] <= samples
+    assert 0 <= seen.queues.depth.shape[1] * seen.queues.interval - found.makespan < seen.queues.interval
+
+
+def test_what_waits_grows_by_what_comes_and_does_not_go(make_world: MakeWorld) -> None:
+    """Two senders at C share a link of C: a buffer at the end of each first link fills at C / 2, and is full then."""
+    buffer = 64 * 4096
+    found = run(make_world(messages([[0, 2], [1, 2]], MB), [C] * 3, [1e-7] * 3), Packet(buffer=buffer))
+    seen: Any = found.ports
+    end = np.arange(1, seen.queues.depth.shape[1] + 1) * seen.queues.interval
+    expected = np.minimum(buffer, C / 2 * end)
+    sending = end < MB / C  # the senders send until half of it has gone
+    assert np.abs(seen.queues.depth - expected)[:, sending].max() <= 3 * 4096
+
+
+def test_queues_are_empty_when_all_has_been_sent(make_world: MakeWorld) -> None:
+    """And a wait of 1 ms follows: the intervals in it have nothing, though they were made longer meanwhile."""
+    incast = messages([[i, 8] for i in range(8)], 20 * 4096)
+    world = make_world([*incast, {"delay": 1e-3, "after": list(range(8))}], [C] * 9, [5e-7] * 9)
+    for model in (Packet(), Packet(loss="drop", buffer=4 * 4096), Packet(loss="trim", control="pulls")):
+        found = run(world, model)
+        seen: Any = found.ports
+        after = np.arange(seen.queues.depth.shape[1]) * seen.queues.interval > found.finish[:8].max() + 1e-6
+        assert after.any()
+        assert not seen.queues.depth[:, after].any()
+        assert (seen.queues.depth[:, 0] > 0).any()
+
+
+def test_what_depths_over_time_need_is_known_before(make_world: MakeWorld) -> None:
+    world = make_world([{"path": list(range(9000)), "bytes": 64}], [C] * 9000)
+    with pytest.raises(ValueError, match=r"packet.samples: depths of queues over time must take at most 2 GiB, got 2"):
+        run(world, Packet(samples=2**16))
+    with pytest.raises(ValueError, match=r"packet.samples: must be a whole number within 0..65536, got -1"):
+        Packet(samples=-1)

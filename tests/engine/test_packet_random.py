@@ -14,15 +14,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph, Histogram, Run, Timeline, World
+from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.paths import Hops, union
-from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet import MOST_QUEUES, Packet, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.reference import Answer, Simulation
+from topoflow.engine.packet.reference import Answer, Simulation, most_of_intervals
 from topoflow.engine.packet.reference_addresses import AddressedSimulation
 from topoflow.engine.packet.reference_transport import TransportSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
@@ -117,6 +117,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         nic_latency=float(draw.choice([0, 1e-7])),
         eager=None if draw.random() < 0.7 else int(draw.choice([0, 500, 4096])),
         credit_latency=float(draw.choice([0, 3e-8])),
+        samples=int(draw.spawn(1)[0].choice([0, 1, 2, 3, 7, 64])),  # whatever else is drawn
     )
 
 
@@ -199,6 +200,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     else:
         np.add.at(fullest, layout.port_link[layout.channel_port], np.array(expected.fullest, float) * model.flit)
     assert of_ports.fullest.tolist() == fullest.tolist()
+    agree_over_time(of_ports, layout, twin, model, end)
     agree(of_ports.latency, expected.latencies)
     for seen, of_twin in ((of_ports.lost, twin.lost), (of_ports.marked, twin.marked)):
         assert seen[layout.port_link].tolist() == of_twin
@@ -213,6 +215,33 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     )
     agree(of_ports.message_latency, [int(b or 0) - int(a or 0) - wait for a, b, wait, size in ends if size])
     return True
+
+
+def agree_over_time(ports: Ports, layout: Layout, twin: Simulation, model: Packet, end: int) -> None:
+    """Depths of queues, interval by interval; and their greatest is the one that is counted besides."""
+    if not model.samples:
+        assert ports.queues is None
+        return
+    assert ports.queues is not None
+    interval = round(ports.queues.interval * SECOND)
+    doubled, rest = divmod(interval, twin.numbers.window)
+    assert rest == 0
+    assert doubled & (doubled - 1) == 0
+    count = ports.queues.depth.shape[1]
+    assert count <= model.samples
+    assert (count - 1) * interval < max(end, 1) <= count * interval
+    depth = np.zeros((len(ports.fullest), count))
+    of_depth = layout.port_link if model.loses else layout.port_link[layout.channel_port]
+    for link, depths in zip(of_depth.tolist(), twin.depths, strict=True):
+        depth[link] += np.array(most_of_intervals(depths, interval, count)) * model.flit
+        assert depths.get(max(depths, default=0), 0) == 0  # all that came has gone
+    assert len(ports.queues.link) == min(np.count_nonzero(ports.fullest), MOST_QUEUES)
+    assert ports.queues.depth.tolist() == depth[ports.queues.link].tolist()
+    by_most = sorted(range(len(ports.fullest)), key=lambda link: (-ports.fullest[link], link))
+    assert ports.queues.link.tolist() == by_most[: len(ports.queues.link)]
+    assert (depth.max(axis=1) <= ports.fullest).all()
+    alone = np.bincount(of_depth, minlength=len(ports.fullest)) == 1  # else the peaks of channels are at several times
+    assert depth.max(axis=1)[alone].tolist() == ports.fullest[alone].tolist()
 
 
 def agree(found: Histogram, values: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at, until
+from tests.report.test_port_pictures import DRAGONFLY, simulated
+from topoflow.case.base import Result
+from topoflow.fabric.ring import Ring
 from topoflow.report.base import Report
 from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.price import frontier
@@ -60,6 +64,11 @@ LINK = """
 const { x0, x1, y0, y1 } = topoflow.charts.find((each) => each.id === "network").source.data;
 const at = arguments[0];
 return [0.7 * x0[at] + 0.3 * x1[at], 0.7 * y0[at] + 0.3 * y1[at]];
+"""
+
+CELLS = """
+const chart = topoflow.charts.find((each) => each.id === "queues");
+return chart.view && chart.source.data.left.length === arguments[0];
 """
 
 
@@ -238,3 +247,30 @@ def test_a_fabric_has_one_colour(browser: Any, folder: Path, report: Report) -> 
     assert page.execute_script("return page.fabrics") == looks
     drawn = page.execute_script("return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour")
     assert set(drawn) <= set(looks.values())
+
+
+def test_a_cell_says_how_much_waited_at_a_port(
+    browser: Any, make_outcome: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Of the worlds that were simulated packet by packet, each chosen by the keyboard."""
+    from selenium.webdriver.common.keys import Keys
+
+    designs = {"dragonfly": DRAGONFLY, "ring": Ring(1.25e9, 2, 1e-7)}
+    seen = Report(tuple(simulated(make_outcome, name, design) for name, design in designs.items()), "")
+    write(seen, tmp_path / "out", lambda done: None)
+    page = opened(browser, tmp_path / "out" / "report.html")
+    check_quiet(page)
+    check_keyboard(page)
+    rows = parquet.read_table(tmp_path / "out" / "queues.parquet").to_pylist()
+    drawn = page.execute_script("return page.queues")
+    assert [each["label"] for each in drawn] == list(seen.labels(seen.outcomes))
+    for number, (world, shown) in enumerate(zip(seen.outcomes, drawn, strict=True)):
+        own = [row for row in rows if row["world"] == world.settings.world]
+        assert np.array(shown["depth"]).max() == max(row["depth"] for row in own) == world.timeline.ports.fullest.max()
+        page.find_element("id", "queues-world").send_keys(Keys.DOWN if number else Keys.HOME)
+        until(page, CELLS, len(np.flatnonzero(shown["depth"])))
+        for port, name in list(enumerate(shown["names"]))[:3]:
+            at = int(np.argmax(shown["depth"][port]))
+            middle = 1e6 * (at + 0.5) * shown["interval"]
+            said = pointed_at(page, "queues", middle, len(shown["names"]) - port)
+            assert f"port: {name} most waiting: {human(shown['depth'][port][at], 'B')}" in said

@@ -156,6 +156,18 @@ class Histogram:
 
 
 @dataclass(frozen=True)
+class Queues:
+    """How deep queues were over time, as ``Ports.fullest`` counts what is in them: the most in each interval.
+
+    K ports, the fullest first, and I intervals, the first of which begins at 0; the last one has the end of the world.
+    """
+
+    link: Ints  # [K] whose port it is
+    interval: float  # s, how long each is
+    depth: Floats  # [K, I] B
+
+
+@dataclass(frozen=True)
 class Ports:
     """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
 
@@ -173,6 +185,7 @@ class Ports:
     marked: Offsets  # [L] packets that it marked (ECN)
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
     message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
+    queues: Queues | None = None  # None: not written down
 
     def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
         """Of what, and which."""

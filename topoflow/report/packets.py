@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Mask
@@ -21,6 +23,9 @@ ABOUT = (
     "and all of them for room in the next buffer (stalled), and the rest (idle). Latencies are to a 16th. "
     "ports.parquet has every port, latencies.parquet how latencies are distributed."
 )
+
+MAX_QUEUES = 8  # of a world that are drawn
+MAX_INTERVALS = 256  # of time that are drawn; where there are more, one is several of them
 
 BUSY = 0.5  # of the step; where no port sends for longer, bandwidth does not limit
 AS_BUSY = 0.9  # of what the busiest port sends
@@ -71,6 +76,27 @@ def group_completion(outcome: Result) -> tuple[Ints, Floats, Floats]:
     found, first, count = np.unique(group[order], return_index=True, return_counts=True)
     when = when[order]
     return found.astype(np.int32), when[first + (count - 1) // 2], when[first + count - 1]
+
+
+class Depths(NamedTuple):
+    """How deep the queues of the fullest ports were: the most in each interval, the first of which begins at 0."""
+
+    names: tuple[str, ...]  # [K] of ports
+    interval: float  # s
+    depth: Floats  # [K, I] B
+
+
+def fullest_queues(outcome: Result) -> Depths | None:
+    """Those of up to ``MAX_QUEUES`` ports; None: nothing waited, or it was not written down."""
+    ports = outcome.timeline.ports
+    if ports is None or ports.queues is None or not len(ports.queues.link):
+        return None
+    queues = ports.queues
+    depth = queues.depth[:MAX_QUEUES]
+    together = -(-depth.shape[1] // MAX_INTERVALS)
+    most = np.maximum.reduceat(depth, np.arange(0, depth.shape[1], together), axis=1)
+    names = tuple(_port(outcome, link) for link in queues.link[:MAX_QUEUES].tolist())
+    return Depths(names, together * queues.interval, most)
 
 
 def bottleneck(outcome: Result) -> str:

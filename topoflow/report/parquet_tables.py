@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
-from topoflow.engine.base import Histogram, Ports
+from topoflow.engine.base import Histogram, Ports, Queues
 from topoflow.report.base import Report
 from topoflow.report.tables import failures
 
@@ -61,6 +61,15 @@ PORTS = pa.schema(
         ("marked", pa.int64()),  # packets that it marked (ECN)
     ]
 )
+QUEUES = pa.schema(
+    [
+        ("world", pa.string()),
+        ("link", pa.int32()),  # whose port it is; the 64 fullest of a world
+        ("start", pa.float64()),  # s, of the interval
+        ("finish", pa.float64()),  # s
+        ("depth", pa.float64()),  # B, the most in it, as ``fullest`` of ports.parquet counts it
+    ]
+)
 LATENCIES = pa.schema(
     [
         ("world", pa.string()),
@@ -101,6 +110,7 @@ def write_tables(report: Report, folder: Path) -> None:
     if any(outcome.timeline.ports is not None for outcome in report.outcomes):
         write_ports(report, folder / "ports.parquet")
         write_latencies(report, folder / "latencies.parquet")
+        write_queues(report, folder / "queues.parquet")
         write_messages(report, folder / "messages.parquet")
     if report.failures:
         write_failures(report, folder / "failures.parquet")
@@ -126,6 +136,14 @@ def write_ports(report: Report, path: Path) -> None:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
                 writer.write_table(_ports(outcome, outcome.timeline.ports))
+
+
+def write_queues(report: Report, path: Path) -> None:
+    """One record per interval of time of the fullest ports of worlds that were simulated packet by packet."""
+    with parquet.ParquetWriter(path, QUEUES) as writer:
+        for outcome in report.outcomes:
+            if outcome.timeline.ports is not None and outcome.timeline.ports.queues is not None:
+                writer.write_table(_queues(outcome, outcome.timeline.ports.queues))
 
 
 def write_latencies(report: Report, path: Path) -> None:
@@ -190,6 +208,21 @@ def _ports(outcome: Result, ports: Ports) -> pa.Table:
             "marked": ports.marked,
         },
         schema=PORTS,
+    )
+
+
+def _queues(outcome: Result, queues: Queues) -> pa.Table:
+    ports, intervals = queues.depth.shape
+    start = queues.interval * np.arange(intervals)
+    return pa.table(
+        {
+            "world": [outcome.settings.world] * (ports * intervals),
+            "link": np.repeat(queues.link, intervals),
+            "start": np.tile(start, ports),
+            "finish": np.tile(start + queues.interval, ports),
+            "depth": queues.depth.ravel(),
+        },
+        schema=QUEUES,
     )
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
-from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
+from topoflow.engine.base import Graph, Histogram, Ports, Queues, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
@@ -45,6 +45,8 @@ from topoflow.engine.timelines import timeline
 
 SLOT = 32  # B of a packet in a buffer
 QUEUE = 40  # B
+DEPTH = 4  # B of a queue's depth in an interval
+MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
@@ -115,6 +117,7 @@ class Packet(Settings):
             in_order=self.in_order,
             by_free=self.by_free,
             threshold=self.threshold,
+            samples=self.samples,
             transport=self.transport,
         )
 
@@ -189,7 +192,16 @@ def _needed(prepared: Prepared) -> int:
     """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
     world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
     _refuse_large(world, SLOT * amounts.slot_total + 200 * layout.ports + QUEUE * int(layout.port_queues[-1]))
-    return 64 * world.graph.tasks + 32 * len(layout.edge_port) + 80 * layout.ports + 8 * _C.LATENCY_BINS
+    if DEPTH * amounts.depths > HOST_MEMORY:
+        law = f"depths of queues over time must take at most {HOST_MEMORY / 2**30:.0f} GiB"
+        raise ValueError(f"packet.samples: {law}, got {DEPTH * amounts.depths / 2**30:.1f} GiB for {world.name}")
+    return (
+        64 * world.graph.tasks
+        + 32 * len(layout.edge_port)
+        + 80 * layout.ports
+        + 8 * _C.LATENCY_BINS
+        + DEPTH * amounts.depths
+    )
 
 
 def _refuse_large(world: World, bytes: int) -> None:
@@ -280,7 +292,26 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
             batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),
         message_latency=_message_latency(batch, index, amounts),
+        queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
     )
+
+
+def _queues(batch: Batch, index: int, settings: Settings, fullest: Floats, end: int) -> Queues:
+    """``fullest`` [L] B; ``end``: ps, when the last task has finished."""
+    layout, interval = batch.layouts[index], int(batch.of("interval", index)[0])
+    links = np.argsort(-fullest, kind="stable")[:MOST_QUEUES]
+    links = links[fullest[links] > 0]
+    row = np.full(len(fullest), NONE)  # of each link
+    row[links] = np.arange(len(links))
+    of_depth = row[layout.port_link if settings.loses else layout.port_link[layout.channel_port]]
+    (taken,) = np.nonzero(of_depth != NONE)
+    count = int(batch.of("intervals", index)[0])
+    if batch.of("status", index)[0] == _C.DONE:  # else there is more to come; credits may still be under way then
+        count = min(count, max(1, -(-end // interval)))
+    flits = batch.of("depths", index).reshape(settings.samples, -1)[:count, taken]
+    depth = np.zeros((len(links), count))
+    np.add.at(depth, of_depth[taken], flits.T.astype(np.float64) * settings.flit)
+    return Queues(links.astype(np.int32), interval / SECOND, depth)
 
 
 def _idle(graph: Graph, layout: Layout, counts: Offsets, whole: bool) -> Offsets:

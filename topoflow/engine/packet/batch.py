@@ -39,6 +39,9 @@ ANSWERS = {
     "lost": ("int64", "port"),
     "marked": ("int64", "port"),
     "deepest": ("int32", "port"),
+    "depths": ("int32", "depth"),
+    "interval": ("int64", "world"),
+    "intervals": ("int64", "world"),
     "latency_sum": ("int64", "world"),
     "latency_most": ("int64", "world"),
     "status": ("int32", "world"),
@@ -88,6 +91,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "port": [layout.ports for layout in layouts],
         "channel": [layout.channels for layout in layouts],
         "queue": [_queues(layout) for layout in layouts],
+        "depth": [each.depths for each in amounts],
     }
     arrays = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
     for name in ("bytes", "delay", "release", "pace", "byte_time", "latency"):

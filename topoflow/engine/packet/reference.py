@@ -25,7 +25,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -114,10 +114,16 @@ class Simulation:
         self.fullest = [0] * layout.channels
         # [N] packets lost, packets marked, and flits that waited at most (``reference_transport``)
         self.lost, self.marked, self.most = ([0] * layout.ports for _ in range(3))
+        # Flits that are in each queue as ``depths`` of the kernel has it, after each change, by when it was (ps)
+        self.depths: list[dict[int, int]] = [{} for _ in self.columns()]
         self.underway: dict[int, int] = {}  # B that have not arrived, by task
         self.latencies: list[int] = []
         self.events: list[tuple[int, int, int, int, Callable[[int], None]]] = []
         self.count = itertools.count()
+
+    def columns(self) -> range:
+        """What has a depth: each channel."""
+        return range(self.layout.channels)
 
     def count_queues(self) -> int:
         return len(self.layout.queue_channel)
@@ -276,7 +282,7 @@ class Simulation:
             arrival = state.free + int(self.numbers.latency[port])
             self.at(arrival, lambda time: self.deliver(packet, time), packet.task)
             return
-        self.take(packet.channel, packet.flits)
+        self.take(packet.channel, packet.flits, now)
         self.pass_on(packet, port, now, taken)
 
     def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
@@ -333,12 +339,24 @@ class Simulation:
 
     # Buffers
 
-    def take(self, channel: int, flits: int) -> None:
+    def take(self, channel: int, flits: int, now: int) -> None:
         self.room[channel] -= flits
         assert self.room[channel] >= 0, "a packet without room in the next buffer must wait"
-        self.fullest[channel] = max(self.fullest[channel], int(self.numbers.buffer[channel]) - self.room[channel])
+        taken = self.depths[channel][now] = int(self.numbers.buffer[channel]) - self.room[channel]
+        self.fullest[channel] = max(self.fullest[channel], taken)
 
     def give_back(self, channel: int, flits: int, time: int) -> None:
         self.room[channel] += flits
+        self.depths[channel][time] = int(self.numbers.buffer[channel]) - self.room[channel]
         assert self.room[channel] <= self.numbers.buffer[channel], "a credit comes back once"
         self.try_later(int(self.layout.channel_port[channel]), time)
+
+
+def most_of_intervals(depths: Mapping[int, int], interval: int, count: int) -> list[int]:
+    """The most in each of ``count`` intervals (ps) of what is ``depths`` from each of these times on, and 0 before."""
+    found = [0] * count
+    times = [*sorted(depths), interval * count]
+    for begin, end in itertools.pairwise(times):
+        for place in range(begin // interval, min(-(-end // interval), count)):
+            found[place] = max(found[place], depths[begin])
+    return found

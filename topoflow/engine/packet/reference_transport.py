@@ -115,6 +115,9 @@ class TransportSimulation(Simulation):
         self.pulls = [0] * layout.ports  # ps, when the receiver lets the next packet be sent
         self.has_mark: set[tuple[int, int]] = set()  # task and number of packets
 
+    def columns(self) -> range:
+        return range(self.layout.ports) if self.settings.loses else super().columns()
+
     # NICs
 
     def inject(self, task: int, time: int) -> None:
@@ -175,13 +178,23 @@ class TransportSimulation(Simulation):
     def has_room(self, packet: Packet) -> bool:
         return self.settings.loses or super().has_room(packet)
 
-    def take(self, channel: int, flits: int) -> None:
+    def take(self, channel: int, flits: int, now: int) -> None:
         if not self.settings.loses:
-            super().take(channel, flits)
+            super().take(channel, flits, now)
 
     def give_back(self, channel: int, flits: int, time: int) -> None:
         if not self.settings.loses:
             super().give_back(channel, flits, time)
+
+    def try_to_send(self, port: int, now: int) -> None:
+        super().try_to_send(port, now)
+        if self.settings.loses:
+            self.depths[port][now] = self.depth(port, now)
+
+    def depth(self, port: int, now: int) -> int:
+        """Flits that wait for a port, and those of the packet that it sends, until that has gone."""
+        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
+        return waits + (self.sending[port] if now < self.ports[port].free else 0)
 
     def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
         self.sending[port] = packet.flits if turn else 0
@@ -196,8 +209,7 @@ class TransportSimulation(Simulation):
 
     def arrive(self, packet: Packet, queue: int, time: int) -> None:
         port = packet.port
-        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
-        waits += self.sending[port] if time < self.ports[port].free else 0
+        waits = self.depth(port, time)
         if self.settings.loses and waits + packet.flits > self.numbers.control.depth[port]:
             self.lost[port] += 1
             self.lose(packet, time)
@@ -207,6 +219,8 @@ class TransportSimulation(Simulation):
             self.marked[port] += 1
         self.most[port] = max(self.most[port], waits + packet.flits)
         super().arrive(packet, queue, time)
+        if self.settings.loses:
+            self.depths[port][time] = waits + packet.flits
 
     def is_marked(self, packet: Packet, waits: int) -> bool:
         low, high = self.settings.ecn_from, self.settings.ecn_to

@@ -21,6 +21,7 @@ SECOND = 1e12  # ps
 MICROSECOND, MILLISECOND = 10**6, 10**9  # ps
 LARGEST_BUFFER = 2**30  # flits
 SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
+MAX_SAMPLES = 2**16
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
@@ -49,7 +50,8 @@ class Settings(Transport):
     end before the next. ``eager``: a message of more bytes first asks its receiver (rendezvous); None: none does.
     ``threshold``: adaptive-local routing takes the non-minimal route where the minimal one's port has more than
     ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or where the other's has more than
-    ``threshold`` times the free space of the minimal one's ("free").
+    ``threshold`` times the free space of the minimal one's ("free"). ``samples``: intervals at most in which the depths
+    of queues are written down, 0: none.
     """
 
     size: int = 4096
@@ -67,6 +69,7 @@ class Settings(Transport):
     eager: int | None = None
     threshold: float = 2.0
     compares: str = "occupied"
+    samples: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +83,7 @@ class Settings(Transport):
             check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
         if self.eager is not None:
             check_whole("eager", self.eager, 0, LONGEST, " or null")
+        check_whole("samples", self.samples, 0, MAX_SAMPLES)
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
@@ -136,6 +140,7 @@ class Numbers:
     buffer: Ints  # [C] flits
     slots: Offsets  # [C] packets that fit into the buffer at most
     slot_total: int  # of all channels; more than ``slots`` where channels share them
+    depths: int  # of queues over time that are written down
     control: Control
     window: int  # ps: what a port does is seen by others so much later at the earliest
 
@@ -182,6 +187,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         buffer,
         slots,
         slot_total,
+        settings.samples * (layout.ports if settings.loses else layout.channels),
         control,
         _window(layout, settings, byte_time, latency),
     )

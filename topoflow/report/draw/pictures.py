@@ -129,6 +129,16 @@ PICTURES: tuple[Picture[Report], ...] = (
         needs=ports.has_ports,
     ),
     Picture(
+        "ports_queues.png",
+        "How much waits at the fullest ports",
+        "A row per port, those with the most first; time runs to the right, and a cell is the most in its interval: of "
+        "the buffer at the end of the link, or where packets may be lost of the port's own queue. What stays full has "
+        "more coming than can go on.",
+        ports.draw_queues,
+        needs=ports.has_queues,
+        interactive=True,
+    ),
+    Picture(
         "ports_groups.png",
         "When each group of servers has what it receives",
         "Servers below the same first switches are a group (of a dragonfly, those of a group of routers; without "

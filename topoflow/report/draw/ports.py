@@ -18,7 +18,8 @@ from topoflow.report.draw.figures import Lines, draw_cdf, draw_lines, draw_steps
 from topoflow.report.draw.slots import completion
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.report.draw.ternary import Points, draw_ternary
-from topoflow.report.packets import group_completion, groups, kinds
+from topoflow.report.packets import Depths, fullest_queues, group_completion, groups, kinds
+from topoflow.units import human
 
 MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_BLOCKS = 128  # rows of a heat map; where there are more nodes, a row is several of them
@@ -36,6 +37,16 @@ def has_messages(report: Report) -> bool:
 
 def has_groups(report: Report) -> bool:
     return any(map(_has_groups, (outcome for outcome, _ in _seen(report))))
+
+
+def has_queues(report: Report) -> bool:
+    return bool(with_queues(report))
+
+
+def with_queues(report: Report) -> list[tuple[Result, Depths]]:
+    """Worlds in which something waited for ports, and their fullest queues over time."""
+    found = [(outcome, fullest_queues(outcome)) for outcome in report.representatives(MAX_PANELS)]
+    return [(outcome, depths) for outcome, depths in found if depths is not None]
 
 
 def draw_time(report: Report) -> Figure:
@@ -65,6 +76,36 @@ def draw_use(report: Report) -> Figure:
     figure.colorbar(image, ax=axes_list, label="of the step [%] (grey: no link)", shrink=0.85)
     figure.suptitle("How busy links are")
     return figure
+
+
+def draw_queues(report: Report) -> Figure:
+    """A panel per world: a row for each of its fullest ports, in it how much waited over time."""
+    shown = with_queues(report)
+    rows, columns = grid_shape(len(shown), 2)
+    figure = Figure(figsize=(max(7.5, 6.5 * columns), 2.6 * rows + 0.9), layout="constrained")
+    colours = colormaps["viridis"].with_extremes(under=NOTHING)
+    most = max(float(depths.depth.max()) for _, depths in shown)
+    names = report.labels([outcome for outcome, _ in shown])
+    axes_list = panels(figure, len(shown), 2)
+    for axes, name, (_, depths) in zip(axes_list, names, shown, strict=True):
+        count, intervals = depths.depth.shape
+        time = Axis("time", "s")
+        end = np.array([intervals * depths.interval])
+        extent = (0.0, float(end[0] / time.factor([end])), count - 0.5, -0.5)
+        image = axes.imshow(
+            depths.depth, vmin=1, vmax=most, cmap=colours, interpolation="nearest", extent=extent, aspect="auto"
+        )
+        axes.set_yticks(range(count), depths.names)
+        axes.set_xlabel(time.text([end]))
+        axes.set_title(name, fontsize=9)
+        axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes_list, label="most in the interval (grey: nothing)", shrink=0.85, format=_bytes)
+    figure.suptitle("How much waits at the fullest ports")
+    return figure
+
+
+def _bytes(value: float, _: int) -> str:
+    return human(value, "B")
 
 
 def draw_latency(report: Report) -> Figure:

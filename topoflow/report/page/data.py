@@ -15,6 +15,7 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.draw.network.layout import places
 from topoflow.report.draw.network.topology import wirings
+from topoflow.report.draw.ports import with_queues
 from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.load import BINS, bytes_over_time
@@ -59,6 +60,7 @@ def page_data(report: Report) -> Plain:
         "factors": _factors(report),
         "timelines": timelines(report),
         "networks": networks(report),
+        "queues": queues(report),
     }
 
 
@@ -134,6 +136,21 @@ def networks(report: Report) -> list[Plain]:
     """Every wiring once, with the load of its links, as far as there is room."""
     shown = wirings(report)[:MAX_WORLDS]
     return networks_fitting(_named(report, shown, map(network, shown)))
+
+
+def queues(report: Report) -> list[Plain]:
+    """How much waited at the fullest ports of each world over time."""
+    shown = with_queues(report)
+    labels = report.labels([outcome for outcome, _ in shown])
+    return [
+        {
+            "label": label,
+            "names": list(depths.names),
+            "interval": depths.interval,
+            "depth": depths.depth.astype(np.int64).tolist(),  # whole flits
+        }
+        for label, (_, depths) in zip(labels, shown, strict=True)
+    ]
 
 
 def timeline(result: Result) -> Plain:

@@ -8,6 +8,7 @@ window.topoflow = { charts }; // for tests
 
 const time = (s) => (s === null ? "-" : !s ? "0 s" : s >= 1 ? `${+s.toPrecision(4)} s` : s >= 1e-3 ? `${+(1e3 * s).toPrecision(4)} ms` : `${+(1e6 * s).toPrecision(4)} us`);
 const bytes = (b) => (b >= 1e9 ? `${+(b / 1e9).toPrecision(4)} GB` : b >= 1e6 ? `${+(b / 1e6).toPrecision(4)} MB` : b >= 1e3 ? `${+(b / 1e3).toPrecision(4)} kB` : `${b} B`);
+const heat = (share) => `hsl(${Math.round(210 - 200 * Math.min(1, share))}, 75%, ${Math.round(60 - 15 * Math.min(1, share))}%)`;
 
 function colourFigure(figure) {
   const style = getComputedStyle(root);

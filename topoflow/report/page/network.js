@@ -1,7 +1,6 @@
 // Networks: links coloured by how much of their capacity is used, in the whole step or in a part of it.
 "use strict";
 
-const heat = (share) => `hsl(${Math.round(210 - 200 * Math.min(1, share))}, 75%, ${Math.round(60 - 15 * Math.min(1, share))}%)`;
 let showLoad = () => {}; // of the network that is drawn, in the chosen part of the step
 
 // What every link carries and its share of what it could, in a part of the step, from 1; 0: in all of it.

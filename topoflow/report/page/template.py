@@ -26,7 +26,7 @@ from topoflow.report.terminal import cells, setting
 T = TypeVar("T")
 Cell: TypeAlias = str | tuple[str, float | None]
 
-SCRIPTS = ("table", "report", "figure", "draw", "charts", "levels", "network", "timeline")
+SCRIPTS = ("table", "report", "figure", "draw", "charts", "levels", "network", "queues", "timeline")
 
 ABOUT = {
     "bars": "One bar per world, the fastest 60. Grey is computation on the busiest server; the colour, one per fabric, "
@@ -35,6 +35,9 @@ ABOUT = {
     "by kind, each kind has a band with a row per server. Every task that ran is drawn: those that are too close for "
     "the screen as one rectangle, until you zoom in. Drag to move, zoom with the wheel or a box (chosen at the right), "
     "point at a task to see what it waited for.",
+    "queues": "A row per port, those with the most first; time runs to the right. A cell is the most in its interval: "
+    "of the buffer at the end of the link, or where packets may be lost of the port's own queue. Point at one to see "
+    "how much. What stays full has more coming than can go on. queues.parquet has up to 64 ports of each world.",
     "acceptance": "The share of proposals that chains accepted. Temperatures fit themselves to it.",
     "network": "A line is a link, red where much of what it could carry is used: in the whole step, or in the part of "
     "it that Time chooses. A transfer's bytes are spread evenly over the time in which it flows: where it was slow and "
@@ -50,6 +53,7 @@ CONTROLS = {
     "network": "<p class=controls><label>Network <select id=network-world></select></label> "
     "<label>Time <input id=network-time type=range min=0 max=0 value=0></label> "
     "<output id=network-part for=network-time></output> <span id=network-scale></span></p>",
+    "queues": "<p class=controls><label>World <select id=queues-world></select></label></p>",
 }
 
 
@@ -108,7 +112,12 @@ def _interactive(report: Report, data: Plain) -> str:
     """The places of the charts, each with its title, what to see in it, and what it leaves out."""
     omitted = left_out(report, data)
     text = {picture.file: picture for picture in PICTURES if picture.interactive}
-    charts = {"iteration_time.png": "bars", "timeline.png": "timeline", "topology.png": "network"}
+    charts = {
+        "iteration_time.png": "bars",
+        "timeline.png": "timeline",
+        "topology.png": "network",
+        "ports_queues.png": "queues",
+    }
     return "".join(
         place(
             name, text[file].title, " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name)))), file
