@@ -61,9 +61,9 @@ return x ? [x[at], y[at]] : [(left[at] + right[at]) / 2, y[at]];
 
 # A place on a link that is near its source, where few others are.
 LINK = """
-const { x0, x1, y0, y1 } = topoflow.charts.find((each) => each.id === "network").source.data;
-const at = arguments[0];
-return [0.7 * x0[at] + 0.3 * x1[at], 0.7 * y0[at] + 0.3 * y1[at]];
+const { xs, ys } = topoflow.charts.find((each) => each.id === "network").source.data;
+const near = Math.floor(0.3 * xs[arguments[0]].length);
+return [xs[arguments[0]][near], ys[arguments[0]][near]];
 """
 
 CELLS = """

@@ -12,17 +12,21 @@ from matplotlib.figure import Figure
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.double_binary_tree import tree_edges
+from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.dragonfly_plus import DragonflyPlus
 from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.hyperx import HyperX
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
+from topoflow.fabric.slim_fly import SlimFly
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.fabric.torus import Torus
 from topoflow.report.draw.network.circuits import kinds
+from topoflow.report.draw.network.layout import in_tiers, layout
 from topoflow.report.draw.network.tiers import tier_names, tiers
-from topoflow.report.draw.network.topology import Drawn, draw_networks, in_tiers, on_circle
+from topoflow.report.draw.network.topology import Drawn, draw_networks
 from topoflow.report.draw.style import png
 
 SETTINGS = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6}
@@ -48,6 +52,9 @@ FABRICS: dict[str, Callable[[], Fabric]] = {
     "ideal switch": lambda: IdealSwitch(**SETTINGS).build(5, demand(5)),
     "fat-tree": lambda: FatTree(**SETTINGS, oversubscription=1).build(9, demand(9)),
     "hyperx": lambda: HyperX(**SETTINGS, servers_per_switch=2, dims=[2, 5]).build(20, demand(20)),
+    "dragonfly": lambda: Dragonfly(**SETTINGS).build(24, demand(24)),
+    "dragonfly+": lambda: DragonflyPlus(**SETTINGS).build(24, demand(24)),
+    "slim fly": lambda: SlimFly(**SETTINGS).build(24, demand(24)),
     "large": lambda: topoopt(432),
     "one server": lambda: topoopt(1),
 }
@@ -62,7 +69,7 @@ def curves(figure: Figure) -> list[np.ndarray]:
 def test_every_link_is_drawn_once_from_its_source_to_its_target(name: str) -> None:
     fabric = FABRICS[name]()
     drawn = curves(draw_networks("", [Drawn(name, fabric)]))
-    place = on_circle(fabric.servers) if len(fabric.nodes) == fabric.servers else in_tiers(fabric)
+    place = layout(fabric).place  # the same as on the page
     ends = np.array([[curve[0], curve[-1]] for curve in drawn]).reshape(-1, 4)
     wanted = np.hstack((place[fabric.source], place[fabric.target]))
     order = [np.lexsort(np.round(these, 9).T) for these in (ends, wanted)]
@@ -140,6 +147,17 @@ def test_switches_stand_above_their_servers_tier_by_tier() -> None:
     assert tier_names(fabric) == ["server", "edge", "aggregation", "core"]
     assert (np.abs(tiers(fabric)[fabric.source] - tiers(fabric)[fabric.target]) == 1).all()
     assert set(height[: fabric.servers]) == {0.0}
+
+
+@pytest.mark.parametrize("name", ["dragonfly", "dragonfly+", "slim fly"])
+def test_links_between_groups_are_of_a_kind_of_their_own(name: str) -> None:
+    fabric = FABRICS[name]()
+    place = np.array([node.rpartition(" ")[2].rpartition(".")[0] for node in fabric.nodes])
+    between = (np.minimum(fabric.source, fabric.target) >= fabric.servers) & (
+        place[fabric.source] != place[fabric.target]
+    )
+    (kind,) = [kind for kind in kinds(fabric) if "between groups" in kind.label]
+    assert kind.links.tolist() == np.flatnonzero(between).tolist()
 
 
 def test_many_servers_have_few_names() -> None:

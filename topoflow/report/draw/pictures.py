@@ -78,9 +78,9 @@ PICTURES: tuple[Picture[Report], ...] = (
     Picture(
         "topology.png",
         "How the servers are wired",
-        "One panel per network. Servers that are wired to each other stand on a circle; a line is one link, bent to "
-        "the right of its direction, and its colour says which ring or trees it is part of. Where there are "
-        "switches, they are drawn in tiers above the servers. The wider a line, the more it carries in one step; "
+        "One panel per network: a torus is a grid, a dragonfly its groups, other switches are in tiers, other servers "
+        "on a circle. A line is one link, bent to the right of its direction; its colour says which ring or trees it "
+        "is part of, or what it joins. The wider a line, the more it carries in one step; "
         "\N{MULTIPLICATION SIGN}2 stands for two circuits.",
         topology.draw,
         interactive=True,

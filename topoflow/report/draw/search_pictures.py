@@ -43,7 +43,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
     Picture(
         "topology.png",
         "The network",
-        "Servers that are wired to each other stand on a circle; a line is one link, bent to its right. "
+        "Servers that are wired to each other stand on a circle or a grid; a line is one link, bent to its right. "
         "Its colour says what it is wired for: a ring or a pair of double binary trees (+p: in the order "
         "in which every p-th server is next), one of a pair of opposite links, or a cable between two tiers of "
         "switches. The wider, the more it carries in one step; \N{MULTIPLICATION SIGN}2 stands for two circuits.",

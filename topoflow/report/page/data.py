@@ -13,7 +13,7 @@ import numpy as np
 
 from topoflow.case.base import Result
 from topoflow.report.base import Report
-from topoflow.report.draw.network.layout import places
+from topoflow.report.draw.network.layout import layout
 from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.ports import with_queues
 from topoflow.report.draw.price import frontier
@@ -234,10 +234,12 @@ def _tasks(result: Result) -> Plain:
 
 def _links(result: Result) -> Plain:
     fabric = result.fabric
-    place = places(fabric)
+    found = layout(fabric)
     return {
-        "x": list(_short(place[:, 0].tolist())),
-        "y": list(_short(place[:, 1].tolist())),
+        "x": list(_short(found.place[:, 0].tolist())),
+        "y": list(_short(found.place[:, 1].tolist())),
+        "bend": list(_short(found.bend.tolist())),
+        "proportions": found.keeps_proportions,
         "names": list(fabric.nodes),
         "source": fabric.source.tolist(),
         "target": fabric.target.tolist(),

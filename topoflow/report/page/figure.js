@@ -14,6 +14,7 @@ function colourFigure(figure) {
   const style = getComputedStyle(root);
   const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());
   Object.assign(figure, { background_fill_color: back, border_fill_color: back, outline_line_color: line });
+  figure.title.text_color = text;
   for (const axis of [...figure.below, ...figure.left]) {
     Object.assign(axis, { axis_label_text_color: text, major_label_text_color: text, axis_line_color: text, major_tick_line_color: text, minor_tick_line_color: null });
   }

@@ -17,7 +17,6 @@ function panel(id, { title, x, y, lines, bars }) {
   const found = chart(id, { height: 380, title, x_range: new Range1d({ start: x.from, end: x.to }), y_range: new Range1d({ start: y.from, end: y.to }), ...ranges }, null, (figure) => {
     axisOf(figure.xaxis, x);
     axisOf(figure.yaxis, y);
-    figure.title.text_color = getComputedStyle(root).getPropertyValue("--text").trim();
     const tips = [["series", "$name"], [x.label || "x", "@across"], [y.label || "y", "@up"]];
     const drawn = [];
     for (const series of lines) {

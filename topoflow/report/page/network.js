@@ -17,8 +17,22 @@ function loadColumns({ load, carried }) {
     colour: load.map(heat),
     used: load.map((share) => `${(100 * share).toFixed(1)} %`),
     carried: carried.map((amount) => bytes(amount && +amount.toPrecision(4))),
+    alpha: load.map((share) => 0.35 + 0.65 * Math.min(1, share)), // idle links do not hide others
     width: load.map((share) => 0.6 + 3 * Math.min(1, share)),
   };
+}
+
+// Points of links: quadratic Bezier curves, as layout.py says.
+function curves({ x, y, source, target, bend }) {
+  const [xs, ys, points] = [[], [], source.length > 2000 ? 9 : 25];
+  source.forEach((from, link) => {
+    const to = target[link];
+    const [dx, dy] = [x[to] - x[from], y[to] - y[from]];
+    const [cx, cy] = [(x[from] + x[to]) / 2 + bend[link] * dy, (y[from] + y[to]) / 2 - bend[link] * dx];
+    const at = (a, c, b) => Array.from({ length: points }, (_, n) => n / (points - 1)).map((t) => (1 - t) ** 2 * a + 2 * t * (1 - t) * c + t ** 2 * b);
+    xs.push(at(x[from], cx, x[to])); ys.push(at(y[from], cy, y[to]));
+  });
+  return { xs, ys };
 }
 
 async function network() {
@@ -26,21 +40,14 @@ async function network() {
   const chosen = page.networks[document.getElementById("network-world").value];
   const links = await unpack(chosen.links);
   const over = chosen.over && (await unpack(chosen.over));
-  const { x, y, names, source, target } = links;
-  const data = { x0: [], y0: [], x1: [], y1: [], ends: [], ...loadColumns(links) };
-  source.forEach((from, link) => {
-    const to = target[link];
-    const [dx, dy] = [x[to] - x[from], y[to] - y[from]];
-    const bend = 0.01; // both links of a pair are seen
-    data.x0.push(x[from] + bend * dy); data.y0.push(y[from] - bend * dx); data.x1.push(x[to] + bend * dy); data.y1.push(y[to] - bend * dx);
-    data.ends.push(`${names[from]} to ${names[to]}`);
-  });
-  const found = chart("network", { height: 640 }, [["link", "@ends"], ["carried", "@carried"], ["of what it could", "@used"]], (figure) => {
+  const { x, y, names, proportions } = links;
+  const data = { ...curves(links), ends: links.source.map((from, link) => `${names[from]} to ${names[links.target[link]]}`), ...loadColumns(links) };
+  const found = chart("network", { height: 640, match_aspect: proportions, title: chosen.label }, [["link", "@ends"], ["carried", "@carried"], ["of what it could", "@used"]], (figure) => {
     Object.assign(figure.xaxis, { visible: false }); Object.assign(figure.yaxis, { visible: false });
     figure.xgrid.visible = false; figure.ygrid.visible = false;
-    const lines = figure.segment({ field: "x0" }, { field: "y0" }, { field: "x1" }, { field: "y1" }, { source: new ColumnDataSource({ data }), line_color: { field: "colour" }, line_width: { field: "width" } });
+    const lines = figure.multi_line({ field: "xs" }, { field: "ys" }, { source: new ColumnDataSource({ data }), line_color: { field: "colour" }, line_alpha: { field: "alpha" }, line_width: { field: "width" } });
     const nodes = new ColumnDataSource({ data: { x, y, names } });
-    const points = figure.scatter({ field: "x" }, { field: "y" }, { source: nodes, size: Math.max(3, Math.min(12, 400 / x.length)), fill_color: page.kinds.compute, line_color: "#ffffff" });
+    const points = figure.scatter({ field: "x" }, { field: "y" }, { source: nodes, size: Math.max(3, Math.min(12, 400 / x.length)), fill_color: page.kinds.compute, line_color: x.length > 300 ? null : "#ffffff" });
     figure.add_tools(new HoverTool({ tooltips: [["node", "@names"]], renderers: [points] }));
     return lines;
   });
@@ -53,6 +60,7 @@ async function network() {
     const text = part ? `${from} to ${to}` : "whole step";
     document.getElementById("network-part").textContent = text;
     slider.setAttribute("aria-valuetext", text);
+    found.figure.title.text = `${chosen.label}: ${text}`; // on paper, which has no controls
     found.source.data = { ...found.source.data, ...loadColumns(loadOf(links, over, part)) };
   };
   showLoad();
@@ -62,7 +70,7 @@ function scaleOfLoad() {
   const bar = document.createElement("span");
   bar.className = "scale";
   bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat).join(", ")})`;
-  document.getElementById("network-scale")?.replaceChildren("0 % ", bar, " 100 % of what a link can carry");
+  document.getElementById("network-scale")?.replaceChildren("0 % ", bar, " 100 % of a link");
 }
 
 options("network-world", page.networks.map((each, n) => [n, each.label]), network);

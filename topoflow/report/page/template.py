@@ -41,8 +41,8 @@ ABOUT = {
     "acceptance": "The share of proposals that chains accepted. Temperatures fit themselves to it.",
     "network": "A line is a link, red where much of what it could carry is used: in the whole step, or in the part of "
     "it that Time chooses. A transfer's bytes are spread evenly over the time in which it flows: where it was slow and "
-    "then quick, a part may show more than 100 %. A torus is a grid, a dragonfly its groups, switches are in tiers "
-    "above the servers, others stand on a circle in the order of their numbers.",
+    "then quick, a part may show more than 100 %. A torus and a HyperX are grids, a dragonfly and a Slim "
+    "Fly their groups, other switches are in tiers above the servers, other servers on a circle by their numbers.",
 }
 ELSEWHERE = {"timeline": "trace.json has the same for https://ui.perfetto.dev."}
 CONTROLS = {

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.report.draw.network.tiers import tier_names, tiers
+from topoflow.report.draw.network.tiers import groups, tier_names, tiers
 from topoflow.report.draw.style import COLOURS
 
 MAX_KINDS = 6  # kinds of rings and trees with a colour of their own
 OTHER = "other rings or trees"
 PAIR, ONE_WAY, OTHER_COLOUR = COLOURS[1], "#7F7F7F", "#000000"
 RINGS = tuple(colour for colour in COLOURS if colour not in (PAIR, OTHER_COLOUR))
+
+NO_GROUP = -1  # of a server
 
 Group = tuple[int, ...]
 
@@ -86,15 +88,20 @@ def _circuits(fabric: Fabric) -> list[Kind]:
 
 
 def _cables(fabric: Fabric) -> list[Kind]:
-    tier = tiers(fabric)
+    tier, group = tiers(fabric), groups(fabric)
     names = tier_names(fabric)
     ends = np.sort(np.column_stack((tier[fabric.source], tier[fabric.target])), axis=1)  # [L, 2]
-    found = sorted(set(map(tuple, ends.tolist())))
+    between = np.zeros(fabric.links, np.bool_)
+    if group is not None:
+        of = np.concatenate((np.full(fabric.servers, NO_GROUP), group))
+        first, second = of[fabric.source], of[fabric.target]
+        between = (first != second) & (first != NO_GROUP) & (second != NO_GROUP)
+    found = sorted(set(zip(*ends.T.tolist(), between.tolist(), strict=True)))
     return [
         Kind(
-            f"{names[low]} - {names[high]}",
+            f"{names[low]} - {names[high]}{', between groups' if beside else ''}",
             COLOURS[at % len(COLOURS)],
-            np.flatnonzero((ends == (low, high)).all(axis=1)),
+            np.flatnonzero((ends == (low, high)).all(axis=1) & (between == beside)),
         )
-        for at, (low, high) in enumerate(found)
+        for at, (low, high, beside) in enumerate(found)
     ]

@@ -1,4 +1,4 @@
-"""A network drawn: servers that are wired to each other on a circle, switches in tiers above their servers.
+"""A network drawn: nodes where ``layout`` has them, each link in the colour of what it is, as wide as its load.
 
 Shapes: L links, N nodes.
 """
@@ -20,17 +20,19 @@ from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
 from topoflow.report.draw.network.circuits import Kind, kinds
-from topoflow.report.draw.network.layout import in_tiers, on_circle
+from topoflow.report.draw.network.layout import TIER, Layout, curves, layout
 from topoflow.report.draw.network.tiers import tier_names, tiers
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
 MAX_PANELS = 6  # networks in one picture
-CURVE_POINTS = 25  # of a curve
+CURVE_POINTS, FEWER_POINTS = 25, 9  # of a curve
 MAX_LABELS = 24  # servers of a circle with their number next to them
 MAX_ARROWS = 100  # links; with more of them, links have no arrows
 NODE = "#4D5B66"
-BEND = 0.07  # by how much of its length a link bends to its right, so that both links of a pair are seen
+MARK = 0.4  # of the distance between two nodes: the size of their marks
+FEW_LINKS = 5000  # with more of them, curves have fewer points and thin lines
+MAX_GROUPS = 40  # with their name among their switches
 
 Floats = NDArray[np.float64]
 
@@ -77,28 +79,27 @@ def draw_networks(title: str, networks: Sequence[Drawn]) -> Figure:
 
 def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
     """Every link once: coloured by what it is, as wide as what it carries is large."""
-    fabric = network.fabric
-    direct = not fabric.has_switches
-    place = on_circle(fabric.servers) if direct else in_tiers(fabric)
-    curves = _curves(place, fabric, direct)
-    widest = float(np.clip(3 * inches / max(1, fabric.links) ** 0.5, 0.7, 4.0))
+    fabric, found = network.fabric, layout(network.fabric)
+    few = fabric.links <= FEW_LINKS
+    lines = curves(found, fabric, CURVE_POINTS if few else FEWER_POINTS)
+    widest = float(np.clip(3 * inches / max(1, fabric.links) ** 0.5, 0.7 if few else 0.4, 4.0))
     alpha = float(np.clip(12 / max(1, fabric.links) ** 0.5, 0.3, 0.85))
     width = widest * (0.2 + 0.8 * _shares(network))
-    for level, kind in enumerate(found := kinds(fabric)):
+    for level, kind in enumerate(of_kinds := kinds(fabric)):
         axes.add_collection(
-            LineCollection(list(curves[kind.links]), colors=kind.colour, linewidths=width[kind.links].tolist(),
+            LineCollection(list(lines[kind.links]), colors=kind.colour, linewidths=width[kind.links].tolist(),
                            alpha=alpha, capstyle="round", zorder=2 + level, label=kind.label)
         )  # fmt: skip
-        if direct and fabric.links <= MAX_ARROWS:
-            heads = _arrows(curves[kind.links], max(0.02, 0.008 * widest))
+        if not fabric.has_switches and fabric.links <= MAX_ARROWS:
+            heads = _arrows(lines[kind.links], max(0.02, 0.008 * widest))
             axes.add_collection(PolyCollection(list(heads), facecolors=kind.colour, linewidths=0, zorder=10))
-            _count_parallel(axes, curves, fabric, kind)
-    (_draw_servers if direct else _draw_tiers)(axes, place, fabric, inches)
-    top = float(curves[:, :, 1].max(initial=0.0))  # links within the upper tier bend upwards
-    axes.set_ylim(top=max(axes.get_ylim()[1], top + 0.05))
+            _count_parallel(axes, lines, fabric, kind)
+    _draw_nodes(axes, found, fabric, inches)
+    _name_nodes(axes, found, fabric, inches)
+    _frame(axes, found, lines)
     axes.set_title(f"{network.title}\n{_widest(network)}", fontsize=10)
     axes.axis("off")
-    handles = [Line2D([], [], color=kind.colour, linewidth=2.5, label=kind.label) for kind in found]
+    handles = [Line2D([], [], color=kind.colour, linewidth=2.5, label=kind.label) for kind in of_kinds]
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2 if inches < 5 else 4,
                     frameon=False, fontsize=8)  # fmt: skip
@@ -121,23 +122,6 @@ def _widest(network: Drawn) -> str:
     return f"width: carried in one step, at most {human(float(network.link_bytes.max()), 'B')}"
 
 
-def _curves(place: Floats, fabric: Fabric, direct: bool) -> Floats:
-    """Quadratic Bezier curves [L, CURVE_POINTS, 2] from source to target. On a circle longer ones bend inwards more."""
-    start, end = place[fabric.source], place[fabric.target]
-    along = end - start
-    right = np.column_stack((along[:, 1], -along[:, 0]))
-    middle = (start + end) / 2
-    if direct:
-        middle = middle * (1 - 0.12 * (along**2).sum(axis=1))[:, None]
-    else:
-        level = (along[:, 1] == 0) & (along[:, 0] != 0)  # within a tier: over the nodes between
-        middle = middle + np.column_stack((np.zeros(len(level)), 0.3 * level))
-    control = middle + BEND * right
-    t = np.linspace(0, 1, CURVE_POINTS)[None, :, None]
-    curves = (1 - t) ** 2 * start[:, None] + 2 * t * (1 - t) * control[:, None] + t**2 * end[:, None]
-    return np.asarray(curves, dtype=np.float64)
-
-
 def _arrows(curves: Floats, size: float) -> Floats:
     """A triangle [L, 3, 2] on every curve, at two thirds of its length."""
     at = 2 * CURVE_POINTS // 3
@@ -158,33 +142,57 @@ def _count_parallel(axes: Axes, curves: Floats, fabric: Fabric, kind: Kind) -> N
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
 
 
-def _draw_servers(axes: Axes, place: Floats, fabric: Fabric, inches: float) -> None:
-    size = float(np.clip(15 * inches / max(1, fabric.servers), 1.2, 13))
-    axes.plot(*place.T, linestyle="", marker="o", markersize=size, color=NODE, markeredgecolor="white",
-              markeredgewidth=min(0.8, size / 8), zorder=20)  # fmt: skip
-    for server in range(0, fabric.servers, _step(fabric.servers, MAX_LABELS)):
-        axes.text(1.08 * place[server, 0], 1.08 * place[server, 1], str(server), ha="center", va="center", fontsize=8)
-    axes.set_xlim(-1.17, 1.17)
-    axes.set_ylim(-1.17, 1.17)
-    axes.set_aspect("equal")
-
-
-def _draw_tiers(axes: Axes, place: Floats, fabric: Fabric, inches: float) -> None:
+def _draw_nodes(axes: Axes, found: Layout, fabric: Fabric, inches: float) -> None:
+    """Servers are round, switches square; the nearer they are to each other, the smaller."""
     tier = tiers(fabric)
-    for level, name in enumerate(tier_names(fabric)):
-        nodes = np.flatnonzero(tier == level)
-        size = float(np.clip(36 * inches / len(nodes), 1.0, 9))
-        axes.plot(*place[nodes].T, linestyle="", marker="o" if level == 0 else "s", markersize=size, color=NODE,
+    levels = [np.flatnonzero(tier == level) for level in range(int(tier.max()) + 1)]
+    apart = [float(np.hypot(*np.diff(found.place[nodes], axis=0).T).min(initial=1.0)) for nodes in levels]
+    unit = 72 * inches / 2.3  # points: a panel shows places from -1.15 to 1.15
+    for level, nodes in enumerate(levels):
+        near = apart[level] if found.shape == "tiers" else min(apart)
+        size = float(np.clip(MARK * unit * near, 1.2, 12))
+        axes.plot(*found.place[nodes].T, linestyle="", marker="s" if level else "o", markersize=size, color=NODE,
                   markeredgecolor="white", markeredgewidth=min(0.8, size / 8), zorder=20)  # fmt: skip
-        axes.text(-1.06, 0.5 * level, f"{name} ({len(nodes)})", ha="right", va="center", fontsize=8)
-    servers = np.flatnonzero(tier == 0)
-    for server in servers[:: _step(len(servers), MAX_LABELS)]:
-        axes.text(place[server, 0], -0.06, str(server), ha="center", va="top", fontsize=7)
-    axes.set_xlim(-1.05, 1.05)
-    axes.set_ylim(-0.15, 0.5 * float(tier.max()) + 0.1)
 
 
-def _step(count: int, most: int) -> int:
+def _name_nodes(axes: Axes, found: Layout, fabric: Fabric, inches: float) -> None:
+    """Numbers of some servers, names of tiers and of groups."""
+    place, most = found.place, MAX_LABELS if inches > 5 else MAX_LABELS // 2
+    numbered = range(0, fabric.servers, _every(fabric.servers, most))
+    if found.shape == "circle":
+        for server in numbered:
+            x, y = 1.08 * place[server]
+            axes.text(x, y, str(server), ha="center", va="center", fontsize=8)
+    elif found.shape == "grid" and not fabric.has_switches and fabric.servers <= MAX_LABELS:
+        for server, at in enumerate(place.tolist()):
+            axes.annotate(str(server), at, (6, -6), textcoords="offset points", ha="left", va="top", fontsize=8)
+    elif found.shape == "tiers":
+        tier = tiers(fabric)
+        for level, name in enumerate(tier_names(fabric)):
+            axes.text(-1.06, TIER * level, f"{name} ({(tier == level).sum()})", ha="right", va="center", fontsize=8)
+        for server in numbered:
+            axes.text(place[server, 0], -0.06, str(server), ha="center", va="top", fontsize=7)
+    elif found.group is not None:
+        switches = place[fabric.servers :]
+        for number in range(0, int(found.group.max()) + 1, _every(int(found.group.max()) + 1, MAX_GROUPS)):
+            x, y = switches[found.group == number].mean(axis=0)
+            name = fabric.nodes[fabric.servers + int(np.argmax(found.group == number))]
+            axes.text(x, y, name.rpartition(" ")[2].rpartition(".")[0], ha="center", va="center", fontsize=8, zorder=21,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.7})  # fmt: skip
+
+
+def _frame(axes: Axes, found: Layout, lines: Floats) -> None:
+    """Limits around all nodes, lines and numbers."""
+    points = np.concatenate((found.place, lines.reshape(-1, 2)))
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = 0.17 if found.shape == "circle" else 0.08
+    axes.set_xlim(low[0] - room, high[0] + room)
+    axes.set_ylim(low[1] - room, high[1] + room)
+    if found.keeps_proportions:
+        axes.set_aspect("equal")
+
+
+def _every(count: int, most: int) -> int:
     """Every how many-th of ``count`` is named, a round number."""
     step = 1
     while count > step * most:
