@@ -50,6 +50,7 @@ class IdealSwitch:
         return replace(fabric, is_ideal=True)
 
 
+@dataclass(frozen=True)
 class StarRoutes(Routes):
     """Up the cable of the source, down that of the target."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from topoflow.case.base import Case, Job, Settings
 from topoflow.cluster.placement_file import read_placement
 from topoflow.engine.base import ChoosingFidelity, World
-from topoflow.engine.lowering.placement import Placer
+from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.channels.strides import WithStrides, check_fit
@@ -44,6 +44,7 @@ class Builder:
     """Builds every point; what several points have in common is made once."""
 
     made: dict[str, Any] = field(default_factory=dict)
+    placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[Asked]:
@@ -76,6 +77,7 @@ class Builder:
         """Keep no more than a few jobs for points to come."""
         jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
         self.made = jobs if len(jobs) <= MOST_JOBS else {}
+        self.placements.forget(MOST_JOBS)
         self.left_out.clear()
 
     def job(self, point: Point, fewer: int = 0) -> Job:
@@ -120,9 +122,9 @@ class Builder:
         worlds: list[World] = self._once(
             point,
             (*JOB, "fabric", "strides", "fail", *LOWERING),
-            lambda point: [Placer(fabric, lowering).place(job.traffic, name) for fabric in fabrics],
+            lambda point: [self.placements.place(job.traffic, fabric, lowering, name) for fabric in fabrics],
         )
-        prices = self._once(point, ("prices",), lambda point: build(point, "prices"))
+        prices = build(point, "prices")
         return tuple(
             Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), prices)
             for fabric, world in zip(fabrics, worlds, strict=True)

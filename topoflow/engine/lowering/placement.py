@@ -14,11 +14,12 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from topoflow.arrays import Ints, Offsets
+from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
 from topoflow.engine.lowering.algorithms import check_algorithm
@@ -29,6 +30,8 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
+
+SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,9 @@ class Lowering:
 
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
-        for field, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, (*RINGS, AUTO))):
+        for name, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, (*RINGS, AUTO))):
             if value not in allowed:
-                raise ValueError(f"{field}: must be one of {', '.join(allowed)}, got {value!r}")
+                raise ValueError(f"{name}: must be one of {', '.join(allowed)}, got {value!r}")
 
     def decided(self, traffic: Traffic) -> Lowering:
         """The same with ``rings`` decided for ``traffic`` where they are "auto"."""
@@ -90,6 +93,11 @@ class Placer:
         routing, seed = self._paths.routing, self._paths.seed
         return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a task that was placed waits for the latency of its path more often than its own flow does."""
+        return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.made.values())
+
     def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[tuple[Offsets, Block]]:
         """Those that are the same operation on as many bytes at once, in the order of the first of them."""
         tasks = np.flatnonzero(traffic.is_collective)
@@ -117,6 +125,40 @@ class Placer:
         for task in own:
             path[task] = self._paths.transfer(traffic, task)
         return path
+
+
+@dataclass
+class Placements:
+    """Places traffics on networks; those that differ in how fast their links are have one graph.
+
+    Tasks and paths depend on the latency of links where ``Placer.waits`` and on no bandwidth, as the bandwidth of a
+    network that routes by it is in its wiring, its channels or its routes. A world is what ``place`` makes, byte for
+    byte.
+    """
+
+    known: dict[str, tuple[Traffic, World]] = field(default_factory=dict)  # traffics are kept as they count by their id
+    waiting: set[str] = field(default_factory=set)  # what has a graph for each latency
+
+    def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
+        """As ``Placer.place``."""
+        wiring = [getattr(fabric, each.name) for each in fields(fabric) if each.name not in SPEEDS]
+        asked = digest([id(traffic), lowering, wiring])
+        key = digest([asked, fabric.latency]) if asked in self.waiting else asked
+        if key in self.known:
+            _, world = self.known[key]
+            return replace(world, name=name, capacity=fabric.bandwidth, latency=fabric.latency, fabric=fabric)
+        placer = Placer(fabric, lowering)
+        world = placer.place(traffic, name)
+        if placer.waits:
+            self.waiting.add(asked)
+            key = digest([asked, fabric.latency])
+        self.known[key] = traffic, world
+        return world
+
+    def forget(self, most: int) -> None:
+        """Keep no more than the ``most`` of the last."""
+        self.waiting.clear()
+        self.known = dict([*self.known.items()][-most:])
 
 
 def place(

@@ -9,28 +9,63 @@ one of them: for the next its values are set, and only interpolations that may r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from topoflow.units import gbps, mib, us
 
 PURE = ("gbps", "us", "mib", "circuits_for", "oc.env")  # resolvers whose values depend on what is given to them alone
 REFERENCE = re.compile(r"\$\{(\w[\w.]*)\}")  # to a key, from the top
 CALL = re.compile(rf"\$\{{(?:{'|'.join(map(re.escape, PURE))}):[^${{}}]*\}}")
 
+UNITS = {each.__name__: each for each in (gbps, us, mib)}
+CONVERTED = re.compile(rf"\$\{{({'|'.join(UNITS)}):(\$\{{\w[\w.]*\}})\}}")  # a unit of a reference
+
 Path = tuple[Any, ...]  # keys, and numbers of elements of lists, from the top
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A reference to a plain value, or a unit of one, which OmegaConf takes a millisecond to parse each time."""
+
+    reads: Path
+    convert: Callable[[Any], Any] | None
+
+    @classmethod
+    def of(cls, text: str, values: Mapping[str, Any]) -> Computed | None:
+        """None for what is more than that; ``values`` are all that there are."""
+        converted = CONVERTED.fullmatch(text)
+        reference = REFERENCE.fullmatch(text if converted is None else converted[2])
+        if reference is None:
+            return None
+        found = cls(tuple(reference[1].split(".")), None if converted is None else UNITS[converted[1]])
+        try:
+            return None if isinstance(_at(values, found.reads), dict | list) else found
+        except (LookupError, TypeError):  # through a list, or what was made in Python
+            return None
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        value = _at(values, self.reads)
+        return value if self.convert is None else self.convert(value)
 
 
 class Template:
     """``config`` with the values of ``keys`` open to changes; it is changed by them. ``of`` says whether it can be."""
 
     def __init__(self, config: DictConfig, keys: Sequence[str]) -> None:
-        self.config = config
+        self._config = config
         self.paths: list[Path] = [tuple(key.split(".")) for key in keys]
         self._parents = [_parent(config, path) for path in self.paths]
-        self._values: list[Any] = [None] * len(keys)  # that were set last
+        self._given: list[Any] = [parent[path[-1]] for parent, path in zip(self._parents, self.paths, strict=True)]
+        self._written: list[Any] = [None] * len(keys)  # of these, what ``config`` has
+        self._are_untyped = all(map(_is_untyped, self._parents, self.paths))
         self._base: dict[str, Any] | None = None
         self._dynamic: list[tuple[Path, Any]] = []
+        self._computed: list[tuple[Path, Computed]] = []
 
     @classmethod
     def of(cls, config: DictConfig, keys: Sequence[str]) -> Template | None:
@@ -40,35 +75,70 @@ class Template:
         except LookupError:
             return None
 
+    @property
+    def config(self) -> DictConfig:
+        """With the values that were set last."""
+        self._write()
+        return self._config
+
     def set(self, values: Sequence[Any]) -> None:
         """Give each of the keys its value, the last of a key that is there twice."""
+        self._given = [*values]
+        if not self._are_untyped:
+            self._write()  # which raises what is wrong with them
+
+    def _write(self) -> None:
+        """Writing to a configuration of OmegaConf takes longer than all else, so it waits until somebody reads it."""
         are_single = len(set(self.paths)) == len(self.paths)
-        for number, (parent, path, value) in enumerate(zip(self._parents, self.paths, values, strict=True)):
-            if value is None or value is not self._values[number] or not are_single:
-                parent[path[-1]] = self._values[number] = value
+        for number, (parent, path, value) in enumerate(zip(self._parents, self.paths, self._given, strict=True)):
+            if value is None or value is not self._written[number] or not are_single:
+                parent[path[-1]] = self._written[number] = value
 
     @property
     def changed(self) -> dict[Path, Any]:
         """The values of the keys, by where they are."""
+        if self._are_untyped:
+            return dict(zip(self.paths, self._given, strict=True))
         return {path: parent[path[-1]] for path, parent in zip(self.paths, self._parents, strict=True)}
 
     def resolved(self) -> dict[str, Any]:
         """All values as plain Python, now. What has not changed is shared with what was returned before.
 
-        Raises what OmegaConf raises for a value that cannot be resolved.
+        Raises what OmegaConf raises for a value that cannot be resolved, and what a resolver does.
         """
         if self._base is None:
-            self._base = {str(key): resolved(self.config[key]) for key in self.config}
-            self._dynamic = [(path, _parent(self.config, path)) for path in self._depending()]
-            return self._base
+            base = {str(key): resolved(self.config[key]) for key in self.config}
+            self._computed, others = self._sorted(self._depending(), base)
+            self._dynamic = [(path, _parent(self._config, path)) for path in others]
+            self._base = base
+            return base
         found, own = dict(self._base), {()}
-        for path, parent in (*zip(self.paths, self._parents, strict=True), *self._dynamic):
-            _put(found, own, path, resolved(parent[path[-1]]))
+        for path, value in self.changed.items():
+            _put(found, own, path, value)
+        if self._dynamic:
+            self._write()
+            for path, parent in self._dynamic:
+                _put(found, own, path, resolved(parent[path[-1]]))
+        for path, computed in self._computed:
+            _put(found, own, path, computed(found))
         return found
+
+    def _sorted(self, depending: list[Path], base: dict[str, Any]) -> tuple[list[tuple[Path, Computed]], list[Path]]:
+        """Of the interpolations at these places, those that can be computed here, each after what it reads; the rest.
+
+        Here are those that OmegaConf gives the same value of the same type as in ``base``.
+        """
+        plain: Any = OmegaConf.to_container(self._config)
+        parsed = {path: Computed.of(_at(plain, path), base) for path in depending}
+        here = {path: each for path, each in parsed.items() if each and _same(each(base), _at(base, path))}
+        found: list[tuple[Path, Computed]] = []
+        while ready := [path for path, each in here.items() if each.reads not in here]:
+            found += [(path, here.pop(path)) for path in ready]
+        return found, [path for path in depending if path not in dict(found)]
 
     def _depending(self) -> list[Path]:
         """Where interpolations are that may read a value of the keys, or something else that changes."""
-        reads = {path: _reads(text) for path, text in _interpolations(OmegaConf.to_container(self.config))}
+        reads = {path: _reads(text) for path, text in _interpolations(OmegaConf.to_container(self._config))}
         changing, before = list(self.paths), 0
         while before < len(changing):
             before = len(changing)
@@ -85,6 +155,33 @@ def resolved(value: Any) -> Any:
     """A value of a configuration as plain Python."""
     is_container = OmegaConf.is_config(value)
     return OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_container else value
+
+
+def _at(values: Any, path: Path) -> Any:
+    """What plain values have at ``path``."""
+    for name in path:
+        values = values[name]
+    return values
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Also of the same type: 1 is not 1.0."""
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_untyped(parent: Any, path: Path) -> bool:
+    """Whether what is at the end of ``path`` holds any plain value as it is, as all that YAML files have does."""
+    key, before = path[-1], parent[path[-1]]
+    try:
+        for value in ("text", 0.5, 7, True, None):
+            parent[key] = value
+            if not _same(parent[key], value):
+                return False
+    except OmegaConfBaseException:
+        return False
+    finally:
+        parent[key] = before
+    return True
 
 
 def _parent(config: Any, path: Path) -> Any:

@@ -1,0 +1,47 @@
+"""Networks that differ in how fast their links are share what was placed on the first; nobody can see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import Placer
+from topoflow.engine.simulation import Simulating
+from topoflow.study.builder import Builder
+from topoflow.study.configure.decide import lowering_of
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.keys import check
+
+JOB = (
+    "workload.tables=4",
+    "workload.rows=1000",
+    "servers=4",
+    "rings=steps,flows",
+    "bandwidth_gbps=25,100",
+    "latency_us=0,2",
+)
+OF_PLAIN_ROUTES = ("fat_tree", "leaf_spine", "torus", "ring", "ideal_switch")
+FABRICS = (*OF_PLAIN_ROUTES, "hyperx", "topoopt", "expander", "sip_ml", "ocs_reconfig")
+
+
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_a_world_is_what_is_placed_alone(fabric: str) -> None:
+    asked = Builder().build(grid([f"fabric={fabric}", *JOB], check))
+    cases = [case for each in asked for case in each.cases]
+    alone = [
+        Placer(case.fabric, lowering_of(each.point)).place(case.job.traffic, case.world.name)
+        for each in asked
+        for case in each.cases
+    ]
+    work = Simulating(Fluid())
+    assert len({*work.keys(alone)}) == len(alone)  # which count all numbers
+    assert work.keys([case.world for case in cases]) == work.keys(alone)
+    assert all(case.world.fabric is case.fabric for case in cases)
+    if fabric in OF_PLAIN_ROUTES:  # one graph of steps, and of flows one for each latency, which they wait for
+        assert len({id(case.world.graph) for case in cases}) == 1 + 2
+
+
+def test_other_jobs_and_other_ways_to_place_them_have_their_own() -> None:
+    words = ["fabric=fat_tree", "workload.tables=4,8", "all_reduce=ring,swing", "seed=0,1", "routing=ecmp,spray"]
+    asked = Builder().build(grid([*words, "workload.rows=1000", "servers=8"], check))
+    assert len({id(each.cases[0].world.graph) for each in asked}) == len(asked) == 16
