@@ -15,7 +15,7 @@ from topoflow.study.configure.keys import check
 JOB = (
     "workload.tables=4",
     "workload.rows=1000",
-    "servers=4",
+    "servers=6",
     "rings=steps,flows",
     "bandwidth_gbps=25,100",
     "latency_us=0,2",
