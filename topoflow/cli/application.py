@@ -14,12 +14,12 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -173,6 +173,39 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     return job
 
 
+class Launched(Protocol):
+    """What this module reads of a job: what differs from others, and its configuration where it has to."""
+
+    @property
+    def overrides(self) -> Sequence[str]: ...
+    @property
+    def choices(self) -> Mapping[str, str]: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def config(self) -> DictConfig: ...
+
+
+@dataclass(frozen=True)
+class _OneJob:
+    """A job that Hydra runs by itself."""
+
+    config: DictConfig
+    kept: Any  # Hydra's own node
+
+    @property
+    def overrides(self) -> list[str]:
+        return [str(each) for each in self.kept.overrides.task]
+
+    @property
+    def choices(self) -> dict[str, str]:
+        return {str(group): str(option) for group, option in self.kept.runtime.choices.items()}
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.kept.runtime.output_dir)
+
+
 @dataclass(frozen=True)
 class Job:
     """The job of a point that Hydra has composed."""
@@ -180,8 +213,8 @@ class Job:
     verb: Verb
 
     def __call__(self, config: DictConfig) -> float | None:
-        kept = HydraConfig.get()
-        point, command, folder = _job_of(self.verb, config, kept, _points(self.verb, kept))
+        job = _OneJob(config, HydraConfig.get())
+        point, command, folder = _job_of(self.verb, job, _points(self.verb, job.kept))
         return _answered(self.verb, [point], command, folder)
 
 
@@ -191,15 +224,15 @@ class BatchedJob(Job):
 
     answer_each: AnswerEach
 
-    def batch(self, jobs: Iterable[DictConfig]) -> list[Any]:
-        """Of each of the ``jobs``, configurations with Hydra's own node: its answer, or what is wrong with it."""
+    def batch(self, jobs: Iterable[Launched]) -> list[Any]:
+        """Of each of the ``jobs`` its answer, or what is wrong with it."""
         found: list[Any] = []
         sound: list[tuple[Point, str, Path]] = []
         points: Points | None = None  # settings of Hydra itself are the same in all jobs
-        for config in jobs:
-            points = points or _points(self.verb, config.hydra)
+        for job in jobs:
+            points = points or _points(self.verb, job.config.hydra)
             try:
-                sound.append(_job_of(self.verb, config, config.hydra, points))
+                sound.append(_job_of(self.verb, job, points))
                 found.append(None)
             except ValueError as error:
                 found.append(error)
@@ -211,13 +244,11 @@ def _multirun(verb: Verb) -> Job:
     return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
 
 
-def _job_of(verb: Verb, config: DictConfig, kept: Any, points: Points) -> tuple[Point, str, Path]:
+def _job_of(verb: Verb, job: Launched, points: Points) -> tuple[Point, str, Path]:
     """The point of a job, the command that runs it alone, and its folder."""
-    overrides = [str(each) for each in kept.overrides.task]
-    choices = {str(group): str(option) for group, option in kept.runtime.choices.items()}
+    overrides, folder = job.overrides, job.folder
     swept = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in overrides)}
-    folder = Path(kept.runtime.output_dir)
-    point = points.compose(overrides, Point(swept, {}, {}), lambda: (_of_task(config), choices))
+    point = points.compose(overrides, Point(swept, {}, {}), lambda: (_of_task(job.config), job.choices))
     _check_out(point, folder)
     return point, shlex.join(["topoflow", verb.name, *overrides]), folder
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hydra_plugins.topoflow_batch._loader import OF_JOB, TASK, Composed
+from hydra_plugins.topoflow_batch._loader import OUTPUT, TASK, Composed
 from omegaconf import OmegaConf
 
 from topoflow.study.configure.grid import MOST_KNOWN
@@ -18,7 +18,6 @@ from topoflow.study.configure.template import Template
 Place = tuple[Any, ...]  # keys from the top
 Pieces = dict[str, list[str | Place]]  # of a file, by its name; a place is a gap for what is there
 
-ID, NUMBER, OUT = (*OF_JOB, "id"), (*OF_JOB, "num"), ("hydra", "runtime", "output_dir")  # set for every job
 # Text that YAML writes as it is, and reads as text: it has no space, and = or / that no number or word of YAML has.
 PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.,+-]*[=/][A-Za-z0-9_/.=,+-]*")
 
@@ -32,30 +31,29 @@ class Files:
 
     def write(self, folder: Path, job: Composed) -> None:
         """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job."""
-        hydra = job.config.hydra
-        folder.mkdir(parents=True, exist_ok=True)
-        if hydra.output_subdir is None:
-            return
-        target = folder / str(hydra.output_subdir)
+        subfolder = job.at(OUTPUT)
+        target = folder if subfolder is None else folder / str(subfolder)
         target.mkdir(parents=True, exist_ok=True)
-        changed = {**job.changed, ID: hydra.job.id, NUMBER: hydra.job.num, OUT: hydra.runtime.output_dir}
-        for name, pieces in self._pieces(job, changed).items():
-            text = "".join([each if isinstance(each, str) else self._value(each, changed[each]) for each in pieces])
-            (target / f"{name}.yaml").write_text(text, encoding="utf-8")
-        (target / "overrides.yaml").write_text(self._overrides(changed[TASK]), encoding="utf-8")
+        if subfolder is None:
+            return
+        for name, pieces in self._pieces(job).items():
+            parts = [each if isinstance(each, str) else self._value(each, job.changed[each]) for each in pieces]
+            (target / f"{name}.yaml").write_text("".join(parts), encoding="utf-8")
+        (target / "overrides.yaml").write_text(self._overrides(job.changed[TASK]), encoding="utf-8")
 
-    def _pieces(self, job: Composed, changed: dict[Place, Any]) -> Pieces:
+    def _pieces(self, job: Composed) -> Pieces:
         """The texts of the two files of the configuration; of a template with gaps for what changes."""
-        if job.template in self.known:
-            return self.known[job.template]
+        template = job.family.template
+        if template in self.known:
+            return self.known[template]
         whole: Any = OmegaConf.to_container(job.config, enum_to_str=True)
         hydra = {"hydra": whole.pop("hydra")}
-        gaps = frozenset() if job.template is None else frozenset(changed)
+        gaps = frozenset() if template is None else frozenset(job.changed)
         found = {name: [*self._parts(each, gaps)] for name, each in (("config", whole), ("hydra", hydra))}
-        if job.template is not None:
+        if template is not None:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
-            self.known[job.template] = found
+            self.known[template] = found
         return found
 
     def _overrides(self, task: list[str]) -> str:

@@ -9,7 +9,7 @@ little, and its annotations are no strings, which ``dataclass`` would look up. `
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +42,30 @@ class Batched(Protocol):
     def __call__(self, config: DictConfig, /) -> Any:
         """Run the job of one configuration."""
 
-    def batch(self, jobs: Iterator[DictConfig], /) -> list[Any]:
-        """From configurations with Hydra's own node to what each job returns, or the exception that it would raise.
+    def batch(self, jobs: Iterator["Launched"], /) -> list[Any]:
+        """What each job returns, or the exception that it would raise. A job is there until the next is asked for."""
 
-        A configuration is as it is until the next is asked for.
+
+class Launched(Protocol):
+    """A job whose folder has its configuration."""
+
+    @property
+    def overrides(self) -> Sequence[str]:
+        """Without those of Hydra itself."""
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The names chosen in each config group."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, absolute."""
+
+    @property
+    def config(self) -> DictConfig:
+        """With Hydra's own node, which is that of ``HydraConfig`` from here on; as it takes a while, where it is read.
+
+        Where the configuration refers to Hydra's node, ``HydraConfig`` has it already.
         """
 
 
@@ -86,20 +106,16 @@ class BatchLauncher(Launcher):
 
     def _jobs(
         self, job_overrides: Sequence[Sequence[str]], first: int, returns: Sequence[JobReturn]
-    ) -> Iterator[DictConfig]:
-        """The configuration of each job, once its folder has it."""
+    ) -> Iterator[Launched]:
+        """Each job, once its folder has its configuration."""
         from hydra_plugins.topoflow_batch._files import Files
+        from hydra_plugins.topoflow_batch._jobs import LaunchedJob
 
-        files = Files()
-        for number, (overrides, job) in enumerate(zip(job_overrides, returns, strict=True), first):
-            found = self.loader.job(self.config, list(overrides))
-            config = found.config
-            config.hydra.job.id = config.hydra.job.num = number
-            HydraConfig.instance().cfg = config  # what ${hydra:...} reads; no copy of it, unlike set_config
-            folder = Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)
-            config.hydra.runtime.output_dir = str(folder.absolute())
-            files.write(folder, found)
-            if self.config.hydra.callbacks:  # kept for them alone, so a copy
-                job.hydra_cfg = deepcopy(config)
-                self.context.callbacks.on_job_start(config=job.hydra_cfg, task_function=self.function)
-            yield config
+        files, has_callbacks = Files(), bool(self.config.hydra.callbacks)
+        for number, (overrides, returned) in enumerate(zip(job_overrides, returns, strict=True), first):
+            job = LaunchedJob.of(self.loader.job(self.config, list(overrides), number))
+            files.write(job.folder, job.composed)
+            if has_callbacks:  # kept for them alone, so a copy
+                returned.hydra_cfg = deepcopy(job.config)
+                self.context.callbacks.on_job_start(config=returned.hydra_cfg, task_function=self.function)
+            yield job

@@ -44,12 +44,12 @@ class Computed:
             return None
         found = cls(tuple(reference[1].split(".")), None if converted is None else UNITS[converted[1]])
         try:
-            return None if isinstance(_at(values, found.reads), dict | list) else found
+            return None if isinstance(at(values, found.reads), dict | list) else found
         except (LookupError, TypeError):  # through a list, or what was made in Python
             return None
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        value = _at(values, self.reads)
+        value = at(values, self.reads)
         return value if self.convert is None else self.convert(value)
 
 
@@ -129,8 +129,8 @@ class Template:
         Here are those that OmegaConf gives the same value of the same type as in ``base``.
         """
         plain: Any = OmegaConf.to_container(self._config)
-        parsed = {path: Computed.of(_at(plain, path), base) for path in depending}
-        here = {path: each for path, each in parsed.items() if each and _same(each(base), _at(base, path))}
+        parsed = {path: Computed.of(at(plain, path), base) for path in depending}
+        here = {path: each for path, each in parsed.items() if each and _same(each(base), at(base, path))}
         found: list[tuple[Path, Computed]] = []
         while ready := [path for path, each in here.items() if each.reads not in here]:
             found += [(path, here.pop(path)) for path in ready]
@@ -138,13 +138,13 @@ class Template:
 
     def _depending(self) -> list[Path]:
         """Where interpolations are that may read a value of the keys, or something else that changes."""
-        reads = {path: _reads(text) for path, text in _interpolations(OmegaConf.to_container(self._config))}
+        read = {path: reads(text) for path, text in interpolations(OmegaConf.to_container(self._config))}
         changing, before = list(self.paths), 0
         while before < len(changing):
             before = len(changing)
             changing += [
                 path
-                for path, keys in reads.items()
+                for path, keys in read.items()
                 if path not in changing
                 and (keys is None or any(_are_related(key, other) for key in keys for other in changing))
             ]
@@ -157,7 +157,7 @@ def resolved(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_container else value
 
 
-def _at(values: Any, path: Path) -> Any:
+def at(values: Any, path: Path) -> Any:
     """What plain values have at ``path``."""
     for name in path:
         values = values[name]
@@ -198,16 +198,16 @@ def _parent(config: Any, path: Path) -> Any:
     return config
 
 
-def _interpolations(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def interpolations(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """(where, text) of all within a plain value."""
     if isinstance(value, str) and "${" in value:
         yield path, value
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
-        yield from _interpolations(each, (*path, key))
+        yield from interpolations(each, (*path, key))
 
 
-def _reads(text: str) -> list[Path] | None:
+def reads(text: str) -> list[Path] | None:
     """The keys that an interpolation reads; None where that is not plain, or depends on more than keys."""
     keys = REFERENCE.findall(text)
     rest = CALL.sub("", REFERENCE.sub("", text))
