@@ -54,7 +54,7 @@ struct PacketBatch {
   const int32_t *channel_port, *buffer, *slots;
   const int32_t* queue_channel;
   const int32_t *allowed, *puller, *step, *leap, *depth;
-  const int64_t *back, *under_way;
+  const int64_t *back, *pull, *under_way;
   const int32_t *routing, *groups, *routers, *cables;
   const int64_t *endpoint_offsets, *router_offsets, *inside_offsets, *outside_offsets, *set_offsets, *set_begin;
   const int32_t *endpoint_router, *down, *router_group, *inside, *outside, *set_links;
@@ -130,7 +130,8 @@ constexpr std::tuple kPacketFields{
     array("allowed", &PacketBatch::allowed, "S",
           "packets that may be under way; with a transport only, as what follows"),
     array("back", &PacketBatch::back, "S", "ps from when a packet has arrived until its sender knows"),
-    array("puller", &PacketBatch::puller, "S", "port by whose time its receiver pulls"),
+    array("puller", &PacketBatch::puller, "S", "a port of its receiver, of several interfaces the first"),
+    array("pull", &PacketBatch::pull, "S", "ps between two pulls of its receiver"),
     array("step", &PacketBatch::step, "N", "2^-20 of the port's rate that the target of a rate rises by"),
     array("leap", &PacketBatch::leap, "N", "the same once it rises fast"),
     array("depth", &PacketBatch::depth, "N", "flits that may wait for it where packets are lost"),

@@ -3,7 +3,7 @@
 // A message has a window of packets in flight. Receivers acknowledge each packet, and an acknowledgement takes the idle
 // time of a flit on the way back; the sender may then send another packet, or again the one that was lost.
 //
-//   pulls    a receiver lets its senders hear of one packet in the time that its link takes for one (NDP)
+//   pulls    a receiver lets its senders hear of one packet in the time that its interfaces together take for one (NDP)
 //   DCQCN    what the sender hears says whether the packet was marked; the sender has a rate, in 2^-20 of its link's
 //     marked      target = rate, rate -= rate * alpha / 2, alpha += gain * (1 - alpha)
 //     a timer     rate = (rate + target) / 2, the target having risen after `recoveries` of these, likewise by bytes
@@ -88,7 +88,7 @@ struct Flow {
 // What waits for a port where packets can be lost or marked.
 struct Lane {
   int64_t arrives;  // ps, when the next packet comes
-  int64_t pulls;    // ps, when its receiver lets the next packet be sent
+  int64_t pulls;    // ps, when the receiver whose first interface it is lets the next packet be sent
   int64_t lost, marked;
   int32_t waiting;  // flits
   int32_t sending;  // flits of the packet that it sends, until it is free

@@ -1007,10 +1007,9 @@ class World {
         if (flow.pulled == s_.sender[s_.first_sender[task]].packets - b_.allowed[task_ + task]) return;
         ++flow.pulled;
       }
-      const int32_t p = b_.puller[task_ + task];
-      int64_t& pulls = s_.lane[p].pulls;
+      int64_t& pulls = s_.lane[b_.puller[task_ + task]].pulls;
       if (pulls > sent) sent = pulls;
-      pulls = sent + s_.port[p].full_time;
+      pulls = sent + b_.pull[task_ + task];
     }
     tell(sent + b_.back[task_ + task], task, news | kAtSender);
   }

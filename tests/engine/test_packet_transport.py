@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_packet_random import random_transport, random_world
+from tests.engine.test_packet_random import random_transport, random_world, union_of
 from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Run, Timeline, World
+from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.packet import Packet
+from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.reference_transport import Rate
+from topoflow.engine.packet.settings import numbers
 from topoflow.engine.packet.transport import WHOLE_RATE
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.traffic.base import Traffic, Transfer
@@ -73,6 +75,59 @@ def test_pulls_end_an_incast_near_its_bound(make_world: MakeWorld, senders: int)
     ports: Any = found.ports
     assert ports.fullest.max() == NDP.buffer  # full at the beginning, and never more
     assert ports.latency.quantile(0.5) <= 2 * LATENCY + FLIT + PACKET + 8 * PACKET
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("interfaces", [1, 2, 3])
+def test_a_receiver_pulls_at_the_rate_of_all_its_interfaces(
+    make_world: MakeWorld, interfaces: int, named: bool
+) -> None:
+    """Six senders of one link each, and packets that draw one of the receiver's: twice the interfaces, half the time.
+
+    With ``named`` the graph says that all is for one server, and each message takes one interface of it.
+    """
+    senders, packets = 6, 400
+    tasks = [{"path": [i, senders + i % interfaces], "bytes": packets * 4096} for i in range(senders)]
+    world = make_world(tasks, [C] * (senders + interfaces), [LATENCY] * (senders + interfaces))
+    if named:
+        world = replace(world, graph=replace(world.graph, ends=ends_of(range(senders), [senders] * senders)))
+    else:
+        world = replace(world, graph=spread(world.graph, senders, interfaces))
+    found = run(world, replace(NDP, buffer=64 * 4096))
+    bound = senders * packets * PACKET / interfaces
+    assert bound <= found.makespan <= 1.12 * bound  # one interface has more to come than the others at times
+    amounts = numbers(world, layout_of(world.graph, NDP), NDP)
+    assert amounts.control.pull.tolist() == [math.ceil(4096 * 80 / interfaces)] * senders
+    assert len(set(amounts.control.puller.tolist())) == 1
+
+
+def test_servers_do_not_pull_for_each_other(make_world: MakeWorld) -> None:
+    """Two receivers, one with two interfaces: each has its own clock and rate."""
+    tasks = [{"path": [i, 3 + i], "bytes": 4096} for i in range(3)]
+    world = make_world(tasks, [C] * 6)
+    world = replace(world, graph=replace(world.graph, ends=ends_of(range(3), [7, 8, 7])))
+    control = numbers(world, layout_of(world.graph, NDP), NDP).control
+    assert control.pull.tolist() == [4096 * 40, 4096 * 80, 4096 * 40]
+    assert control.puller[0] == control.puller[2] != control.puller[1]
+
+
+def ends_of(sources: Iterable[int], targets: Sequence[int]) -> np.ndarray:
+    return np.array([[*sources], targets, [0] * len(targets)], np.int32)
+
+
+def spread(graph: Graph, senders: int, interfaces: int) -> Graph:
+    """Packets of each sender draw one of the links ``senders``, ... after its own."""
+    rows = [[i, senders + k] for i in range(senders) for k in range(interfaces)]
+    several = Alternatives(
+        np.arange(0, len(rows) + 1, interfaces),
+        np.arange(0, 2 * len(rows) + 1, 2),
+        np.array(rows, np.int32).ravel(),
+        np.full(len(rows), 1 / interfaces),
+    )
+    hops = union_of([np.array([i, *range(senders, senders + interfaces)]) for i in range(senders)], several)
+    return replace(
+        graph, path_offsets=hops.offsets, path_links=hops.links, path_weight=hops.weights, alternatives=several
+    )
 
 
 def test_a_window_lets_a_message_have_so_much_under_way(make_world: MakeWorld) -> None:

@@ -102,8 +102,8 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
     for name in ("root_bound", "edge_bound"):
         arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
-    for name in ("allowed", "back", "puller", "step", "leap", "depth"):
-        dtype = np.int64 if name == "back" else np.int32
+    for name in ("allowed", "back", "puller", "pull", "step", "leap", "depth"):
+        dtype = np.int64 if name in ("back", "pull") else np.int32
         arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
     slots = [each.slots for each in amounts]
     arrays |= _addresses(layouts) | {

@@ -42,7 +42,7 @@ def switches(hop_port: Ints, is_first: Mask, ports: int) -> Offsets:
     """
     (after,) = np.nonzero(~is_first)
     begin, end = np.arange(ports), ports + np.arange(ports)
-    vertex = _connected(end[hop_port[after - 1]], begin[hop_port[after]], 2 * ports)
+    vertex = connected(end[hop_port[after - 1]], begin[hop_port[after]], 2 * ports)
     reached = np.zeros(2 * ports, np.bool_)  # vertices where a port ends
     reached[vertex[end]] = True
     left = np.zeros(2 * ports, np.bool_)  # and where one begins
@@ -64,7 +64,7 @@ def switches(hop_port: Ints, is_first: Mask, ports: int) -> Offsets:
     return found
 
 
-def _connected(one: Offsets, other: Offsets, count: int) -> Offsets:
+def connected(one: Offsets, other: Offsets, count: int) -> Offsets:
     """[count] the least vertex of each vertex's component, of edges between ``one`` and ``other``."""
     root = np.arange(count)
     while True:

@@ -5,7 +5,8 @@
     a message        has a window of packets in flight; its sender learns of each, after the idle time of a flit back:
                      of one that has arrived, of one that was trimmed when the flit that is left of it has arrived, of
                      one that was dropped after the timeout. It gives up after 1,000 losses for each of its packets
-    pulls            of each last port, one in the time of a packet, in the order in which they are due
+    pulls            of each receiver, one in the time that all of its interfaces together take for a packet, in the order
+                     in which they are due
 
 All else is as ``reference`` says. Source: as ``transport``.
 """
@@ -112,7 +113,7 @@ class TransportSimulation(Simulation):
         super().__init__(world, layout, numbers, settings)
         self.flows: dict[int, Flow] = {}
         self.sending = [0] * layout.ports  # flits
-        self.pulls = [0] * layout.ports  # ps, when the receiver lets the next packet be sent
+        self.pulls = [0] * layout.ports  # ps, when the receiver with this first port lets the next packet be sent
         self.has_mark: set[tuple[int, int]] = set()  # task and number of packets
 
     def columns(self) -> range:
@@ -281,7 +282,7 @@ class TransportSimulation(Simulation):
                 flow.pulled += 1
             port = int(control.puller[task])
             sent = max(now, self.pulls[port])
-            self.pulls[port] = sent + self.numbers.time(port, self.settings.size)
+            self.pulls[port] = sent + int(control.pull[task])
         news = News(news.lost, news.is_short, marked)
         self.at(sent + int(control.back[task]), partial(self.hear_at_sender, task, news), task)
 

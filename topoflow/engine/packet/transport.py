@@ -10,7 +10,8 @@ of a trimmed one by the receiver. It sends just that packet again, on another pa
 
     ecn          a packet is marked that comes to a port where much waits
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
-    pulls        a receiver asks for one packet, trimmed or next, in the time that its link takes for one (NDP)
+    pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
+                 those over which messages may come to it (NDP)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
@@ -27,10 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow import _C
-from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.arrays import Floats, Ints, Offsets, distinct
+from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import AUTO, Graph, World
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
+from topoflow.engine.packet.parts import connected
 
 LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
 CONTROLS = ("none", "dcqcn", "pulls")
@@ -140,15 +143,16 @@ class Control:
 
     allowed: Ints  # [T] packets that may be in flight
     back: Offsets  # [T] ps from when a packet has arrived until its sender knows
-    puller: Ints  # [T] the port by whose time its receiver pulls, NONE: no bytes
+    puller: Ints  # [T] a port of its receiver, of several interfaces the first; NONE: no bytes
+    pull: Offsets  # [T] ps between two pulls of its receiver
     step: Ints  # [N] 2^-20 of the port's rate that the target of a rate rises by
     leap: Ints  # [N] the same once it rises fast
     depth: Ints  # [N] flits that may wait for it where packets are lost
 
     @classmethod
     def nothing(cls, tasks: int, ports: int) -> Control:
-        none, no_port = np.zeros(tasks, np.int32), np.zeros(ports, np.int32)
-        return cls(none, np.zeros(tasks, np.int64), none, no_port, no_port, no_port)
+        none, no_time, no_port = np.zeros(tasks, np.int32), np.zeros(tasks, np.int64), np.zeros(ports, np.int32)
+        return cls(none, no_time, none, no_time, no_port, no_port, no_port)
 
     @property
     def under_way(self) -> int:
@@ -177,12 +181,12 @@ def control_of(
         allowed[sends] = np.ceil(idle * rate[first] / size).astype(np.int64) + 1
     elif settings.window is not None:
         allowed[sends] = max(1, int(settings.window) // size)
-    puller = np.full(graph.tasks, NONE, np.int32)
-    puller[sends] = _last_ports(layout)[layout.path_roots[graph.path[sends]]]
+    puller, pull = _receivers(world, layout, sends, size)
     return Control(
         np.minimum(allowed, packets).astype(np.int32),
         back,
         puller,
+        pull,
         _risen(settings.dcqcn_step, rate),
         _risen(settings.dcqcn_leap, rate),
         depth,
@@ -204,16 +208,39 @@ def _stored(world: World, paths: Ints, size: int) -> Floats:
     return found[paths]
 
 
-def _last_ports(layout: Layout) -> Ints:
-    """[Y] the last port on the way from each root, by the first edge of every branch."""
-    port: Ints = layout.root_port.copy()
-    step: Ints = layout.root_next.copy()
-    while (on := step != NONE).any():
-        edge = step.copy()
-        branch = on & (step < NONE)
-        edge[branch] = layout.branches[-2 - step[branch]]
-        port[on], step[on] = layout.edge_port[edge[on]], layout.edge_next[edge[on]]
-    return port
+def _receivers(world: World, layout: Layout, sends: Offsets, size: int) -> tuple[Ints, Offsets]:
+    """[T] the first port of each task's receiver, and [T] ps that all of its ports together take for a packet.
+
+    A receiver is the target of messages, or where the graph does not say whose link is whose: last links of one path.
+    """
+    graph = world.graph
+    path, link = _last_links(graph, graph.path[sends])
+    port = np.full(graph.links, NONE)
+    port[layout.port_link] = np.arange(layout.ports)
+    last = port[link]
+    # Vertices: ports, then receivers or paths. What is connected is one receiver.
+    end = graph.path[sends] if graph.ends is None else graph.target[sends]
+    many = int(end.max(initial=0)) + 1
+    begin = np.searchsorted(path, graph.path[sends])
+    count = np.searchsorted(path, graph.path[sends], side="right") - begin
+    row = np.repeat(begin, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    vertex = connected(last[row], layout.ports + np.repeat(end, count), layout.ports + many)
+    rate = np.zeros(layout.ports + many)
+    ports = distinct(last[row].astype(np.int64))
+    np.add.at(rate, vertex[ports], world.capacity[layout.port_link[ports]])
+    puller, pull = np.full(graph.tasks, NONE, np.int32), np.zeros(graph.tasks, np.int64)
+    puller[sends] = vertex[last[begin]]
+    pull[sends] = np.ceil(size * (PS / rate[puller[sends]]))
+    return puller, pull
+
+
+def _last_links(graph: Graph, paths: Ints) -> tuple[Offsets, Ints]:
+    """Paths, ascending, and the last link of each alternative of each."""
+    every = graph.alternatives or Alternatives.single(graph.path_offsets, graph.path_links)
+    path = np.repeat(np.arange(len(every.offsets) - 1), np.diff(every.offsets))
+    ends = every.hop_offsets[1:]
+    has_links = np.isin(path, paths) & (ends > every.hop_offsets[:-1])
+    return path[has_links], every.links[ends[has_links] - 1]
 
 
 def is_number(value: object) -> bool:
