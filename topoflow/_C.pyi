@@ -86,6 +86,7 @@ class Transport:
         mark_from: int,
         mark_to: int,
         mark_most: int,
+        mark_leaving: bool,
         timer: int,
         bytes: int,
         alpha_timer: int,

@@ -54,8 +54,8 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
 void bind_transport(py::module_& module) {
   py::class_<Transport>(module, "Transport", "Ports that lose or mark packets, and what messages do about it.")
       .def(py::init([](bool is_on, int32_t loss, int32_t control, int64_t timeout, int32_t mark_from, int32_t mark_to,
-                       int64_t mark_most, int64_t timer, int64_t bytes, int64_t alpha_timer, int64_t notice,
-                       int32_t gain, int32_t recoveries) {
+                       int64_t mark_most, bool mark_leaving, int64_t timer, int64_t bytes, int64_t alpha_timer,
+                       int64_t notice, int32_t gain, int32_t recoveries) {
              return Transport{.is_on = is_on,
                               .loss = loss,
                               .control = control,
@@ -63,6 +63,7 @@ void bind_transport(py::module_& module) {
                               .mark_from = mark_from,
                               .mark_to = mark_to,
                               .mark_most = mark_most,
+                              .mark_leaving = mark_leaving,
                               .timer = timer,
                               .bytes = bytes,
                               .alpha_timer = alpha_timer,
@@ -71,8 +72,8 @@ void bind_transport(py::module_& module) {
                               .recoveries = recoveries};
            }),
            py::kw_only(), py::arg("is_on"), py::arg("loss"), py::arg("control"), py::arg("timeout"),
-           py::arg("mark_from"), py::arg("mark_to"), py::arg("mark_most"), py::arg("timer"), py::arg("bytes"),
-           py::arg("alpha_timer"), py::arg("notice"), py::arg("gain"), py::arg("recoveries"));
+           py::arg("mark_from"), py::arg("mark_to"), py::arg("mark_most"), py::arg("mark_leaving"), py::arg("timer"),
+           py::arg("bytes"), py::arg("alpha_timer"), py::arg("notice"), py::arg("gain"), py::arg("recoveries"));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Transport {
   int64_t timeout;              // of a packet that was dropped
   int32_t mark_from, mark_to;   // B that wait: none is marked, all are; mark_to < 0: none ever
   int64_t mark_most;            // 2^-32, of those just below mark_to
+  bool mark_leaving;            // by what still waits when a packet leaves, else by what waits when it comes
   int64_t timer, bytes;         // after which a rate rises
   int64_t alpha_timer, notice;  // after which alpha falls; in which a receiver says once that there are marks
   int32_t gain, recoveries;     // 2^-16; rises until the target rises

@@ -773,7 +773,8 @@ class World {
     }
     Queue& queue = s_.queue[queue_at(port, turn - 1)];
     const int32_t channel = queue.after;
-    const Packet packet = s_.slot[queue.head].packet;
+    Packet packet = s_.slot[queue.head].packet;
+    if (transports() && b_.transport.mark_leaving) mark_leaving(packet, static_cast<int32_t>(&port - s_.port));
     if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
     const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
     leave_queue(port, turn - 1, queue, now);
@@ -1081,10 +1082,7 @@ class World {
       if (next == kNone) forget(port, place);
       return;
     }
-    if (is_marked(packet, p, int64_t{waits} * b_.flit)) {
-      packet.number |= kMarked;
-      ++lane.marked;
-    }
+    if (!b_.transport.mark_leaving) mark(packet, p, waits);
     lane.waiting += size;
     if (waits + size > lane.most) lane.most = waits + size;
     coming.before = slot;
@@ -1093,6 +1091,16 @@ class World {
   DEVICE static void leave_lane(Lane& lane, int32_t size) {
     lane.waiting -= size;
     lane.sending = size;
+  }
+
+  DEVICE void mark_leaving(Packet& packet, int32_t p) {
+    mark(packet, p, s_.lane[p].waiting - size_of(packet.task, packet.number));
+  }
+
+  DEVICE void mark(Packet& packet, int32_t p, int32_t flits) {
+    if (!is_marked(packet, p, int64_t{flits} * b_.flit)) return;
+    packet.number |= kMarked;
+    ++s_.lane[p].marked;
   }
 
   DEVICE bool is_marked(const Packet& packet, int32_t p, int64_t waits) const {

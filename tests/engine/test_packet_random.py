@@ -26,6 +26,7 @@ from topoflow.engine.packet.reference import Answer, Simulation, most_of_interva
 from topoflow.engine.packet.reference_addresses import AddressedSimulation
 from topoflow.engine.packet.reference_transport import TransportSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
+from topoflow.engine.packet.transport import MARKED
 from topoflow.fabric.routing.base import padded
 
 Rows = Sequence[np.ndarray]  # links of each path
@@ -140,6 +141,7 @@ def random_transport(draw: np.random.Generator) -> Packet:
         ecn_from=low if marks else None,
         ecn_to=low + int(draw.integers(0, 3) * 4096),
         ecn_most=float(draw.random()),
+        ecn_at=str(draw.spawn(1)[0].choice(MARKED)),
         dcqcn_gain=float(draw.random()),
         dcqcn_timer=float(draw.choice([1e-6, 5e-6])),
         dcqcn_bytes=int(draw.choice([5_000, 20_000])),

@@ -20,7 +20,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.reference_transport import Rate
 from topoflow.engine.packet.settings import numbers
-from topoflow.engine.packet.transport import WHOLE_RATE
+from topoflow.engine.packet.transport import MARKED, WHOLE_RATE
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -178,6 +178,39 @@ def test_marks_keep_queues_near_their_threshold(make_world: MakeWorld) -> None:
         assert waits(replace(deep, control="dcqcn", ecn_from=threshold, ecn_to=threshold)) <= threshold
 
 
+def marks(world: World, **settings: Any) -> int:
+    ports: Any = run(world, Packet(buffer=512 * 4096, **settings)).ports
+    return int(ports.marked.sum())
+
+
+@pytest.mark.parametrize("at", MARKED)
+def test_none_is_marked_below_kmin_and_all_above_kmax(make_world: MakeWorld, at: str) -> None:
+    """Eight packets come at once: 0, 1, ... 7 wait when they come, 7, 6, ... 0 when they leave."""
+    world = incast(make_world, 8, 4096)
+    for above in range(9):
+        threshold = above * 4096
+        more = sum(waiting * 4096 > threshold for waiting in range(8))
+        assert marks(world, ecn_at=at, ecn_from=threshold, ecn_to=threshold) == more
+        as_many = sum(waiting * 4096 >= threshold for waiting in range(1, 8))
+        assert marks(world, ecn_at=at, ecn_from=0, ecn_to=threshold, ecn_most=0) == as_many
+    deep = incast(make_world, 6, 200 * 4096)
+    low, high = 100_000, 900_000
+    most, least = (marks(deep, ecn_at=at, ecn_from=each, ecn_to=each) for each in (low, high - 1))
+    assert 0 < least < most
+    assert marks(deep, ecn_at=at, ecn_from=low, ecn_to=high, ecn_most=0) == least
+    assert least < marks(deep, ecn_at=at, ecn_from=low, ecn_to=high, ecn_most=1) < most
+
+
+def test_a_packet_that_leaves_is_marked_for_those_behind_it(make_world: MakeWorld) -> None:
+    """One is sent, one comes while it is, and three more: that which came to one packet leaves three behind."""
+    tasks = [
+        {"path": [i, 5], "bytes": 4096, "release": late * PACKET} for i, late in enumerate((0, 0.2, 0.4, 0.5, 0.6))
+    ]
+    world = make_world(tasks, [C] * 6, [LATENCY] * 6)
+    assert marks(world, ecn_at="arrival", ecn_from=4096, ecn_to=4096) == 3  # those that come to 2, 3 and 4
+    assert marks(world, ecn_at="departure", ecn_from=4096, ecn_to=4096) == 2  # those that leave 3 and 2
+
+
 def test_a_rate_falls_by_half_and_comes_back_by_halves() -> None:
     """1/2, 3/4, 7/8, ... with alpha 1 after the first mark; after ``dcqcn_recoveries`` the target rises as well."""
     model = ROCE
@@ -238,6 +271,7 @@ def test_every_byte_arrives_once_whatever_is_lost(seed: int) -> None:
         ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
         ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),
         ({"ecn_from": 300_000}, "ecn_to: must be a whole number within 300000..2147483647, got 200000"),
+        ({"ecn_at": "both"}, "ecn_at: must be one of arrival, departure, got 'both'"),
         ({"ecn_most": 1.5}, "ecn_most: must be within 0 and 1, got 1.5"),
         ({"dcqcn_step": 0}, "dcqcn_step: must be a positive number, got 0"),
         ({"dcqcn_recoveries": 0}, "dcqcn_recoveries: must be a whole number within 1..1048576, got 0"),

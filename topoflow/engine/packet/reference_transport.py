@@ -2,6 +2,7 @@
 
     a packet comes   and waits, is marked if much waits already, or is lost if there is no room for it; what waits are
                      the flits of packets in the queues of the port, and of the one that it sends until that has gone
+    a packet leaves  and is marked if much still waits, where marks are made then: the flits of packets in the queues
     a message        has a window of packets in flight; its sender learns of each, after the idle time of a flit back:
                      of one that has arrived, of one that was trimmed when the flit that is left of it has arrived, of
                      one that was dropped after the timeout. It gives up after 1,000 losses for each of its packets
@@ -198,6 +199,9 @@ class TransportSimulation(Simulation):
         return waits + (self.sending[port] if now < self.ports[port].free else 0)
 
     def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
+        if turn and self.settings.ecn_at == "departure":
+            waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
+            self.mark(packet, waits - packet.flits)
         self.sending[port] = packet.flits if turn else 0
         super().send(port, turn, packet, now)
 
@@ -215,13 +219,18 @@ class TransportSimulation(Simulation):
             self.lost[port] += 1
             self.lose(packet, time)
             return
-        if self.is_marked(packet, waits * self.settings.flit):
-            self.has_mark.add((packet.task, packet.number))
-            self.marked[port] += 1
+        if self.settings.ecn_at == "arrival":
+            self.mark(packet, waits)
         self.most[port] = max(self.most[port], waits + packet.flits)
         super().arrive(packet, queue, time)
         if self.settings.loses:
             self.depths[port][time] = waits + packet.flits
+
+    def mark(self, packet: Packet, waits: int) -> None:
+        """``waits``: flits, besides the packet."""
+        if self.is_marked(packet, waits * self.settings.flit):
+            self.has_mark.add((packet.task, packet.number))
+            self.marked[packet.port] += 1
 
     def is_marked(self, packet: Packet, waits: int) -> bool:
         low, high = self.settings.ecn_from, self.settings.ecn_to

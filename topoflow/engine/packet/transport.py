@@ -8,14 +8,16 @@ A window limits the packets of a message that are in flight. Receivers acknowled
 the time of a flit on the idle path back, and no turns from packets. The sender learns of a dropped packet by a timeout,
 of a trimmed one by the receiver. It sends just that packet again, on another path where it draws one.
 
-    ecn          a packet is marked that comes to a port where much waits
+    ecn          a packet is marked that comes to a port where much waits, or that leaves one where much still waits
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
     pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
                  those over which messages may come to it (NDP)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
-et al., "Revisiting network support for RDMA", SIGCOMM 2018 (the packet that was lost is sent again, and no other).
+et al., "Revisiting network support for RDMA", SIGCOMM 2018 (the packet that was lost is sent again, and no other); Zhu,
+Ghobadi, Misra and Padhye, "ECN or delay: lessons learnt from analysis of DCQCN and TIMELY", CoNEXT 2016 (marks of
+switches when a packet leaves).
 
 Shapes: T tasks, N ports.
 """
@@ -37,6 +39,7 @@ from topoflow.engine.packet.parts import connected
 
 LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
 CONTROLS = ("none", "dcqcn", "pulls")
+MARKED = ("arrival", "departure")
 USUAL = {"loss": "none", "control": "none", "window": None, "ecn_from": None}  # neither losses nor marks nor control
 PS = 10**12  # of a second
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
@@ -52,7 +55,7 @@ class Transport:
     ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B of a message in flight at
     most, "auto": what its first link sends until the first packet is acknowledged, None: no limit. ``ecn_from``: B that
     wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
-    ``ecn_most``. ``dcqcn_timer``, ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which
+    ``ecn_most``. ``ecn_at``: whether what waits is looked at when a packet comes, or when it leaves. ``dcqcn_timer``, ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which
     alpha falls; ``dcqcn_notice``: at least between two notifications of a receiver to a message;
     ``dcqcn_recoveries``: increases of fast recovery, before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper
     increase) are added to the target.
@@ -65,6 +68,7 @@ class Transport:
     ecn_from: int | None = None
     ecn_to: int = 200_000
     ecn_most: float = 0.01
+    ecn_at: str = "arrival"
     dcqcn_gain: float = 1 / 256
     dcqcn_timer: float = 55e-6
     dcqcn_bytes: int = 10_000_000
@@ -75,7 +79,7 @@ class Transport:
     dcqcn_leap: float = 50e6
 
     def __post_init__(self) -> None:
-        for field, known in (("loss", LOSSES), ("control", CONTROLS)):
+        for field, known in (("loss", LOSSES), ("control", CONTROLS), ("ecn_at", MARKED)):
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         if self.window not in (None, AUTO):
@@ -128,6 +132,7 @@ class Transport:
             mark_from=self.ecn_from or 0,
             mark_to=NONE if self.ecn_from is None else self.ecn_to,
             mark_most=round(self.ecn_most * 2**32),
+            mark_leaving=self.ecn_at == "departure",
             timer=round(self.dcqcn_timer * PS),
             bytes=self.dcqcn_bytes,
             alpha_timer=round(self.dcqcn_alpha_timer * PS),
