@@ -67,6 +67,7 @@ struct PacketBatch {
   int64_t *start, *finish;
   int64_t *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free;
   int64_t *lost, *marked;
+  int64_t *sent, *sent_bytes, *delivered, *delivered_bytes, *lost_of, *lost_bytes;
   int32_t *fullest, *waits_for, *deepest, *depths;
   int64_t *interval, *intervals;
   int64_t *latencies, *latency_sum, *latency_most;
@@ -177,6 +178,13 @@ constexpr std::tuple kPacketFields{
     array("free", &PacketBatch::free, "N", "out, ps, when it last sent"),
     array("lost", &PacketBatch::lost, "N", "out, packets that the port dropped or trimmed"),
     array("marked", &PacketBatch::marked, "N", "out, packets that it marked"),
+    array("sent", &PacketBatch::sent, "S",
+          "out, packets of a message that left its NIC, of a transport, as what follows"),
+    array("sent_bytes", &PacketBatch::sent_bytes, "S", "out, B"),
+    array("delivered", &PacketBatch::delivered, "S", "out, packets of it that arrived"),
+    array("delivered_bytes", &PacketBatch::delivered_bytes, "S", "out, B"),
+    array("lost_of", &PacketBatch::lost_of, "S", "out, packets of it that ports dropped or trimmed"),
+    array("lost_bytes", &PacketBatch::lost_bytes, "S", "out, B"),
     array("deepest", &PacketBatch::deepest, "N", "out, flits that waited for it at most, of a transport"),
     array("fullest", &PacketBatch::fullest, "C", "out, flits that were taken at most"),
     array("waits_for", &PacketBatch::waits_for, "C", "out, for a blocked world: the channel that its packets wait for"),

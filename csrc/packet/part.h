@@ -52,6 +52,8 @@ struct Whole {
   DEVICE void after_tasks(int64_t) const {}
   DEVICE void meet() const {}
 
+  DEVICE static void add(int64_t& count, int64_t more) { count += more; }
+
   // Whether it was the last packet of its message.
   DEVICE bool arrives(Message& message, int64_t arrival) const {
     if (arrival > message.arrival) message.arrival = arrival;
@@ -158,6 +160,9 @@ class Part {
   }
 
   void meet() const { all_.barrier.wait(); }
+
+  // What several threads count.
+  static void add(int64_t& count, int64_t more) { std::atomic_ref(count).fetch_add(more, std::memory_order_relaxed); }
 
   bool arrives(Message& message, int64_t arrival) const {
     const std::atomic_ref latest(message.arrival);

@@ -850,7 +850,9 @@ class World {
     if (latency > latency_most_) latency_most_ = latency;
     Message& message = s_.message[packet.task];
     if (own_.arrives(message, arrival)) finish({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
-    if (transports()) tell(arrival, packet, packet.number & kMarked ? kMark : 0);
+    if (!transports()) return;
+    count(b_.delivered, b_.delivered_bytes, packet);
+    tell(arrival, packet, packet.number & kMarked ? kMark : 0);
   }
 
   DEVICE void finish(const Event& event) {
@@ -933,6 +935,8 @@ class World {
       flow = {};
       flow.rate.begin();
       flow.allowed = b_.allowed[task_ + t];
+      for (int64_t* count : {b_.sent, b_.sent_bytes, b_.delivered, b_.delivered_bytes, b_.lost_of, b_.lost_bytes})
+        count[task_ + t] = 0;
     }
     for (int32_t p = 0; p < ports_; ++p) {
       s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
@@ -940,6 +944,11 @@ class World {
     }
     const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
     for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
+  }
+
+  DEVICE void count(int64_t* packets, int64_t* bytes, const Packet& packet) const {
+    Own::add(packets[task_ + packet.task], 1);
+    Own::add(bytes[task_ + packet.task], packet.number & kShort ? short_bytes(packet.task) : b_.size);
   }
 
   DEVICE static bool has_lost(const Flow& flow) { return flow.again + flow.last > 0; }
@@ -955,6 +964,7 @@ class World {
       ++sender.number;
     }
     --flow.allowed;
+    count(b_.sent, b_.sent_bytes, packet);
     const int32_t size = size_of(packet.task, packet.number);
     int64_t gap = 0;
     if (b_.transport.control == kDcqcn) {
@@ -1073,6 +1083,7 @@ class World {
     coming.time = next == kNone ? kNever : s_.slot[next].ready;
     if (loses() && waits + size > b_.depth[port_ + p]) {
       ++lane.lost;
+      count(b_.lost_of, b_.lost_bytes, packet);
       lose(p, queue, packet, now);
       (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
       if (queue.tail == slot) queue.tail = coming.before;

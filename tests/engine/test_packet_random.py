@@ -207,6 +207,10 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     for seen, of_twin in ((of_ports.lost, twin.lost), (of_ports.marked, twin.marked)):
         assert seen[layout.port_link].tolist() == of_twin
         assert seen.sum() == sum(of_twin)
+    if isinstance(twin, TransportSimulation):
+        for name, counts in (("sent", twin.sent), ("delivered", twin.delivered), ("lost", twin.dropped)):
+            assert getattr(of_ports.flows, name).tolist() == counts.packets
+            assert getattr(of_ports.flows, f"{name}_bytes").tolist() == counts.bytes
     amounts = numbers(world, layout, model)
     ends = zip(
         expected.start,
@@ -309,6 +313,41 @@ def test_every_byte_arrives_once_and_never_before_the_bound(seed: int) -> None:
     if worlds[0].graph.alternatives is None:  # else packets are not spread as evenly as a fluid
         (bound,) = Bound().simulate(worlds)
         assert bound.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+
+
+def some_lossy_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
+    """Worlds and a model of losses, marks and control in which nothing can be blocked."""
+    draw = np.random.default_rng(seed)
+    worlds = [random_world(draw, one_interface=True) for _ in range(count)]
+    return worlds, replace(random_transport(draw), virtual_channels="auto")
+
+
+def loses_nothing_silently(world: World, model: Packet, found: Timeline) -> None:
+    """What was sent was delivered or lost, of each message and in total, packets and bytes; each byte arrives once.
+
+    Messages, ports and receivers count by themselves.
+    """
+    assert np.isfinite(found.finish).all()
+    ports: Any = found.ports
+    flows = ports.flows
+    bytes = np.where(crosses(world), np.ceil(world.graph.bytes), 0).astype(int)
+    assert flows.delivered_bytes.tolist() == bytes.tolist()
+    assert flows.delivered.tolist() == (-(-bytes // model.size)).tolist()
+    assert flows.sent.tolist() == (flows.delivered + flows.lost).tolist()
+    assert flows.sent_bytes.tolist() == (flows.delivered_bytes + flows.lost_bytes).tolist()
+    assert ports.lost.sum() == flows.lost.sum()
+    assert ports.latency.count.sum() == flows.delivered.sum()
+    assert ports.message_latency.count.sum() == np.count_nonzero(bytes)
+    if not model.loses:
+        assert not ports.lost.any()
+    if world.graph.alternatives is None:  # what a link carried: at most what was sent by it, at least what arrived
+        least, most = np.zeros(world.graph.links, int), np.zeros(world.graph.links, int)
+        for task, path in enumerate(world.graph.path.tolist()):
+            own = world.graph.path_links[slice(*world.graph.path_offsets[path : path + 2])] if path >= 0 else []
+            least[own] += flows.delivered_bytes[task]
+            most[own] += flows.sent_bytes[task]
+        assert (least <= found.link_bytes).all()
+        assert (found.link_bytes <= most).all()
 
 
 def some_worlds(seed: int, count: int) -> tuple[list[World], Packet]:

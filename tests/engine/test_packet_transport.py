@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_packet_random import random_transport, random_world, union_of
+from tests.engine.test_packet_random import loses_nothing_silently, some_lossy_worlds, union_of
 from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph, Run, Timeline, World
@@ -241,19 +241,15 @@ def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
 
 @settings(max_examples=150)
 @given(st.integers(0, 2**32 - 1))
-def test_every_byte_arrives_once_whatever_is_lost(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    world = random_world(draw, one_interface=True)
-    model = replace(random_transport(draw), virtual_channels="auto")
-    found = run(world, model)
-    assert np.isfinite(found.finish).all()
+def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
+    (world,), model = some_lossy_worlds(seed, 1)
+    try:
+        found = run(world, model)
+    except ValueError as error:
+        assert "every message must arrive" in str(error)  # two messages lose each other's packets for ever
+        return
+    loses_nothing_silently(world, model, found)
     ports: Any = found.ports
-    crosses = np.append(np.diff(world.graph.path_offsets), 0)[world.graph.path] > 0
-    sizes = np.ceil(world.graph.bytes[crosses & (world.graph.bytes > 0)])
-    assert ports.latency.count.sum() == np.ceil(sizes / model.size).sum()
-    assert ports.message_latency.count.sum() == len(sizes)
-    if model.loss == "none":
-        assert not ports.lost.any()
     if model.ecn_from is None:
         assert not ports.marked.any()
     if model.loses and model.buffer != "auto":

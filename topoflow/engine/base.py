@@ -168,6 +168,21 @@ class Queues:
 
 
 @dataclass(frozen=True)
+class Flows:
+    """What became of the packets of messages where some may be lost: sent = delivered + lost once a message has ended.
+
+    A packet that was lost is sent again, and counts again. Packets, and the bytes of messages in them.
+    """
+
+    sent: Offsets  # [T] that left their NIC
+    sent_bytes: Offsets  # [T] B
+    delivered: Offsets  # [T]
+    delivered_bytes: Offsets  # [T] B
+    lost: Offsets  # [T] that ports dropped or trimmed
+    lost_bytes: Offsets  # [T] B
+
+
+@dataclass(frozen=True)
 class Ports:
     """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
 
@@ -186,6 +201,7 @@ class Ports:
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
     message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
     queues: Queues | None = None  # None: not written down
+    flows: Flows | None = None  # None: nothing can be lost, and nothing is controlled
 
     def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
         """Of what, and which."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
-from topoflow.engine.base import Histogram, Ports, Queues
+from topoflow.engine.base import Flows, Histogram, Ports, Queues
 from topoflow.report.base import Report
 from topoflow.report.tables import failures
 
@@ -88,6 +88,8 @@ MESSAGES = pa.schema(
         ("bytes", pa.float64()),  # B
         ("start", pa.float64()),  # s, when it was ready to be sent
         ("finish", pa.float64()),  # s, when its last byte had arrived
+        ("sent", pa.int64()),  # packets of it that left their NIC; null where nothing can be lost
+        ("lost", pa.int64()),  # and those that ports dropped or trimmed
     ]
 )
 FAILURES = pa.schema(
@@ -160,7 +162,7 @@ def write_messages(report: Report, path: Path) -> None:
     with parquet.ParquetWriter(path, MESSAGES) as writer:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
-                writer.write_table(_messages(outcome))
+                writer.write_table(_messages(outcome, outcome.timeline.ports.flows))
 
 
 def write_failures(report: Report, path: Path) -> None:
@@ -231,7 +233,7 @@ def _latencies(outcome: Result, of: str, latency: Histogram) -> pa.Table:
     return pa.table({**names, "low": latency.low, "high": latency.high, "count": latency.count}, schema=LATENCIES)
 
 
-def _messages(outcome: Result) -> pa.Table:
+def _messages(outcome: Result, flows: Flows | None) -> pa.Table:
     graph = outcome.timeline.world.graph
     (sent,) = np.nonzero(graph.bytes > 0)
     source, target = (np.full(graph.tasks, -1), np.full(graph.tasks, -1)) if graph.ends is None else graph.ends[:2]
@@ -244,6 +246,8 @@ def _messages(outcome: Result) -> pa.Table:
             "bytes": graph.bytes[sent],
             "start": outcome.timeline.start[sent],
             "finish": outcome.timeline.finish[sent],
+            "sent": pa.nulls(len(sent), pa.int64()) if flows is None else flows.sent[sent],
+            "lost": pa.nulls(len(sent), pa.int64()) if flows is None else flows.lost[sent],
         },
         schema=MESSAGES,
     )

@@ -24,7 +24,7 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
-from topoflow.engine.base import Graph, Histogram, Ports, Queues, Run, Timeline, World
+from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, World
 from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
@@ -48,6 +48,7 @@ QUEUE = 40  # B
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
+FLOWS = ("sent", "sent_bytes", "delivered", "delivered_bytes", "lost_of", "lost_bytes")  # as ``Flows`` has them
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
@@ -293,6 +294,7 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         ),
         message_latency=_message_latency(batch, index, amounts),
         queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
+        flows=Flows(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
     )
 
 

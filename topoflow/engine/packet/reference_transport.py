@@ -6,8 +6,8 @@
     a message        has a window of packets in flight; its sender learns of each, after the idle time of a flit back:
                      of one that has arrived, of one that was trimmed when the flit that is left of it has arrived, of
                      one that was dropped after the timeout. It gives up after 1,000 losses for each of its packets
-    pulls            of each receiver, one in the time that all of its interfaces together take for a packet, in the order
-                     in which they are due
+    pulls            of each receiver, one in the time that all of its interfaces together take for a packet, in the
+                     order in which they are due
 
 All else is as ``reference`` says. Source: as ``transport``.
 """
@@ -98,6 +98,17 @@ class Flow:
     waits: bool = False  # for its turn
 
 
+class Counts:
+    """Packets and their bytes, by task."""
+
+    def __init__(self, tasks: int) -> None:
+        self.packets, self.bytes = [0] * tasks, [0] * tasks
+
+    def add(self, packet: Packet) -> None:
+        self.packets[packet.task] += 1
+        self.bytes[packet.task] += packet.bytes
+
+
 @dataclass
 class News:
     """What a message hears of one of its packets."""
@@ -115,6 +126,8 @@ class TransportSimulation(Simulation):
         self.flows: dict[int, Flow] = {}
         self.sending = [0] * layout.ports  # flits
         self.pulls = [0] * layout.ports  # ps, when the receiver with this first port lets the next packet be sent
+        # (packets, B) of each task that left its NIC, and that arrived, and that were lost
+        self.sent, self.delivered, self.dropped = (Counts(len(self.path)) for _ in range(3))
         self.has_mark: set[tuple[int, int]] = set()  # task and number of packets
 
     def columns(self) -> range:
@@ -157,6 +170,7 @@ class TransportSimulation(Simulation):
         else:
             message.unsent.pop()
         flow.allowed -= 1
+        self.sent.add(packet)
         gap = 0
         if self.settings.control == "dcqcn":
             size = packet.flits * self.settings.flit
@@ -217,6 +231,7 @@ class TransportSimulation(Simulation):
         waits = self.depth(port, time)
         if self.settings.loses and waits + packet.flits > self.numbers.control.depth[port]:
             self.lost[port] += 1
+            self.dropped.add(packet)
             self.lose(packet, time)
             return
         if self.settings.ecn_at == "arrival":
@@ -270,6 +285,7 @@ class TransportSimulation(Simulation):
 
     def deliver(self, packet: Packet, time: int) -> None:
         super().deliver(packet, time)
+        self.delivered.add(packet)
         news = News(False, self.is_last(packet), (packet.task, packet.number) in self.has_mark)
         self.tell(packet.task, news, time)
 

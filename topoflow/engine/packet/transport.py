@@ -55,10 +55,10 @@ class Transport:
     ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B of a message in flight at
     most, "auto": what its first link sends until the first packet is acknowledged, None: no limit. ``ecn_from``: B that
     wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
-    ``ecn_most``. ``ecn_at``: whether what waits is looked at when a packet comes, or when it leaves. ``dcqcn_timer``, ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which
-    alpha falls; ``dcqcn_notice``: at least between two notifications of a receiver to a message;
-    ``dcqcn_recoveries``: increases of fast recovery, before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper
-    increase) are added to the target.
+    ``ecn_most``. ``ecn_at``: whether what waits is looked at when a packet comes, or when it leaves. ``dcqcn_timer``,
+    ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which alpha falls; ``dcqcn_notice``: at
+    least between two notifications of a receiver to a message; ``dcqcn_recoveries``: increases of fast recovery, before
+    ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper increase) are added to the target.
     """
 
     loss: str = "none"
