@@ -246,8 +246,9 @@ def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
     try:
         found = run(world, model)
     except ValueError as error:
-        assert "every message must arrive" in str(error)  # two messages lose each other's packets for ever
-        return
+        if "every message must arrive" in str(error):  # two messages lose each other's packets for ever
+            return
+        raise
     loses_nothing_silently(world, model, found)
     ports: Any = found.ports
     if model.ecn_from is None:

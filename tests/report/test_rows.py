@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from topoflow.case.base import Result
-from topoflow.case.rows import COLUMNS, Row
+from topoflow.case.rows import COLUMNS, Row, flows_between
+from topoflow.engine.base import Graph
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
+from topoflow.report.draw.heat_map import MAX_BLOCKS, by_block
 from topoflow.traffic.base import Compute, Traffic, Transfer
 
 Make = Callable[..., Result]
@@ -73,6 +76,38 @@ def test_heat_map_is_end_to_end_whatever_relays(make_outcome: Make, fabrics: Fab
         expected[server, (server + 1) % 4] += 6.0  # 2 * 3/4 * 4 B of the ring all-reduce
     for name in ("ring", "star"):
         np.testing.assert_allclose(make_outcome(fabrics[name](1.0)).flow_matrix, expected, rtol=1e-12)
+
+
+def test_the_traffic_of_100000_servers_takes_memory_by_pairs_that_send() -> None:
+    """A table of all pairs would take 80 GB. What is drawn has a row for several neighbours, and every byte once."""
+    servers, sends = 100_000, 1000
+    source, target = np.random.default_rng(0).permutation(servers)[: 2 * sends].reshape(2, sends).astype(np.int32)
+    graph = Graph(
+        delay=np.zeros(sends),
+        bytes=np.arange(sends, dtype=float),  # the first sends nothing
+        release=np.zeros(sends),
+        path=np.arange(sends, dtype=np.int32),
+        after_offsets=np.zeros(sends + 1, np.int64),
+        after=np.zeros(0, np.int32),
+        path_offsets=np.arange(sends + 1),
+        path_links=np.arange(sends, dtype=np.int32),
+        owner=np.arange(sends, dtype=np.int32),
+        owners=sends,
+        links=sends,
+        ends=np.stack([source, target, np.zeros(sends, np.int32)]),
+    )
+    tracemalloc.start()
+    flows = flows_between(graph, np.arange(servers))
+    drawn = by_block(flows)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50e6
+    sent = {(int(a), int(b)): size for a, b, size in zip(source, target, graph.bytes, strict=True) if size}
+    assert dict(zip(zip(flows.source.tolist(), flows.target.tolist(), strict=True), flows.bytes, strict=True)) == sent
+    assert drawn.shape == (MAX_BLOCKS, MAX_BLOCKS)
+    assert drawn.sum() == graph.bytes.sum()
+    few = replace(flows, source=flows.source[:0], target=flows.target[:0], bytes=flows.bytes[:0])
+    assert not by_block(few).any()
 
 
 def test_no_link_is_used_more_than_it_can_be(report: Report) -> None:

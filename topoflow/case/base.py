@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import Row, bandwidth_tax, compute_time, flow_matrix, path_lengths
+from topoflow.case.rows import Row, bandwidth_tax, compute_time, flows_between, path_lengths
 from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
@@ -234,9 +234,14 @@ class Result:
         return path_lengths(self.fabric)
 
     @cached_property
+    def flows(self) -> Demand:
+        """Bytes from one of ``own_servers`` to another in one step, of pairs that send any."""
+        return flows_between(self.world.graph, self.own_servers)
+
+    @property
     def flow_matrix(self) -> NDArray[np.float64]:
-        """Bytes from one of ``own_servers`` to another in one step."""
-        return flow_matrix(self.world.graph, self.own_servers)
+        """The same as [n, n], for few servers: it takes 8 B for each pair of them."""
+        return self.flows.matrix()
 
     @cached_property
     def all_reduces(self) -> frozenset[tuple[int, ...]]:

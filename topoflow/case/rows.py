@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.demand import Demand
 from topoflow.engine.base import Graph
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import as_routes, mean_lengths
@@ -122,10 +123,16 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
     return np.concatenate([mean_lengths(routes, *part, "mp") for part in parts])
 
 
-def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Bytes [n, n] that flow from one of n ``servers``, which are ascending, to another in one step, end to end."""
+def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
+    """Bytes that flow from one of ``servers``, which are ascending, to another in one step, end to end, by pair.
+
+    Servers are numbered by their place among these.
+    """
     flows = (graph.path >= 0) & (graph.bytes > 0)
-    matrix = np.zeros((len(servers), len(servers)))
-    ends = tuple(np.searchsorted(servers, end[flows]) for end in (graph.source, graph.target))
-    np.add.at(matrix, ends, graph.bytes[flows])
-    return matrix
+    source, target = (np.searchsorted(servers, end[flows]) for end in (graph.source, graph.target))
+    return Demand.from_pairs(len(servers), source, target, graph.bytes[flows], {})
+
+
+def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The same as [n, n], for few servers."""
+    return flows_between(graph, servers).matrix()

@@ -61,7 +61,7 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"
     unknown, ideal = _unsized(fastest), _ideal(fitting, names)
-    if len(fitting) > 1 and not any(outcome.flow_matrix.any() for outcome in fitting):
+    if len(fitting) > 1 and not any(len(outcome.flows.bytes) for outcome in fitting):
         if unknown:
             return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
         return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."

@@ -56,9 +56,9 @@ class Transport:
     most, "auto": what its first link sends until the first packet is acknowledged, None: no limit. ``ecn_from``: B that
     wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
     ``ecn_most``. ``ecn_at``: whether what waits is looked at when a packet comes, or when it leaves. ``dcqcn_timer``,
-    ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which alpha falls; ``dcqcn_notice``: at
-    least between two notifications of a receiver to a message; ``dcqcn_recoveries``: increases of fast recovery, before
-    ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper increase) are added to the target.
+    ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which alpha falls; ``dcqcn_notice``:
+    at least between two notifications of a receiver to a message; ``dcqcn_recoveries``: increases of fast recovery,
+    before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper increase) are added to the target.
     """
 
     loss: str = "none"
@@ -229,7 +229,9 @@ def _receivers(world: World, layout: Layout, sends: Offsets, size: int) -> tuple
     begin = np.searchsorted(path, graph.path[sends])
     count = np.searchsorted(path, graph.path[sends], side="right") - begin
     row = np.repeat(begin, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    vertex = connected(last[row], layout.ports + np.repeat(end, count), layout.ports + many)
+    vertex = connected(
+        last[row].astype(np.int64), layout.ports + np.repeat(end.astype(np.int64), count), layout.ports + many
+    )
     rate = np.zeros(layout.ports + many)
     ports = distinct(last[row].astype(np.int64))
     np.add.at(rate, vertex[ports], world.capacity[layout.port_link[ports]])

@@ -12,30 +12,44 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
+from topoflow.demand import Demand
 from topoflow.report.base import Report
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
 MAX_PANELS = 6  # panels
+MAX_BLOCKS = 1024  # rows; where there are more servers, a row is several of them: a picture has no more pixels
 NOTHING = "#F2F2F2"
 
 
 def draw(report: Report) -> Figure:
     """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
-    panels_of: dict[tuple[str, bytes], dict[str, Result]] = {}  # (job and how, traffic) -> fabric -> its first world
+    Panel = tuple[str, bytes, bytes, bytes]  # job and how, traffic
+    panels_of: dict[Panel, dict[str, Result]] = {}  # -> fabric -> its first world
     for outcome in report.outcomes:
         row = outcome.row
         how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
-        same = panels_of.setdefault((how, np.round(outcome.flow_matrix).tobytes()), {})
+        sent = outcome.flows
+        key = how, sent.source.tobytes(), sent.target.tobytes(), np.round(sent.bytes).tobytes()
+        same = panels_of.setdefault(key, {})
         same.setdefault(row.fabric, outcome)
     titles = []
-    for (how, _), worlds in panels_of.items():
+    for (how, *_), worlds in panels_of.items():
         names = []
         for fabric, outcome in worlds.items():
-            rivals = [other[fabric] for (also, _), other in panels_of.items() if also == how and fabric in other]
+            rivals = [other[fabric] for (also, *_), other in panels_of.items() if also == how and fabric in other]
             names.append(report.labels(rivals)[rivals.index(outcome)])
         titles.append(f"{how}\non {_listed(names)}")
-    return draw_matrices(titles, [next(iter(worlds.values())).flow_matrix for worlds in panels_of.values()], "server")
+    shown = [next(iter(worlds.values())).flows for worlds in panels_of.values()]
+    return draw_matrices(titles, [by_block(sent) for sent in shown], "server", [sent.servers for sent in shown])
+
+
+def by_block(sent: Demand) -> NDArray[np.float64]:
+    """Bytes from block to block of neighbouring servers, a server each where there are up to ``MAX_BLOCKS``."""
+    blocks = min(sent.servers, MAX_BLOCKS)
+    found = np.zeros((blocks, blocks))
+    np.add.at(found, tuple(end * blocks // sent.servers for end in (sent.source, sent.target)), sent.bytes)
+    return found
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
@@ -44,19 +58,19 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def draw_matrices(
-    titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str, count: int | None = None
+    titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str, counts: Sequence[int] | None = None
 ) -> Figure:
-    """Matrices [n, n] of bytes from row to column, on one colour scale; a side is ``count`` (None: n) of ``what``."""
-    shown = list(zip(titles, matrices, strict=True))[:MAX_PANELS]
+    """Matrices [n, n] of bytes from row to column, on one colour scale; a side is ``counts`` (None: n) of ``what``."""
+    sides = list(map(len, matrices)) if counts is None else counts
+    shown = list(zip(titles, matrices, sides, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
-    sent = np.concatenate([matrix[matrix > 0] for _, matrix in shown])
+    sent = np.concatenate([matrix[matrix > 0] for _, matrix, _ in shown])
     norm = _norm(sent)
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes_list = panels(figure, len(shown), widest)
-    for axes, (title, matrix) in zip(axes_list, shown, strict=True):
-        size = len(matrix) if count is None else count
+    for axes, (title, matrix, size) in zip(axes_list, shown, strict=True):
         extent = (-0.5, size - 0.5, size - 0.5, -0.5)
         filled = np.ma.masked_equal(matrix, 0)
         image = axes.imshow(filled, norm=norm, cmap=colours, interpolation="nearest", extent=extent)

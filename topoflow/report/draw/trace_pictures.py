@@ -13,7 +13,7 @@ from topoflow.report.draw.style import scale
 
 def draw_traffic(trace: Trace) -> Figure:
     """Bytes of one iteration from rank to rank."""
-    return heat_map.draw_matrices([trace.name], [traffic_matrix(trace)], "rank", trace.world_size)
+    return heat_map.draw_matrices([trace.name], [traffic_matrix(trace)], "rank", [trace.world_size])
 
 
 def draw_timeline(trace: Trace) -> Figure | None:
