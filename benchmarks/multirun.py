@@ -4,7 +4,8 @@ python benchmarks/multirun.py points=1000 basic=50
 
 ``basic``: as many jobs are run by Hydra's own launcher, whose time grows with their number. ``floor`` is the same with
 a job that does nothing: Hydra's sweeper, composition, logging and files alone. ``files`` are jobs that do nothing by
-``topoflow_batch``: the sweeper, composition and the files. Seconds are of the CPU, of one process each, less those of a
+``topoflow_batch``: the sweeper, composition and the files; ``disk`` writes as many folders and files of the same sizes
+and no more. Seconds are of the CPU, of one process each, less those of a
 run of one point: what a point more costs.
 """
 
@@ -21,6 +22,7 @@ HOW = {
     "comma": (),
     "batch": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=batch"),
     "files": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=files"),
+    "disk": (),
     "basic": ("--multirun", "hydra.sweep.dir=basic"),
     "floor": ("--multirun", "hydra.sweep.dir=floor"),
 }
@@ -40,35 +42,49 @@ class Nothing:
 Plugins.instance().register(BatchLauncher)
 hydra.main(config_path="pkg://topoflow.configs", config_name="compare", version_base="1.3")(Nothing())()
 """
+DISK = """
+import sys
+from pathlib import Path
+
+for number in range(int(sys.argv[-1].split(",")[1][:-1]) - 1):
+    folder = Path("disk", str(number), ".hydra")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, size in (("config.yaml", 3654), ("hydra.yaml", 3870), ("overrides.yaml", 90), ("../result.json", 6607)):
+        (folder / name).write_text("x" * size)
+"""
 RUN = "import resource, sys; exec(sys.argv.pop(1)); " + (
-    "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, file=sys.stderr)"
+    "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime, used.ru_stime, file=sys.stderr)"
 )
 
 
-def seconds(how: str, points: int, folder: Path) -> float:
-    """CPU seconds of one process with that many points."""
-    code = NOTHING if how in ("files", "floor") else COMPARE
+def seconds(how: str, points: int, folder: Path) -> tuple[float, float]:
+    """CPU seconds of one process with that many points, of its own and of the kernel."""
+    code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(how, COMPARE)
     words = [*HOW[how], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
     command = [sys.executable, "-c", RUN, code, *words]
     env = {**os.environ, "TOPOFLOW_RUNS": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=True)
-    return float(done.stderr.splitlines()[-1])
+    used, kernel = map(float, done.stderr.splitlines()[-1].split())
+    return used, kernel
 
 
 def main(words: list[str]) -> None:
     given = {key: int(value) for key, _, value in (word.partition("=") for word in words)}
-    points = {how: given.get("points", 1000) for how in ("comma", "batch", "files")}
+    points = {how: given.get("points", 1000) for how in ("comma", "batch", "files", "disk")}
     points |= {how: given.get("basic", 50) for how in ("basic", "floor")}
-    each = {}
+    each, own = {}, {}
     with tempfile.TemporaryDirectory() as name:
         for how, count in points.items():
-            one = seconds(how, 1, Path(name))
-            each[how] = (seconds(how, count, Path(name)) - one) / (count - 1)
+            one, many = seconds(how, 1, Path(name)), seconds(how, count, Path(name))
+            own[how] = (many[0] - one[0]) / (count - 1)
+            each[how] = own[how] + (many[1] - one[1]) / (count - 1)
             print(f"multirun.{how}.points {count}")
-            print(f"multirun.{how}.seconds_per_point {each[how]:.5f}", flush=True)
+            print(f"multirun.{how}.seconds_per_point {each[how]:.5f}")
+            print(f"multirun.{how}.without_the_kernel {own[how]:.5f}", flush=True)
     print(f"multirun.batch_over_comma {each['batch'] / each['comma']:.3f}")
-    print(f"multirun.batch_over_comma_and_files {each['batch'] / (each['comma'] + each['files']):.3f}")
-    print(f"multirun.batch_over_comma_and_floor {each['batch'] / (each['comma'] + each['floor']):.3f}")
+    print(f"multirun.batch_over_comma.without_the_kernel {own['batch'] / own['comma']:.3f}")
+    for floor in ("disk", "files", "floor"):
+        print(f"multirun.batch_over_comma_and_{floor} {each['batch'] / (each['comma'] + each[floor]):.3f}")
     print(f"multirun.basic_over_batch {each['basic'] / each['batch']:.1f}")
 
 

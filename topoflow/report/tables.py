@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from topoflow.report.answer import notes, recommended
 from topoflow.report.base import Report
 
 MOST_TEXTS = 4096  # kept, of 1 kB each
+SCALAR = json.JSONEncoder(allow_nan=False)
 
 
 def result(report: Report) -> dict[str, object]:
@@ -45,6 +47,11 @@ def failures(report: Report) -> list[dict[str, object]]:
     ]
 
 
+@lru_cache(MOST_TEXTS)
+def _key(key: str) -> str:
+    return SCALAR.encode(key)
+
+
 @dataclass
 class Texts:
     """Values as JSON. Configurations share most of their mappings, the same objects, which are made text once."""
@@ -53,6 +60,8 @@ class Texts:
 
     def of(self, value: object, depth: int) -> str:
         """A value as it is written that deep in a file."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return SCALAR.encode(value)  # whose writer is in C; that of what is indented is not
         if not isinstance(value, dict) or not value:
             return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
         key = id(value), depth
@@ -65,7 +74,8 @@ class Texts:
 
     def mapping(self, parts: dict[str, str], depth: int) -> str:
         """A mapping of texts."""
-        inner = ",\n".join(f"{'  ' * (depth + 1)}{json.dumps(key)}: {text}" for key, text in parts.items())
+        indent = "  " * (depth + 1)
+        inner = ",\n".join([f"{indent}{_key(key)}: {text}" for key, text in parts.items()])
         return f"{{\n{inner}\n{'  ' * depth}}}"
 
     def row(self, row: dict[str, Any], depth: int) -> str:
