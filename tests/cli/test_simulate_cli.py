@@ -9,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from topoflow.cli import main
 from topoflow.cli.simulate import parse
+from topoflow.engine.simulation import simulate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -57,6 +60,20 @@ def test_an_error_is_one_line_and_leaves_nothing_behind(topoflow_cli: Cli, tmp_p
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"topoflow simulate: {bad}: tasks[0].seconds: must not be negative, got -1\n"
     assert not out.exists()
+
+
+def test_a_run_that_works_says_so_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, seen = tmp_path / "out", []
+
+    def simulated(*given: Any) -> Any:
+        seen.extend(map(json.loads, (out / "progress.jsonl").read_text().splitlines()))
+        return simulate(*given)
+
+    monkeypatch.setattr("topoflow.cli.simulate.simulate", simulated)
+    words = ["simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}"]
+    assert main(words) == 0
+    assert (seen[0]["verb"], seen[0]["command"]) == ("simulate", f"topoflow {' '.join(words)}")
+    assert sorted(path.name for path in out.iterdir()) == ["flows.csv", "links.csv"]  # it is gone when they are there
 
 
 def test_a_missing_file_is_one_line(topoflow_cli: Cli, tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def _kept(run: Run, files: str) -> str:
         kind = next((text for file, text in kinds.items() if (run.folder / file).is_file()), "worlds")
         more = "" if kind == "worlds" else "what is not simulated yet, "
         return f"{len(run.rows)} {kind} are below. Missing are {more}result.json and {files}."
+    if run.verb == "simulate":
+        return "It had kept nothing of its result yet: missing are flows.csv and links.csv."
     return f"It had kept nothing of its result yet: missing are all of result.json and {files}."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from topoflow.api.worlds import Simulated
-from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate
 from topoflow.report.output import Output
 from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
 from topoflow.study.configure.keys import check_keys, check_run
 from topoflow.study.configure.os_errors import named
 from topoflow.study.configure.output import output
+from topoflow.study.tracked import tracked
 from topoflow.worldfile.world_file import read
 
 CONFIG = "simulate"
@@ -28,10 +29,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, simulate, write, print."""
     point = parse(arguments.settings)
     path, fidelity = Path(str(point.config["world"])), fidelity_of(point)
-    with output([point], "simulate") as out:
-        how = run_of([point], Silent(), out)
+    command = shlex.join(["topoflow", "simulate", *arguments.settings])
+    with output([point], "simulate") as out, tracked([point], "simulate", command, out) as log:
+        how = run_of([point], log, out)
         with named({"world": path}):
             file = read(path)
+        log.stage(file.world.name)
         (timeline,) = simulate([file.world], fidelity, how)
         simulated = Simulated(file, timeline)
         if out is not None:
