@@ -251,7 +251,7 @@ def make_history() -> Callable[..., History]:
 
     def make(steps: int = 40, chains: int = 4, rounds: int = 2) -> History:
         best = 0.2 - 0.001 * np.arange(steps * rounds)
-        ends = [Round((0.2, 0.19), 0.18, True, number == 0) for number in range(rounds)]
+        ends = [Round((0.2, 0.19), 0.18, True, number == 0, (1e-5, 2e-3)) for number in range(rounds)]
         return History(
             proposals=chains * np.arange(1.0, steps * rounds + 1),
             round=np.repeat(np.arange(float(rounds)), steps),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at
+from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at, until
 from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
@@ -18,6 +18,7 @@ from topoflow.report.draw.colours import FABRICS
 from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
 from topoflow.report.draw.history import History
 from topoflow.report.page.search import write_search
+from topoflow.report.page.searches import write_searches
 from topoflow.report.page.series import panels
 from topoflow.report.search_report import SearchReport
 from topoflow.strategy.placement import Placement
@@ -77,18 +78,46 @@ def search(
     return out / "report.html", report
 
 
+@pytest.fixture(scope="module")
+def searches(
+    make_outcome: Callable[..., Result],
+    make_history: Callable[..., History],
+    fabrics: dict[str, Callable[[float], Fabric]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, dict[str, SearchReport]]:
+    """Three searches on one page: slow and cheap, quick and dear, and one that is neither."""
+    out = tmp_path_factory.mktemp("searches")
+    strategy = Placement("hybrid", 4, {"layer": (0, 1, 2, 3)})
+    reports = {}
+    for name, speed, cost in (("<slow>", 1.0, 100.0), ("quick", 4.0, 400.0), ("dear", 2.0, 800.0)):
+        found = make_outcome(fabrics["ring"](speed), cost=cost, strategy=strategy)
+        reports[name] = SearchReport("topoflow search", found.case.job, found, found, 1.0, (), make_history())
+    folders = {name: f"search {number}" for number, name in enumerate(reports)}
+    for name, folder in folders.items():
+        write_search(reports[name], out / folder, lambda done, total: None)
+    write_searches(reports, folders, {"<slow>", "quick"}, out, lambda done, total: None)
+    return out / "report.html", reports
+
+
 @needs_browser
-@pytest.mark.parametrize("which", ["figure", "search"])
+@pytest.mark.parametrize("which", ["figure", "search", "searches"])
 def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
     browser: Any, which: str, request: pytest.FixtureRequest
 ) -> None:
     found = request.getfixturevalue(which)
-    file = found if which == "figure" else found[0]
+    file = found if isinstance(found, Path) else found[0]
     page = opened(browser, file)
     check_quiet(page)
     drawn = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
-    wanted = {"chart0-0", "chart0-1", "chart1-0"}
-    assert drawn == (wanted if which == "figure" else {"history", "acceptance", "network", "timeline"})
+    wanted = {
+        "figure": {"chart0-0", "chart0-1", "chart1-0"},
+        "search": {"history", "acceptance", "network", "timeline"},
+        "searches": {"front"},
+    }
+    assert drawn == wanted[which]
+    assert not page.execute_script(
+        "return topoflow.charts.some(({ figure }) => figure.center.some((part) => part.type === 'Legend'))"
+    ), "a legend may not be over lines"
     assert file.stat().st_size < 3e6
     check_contrast(page)
     check_keyboard(page)
@@ -115,6 +144,37 @@ def test_a_search_says_what_it_had_found_when(browser: Any, search: tuple[Path, 
         assert f"best of the round: {human(float(history.best[step]), 's')}" in said
         assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in said
     assert "accepted: 25.0 %" in pointed_at(page, "acceptance", float(history.proposals[5]), 25.0)
+
+
+@needs_browser
+def test_a_search_says_at_which_temperatures_its_rounds_ended(browser: Any, search: tuple[Path, SearchReport]) -> None:
+    page = opened(browser, search[0])
+    rows = page.execute_script(
+        "return [...document.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert ["1", "160", "180 ms", "10 us", "2 ms", "new"] in rows
+    assert ["2", "320", "180 ms", "10 us", "2 ms", "kept"] in rows
+
+
+@needs_browser
+def test_searches_are_points_that_open_their_pages(
+    browser: Any, searches: tuple[Path, dict[str, SearchReport]]
+) -> None:
+    file, reports = searches
+    page = opened(browser, file)
+    line = page.execute_script(
+        "return topoflow.charts[0].figure.renderers.find((each) => each.glyph.type === 'Line').data_source.data.x"
+    )
+    assert line == [reports[name].after.cost for name in ("<slow>", "quick")]  # "dear" is slower than "quick"
+    links = page.execute_script("return [...document.querySelectorAll('li a')].map((link) => link.textContent)")
+    assert links == ["quick", "dear", "<slow>"]
+    for name, report in reports.items():
+        assert report.after.cost is not None
+        place = report.after.cost, 1e3 * report.after.iteration_time
+        said = pointed_at(page, "front", *place)
+        assert f"search: {name} fabric: ring step: {human(report.after.iteration_time, 's')}" in said
+    pointed_at(page, "front", *place, click=True)
+    until(page, "return location.pathname.endsWith(arguments[0])", "/search%202/report.html")
 
 
 def test_panels_have_the_numbers_and_colours_of_a_figure() -> None:

@@ -152,6 +152,7 @@ class _Search:
             time=best.iteration_time,
             new_strategy=best.strategy is not present.strategy,
             new_topology=rewired,
+            temperatures=() if self.at.walk is None else tuple(np.median(self.at.walk.temperature, axis=0).tolist()),
         )
         history = replace(self._history(), rounds=(*at.history.rounds, record))
         same = [not (each.new_strategy or each.new_topology) for each in history.rounds[-2 if ideal else -1 :]]

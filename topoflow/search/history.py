@@ -25,6 +25,7 @@ class Round:
     time: float  # of the best so far, after the round
     new_strategy: bool
     new_topology: bool
+    temperatures: tuple[float, ...]  # s, at its end, of every rung, ascending: the median of all ladders; (): no walk
 
 
 @dataclass(frozen=True)
@@ -91,4 +92,5 @@ def _round(plain: Fields) -> Round:
         time=plain.number("time"),
         new_strategy=plain.boolean("new_strategy"),
         new_topology=plain.boolean("new_topology"),
+        temperatures=tuple(plain.numbers("temperatures")),
     )

@@ -46,7 +46,13 @@ def _history(found: Found) -> history.History:
         rate=steps.rate,
         start=found.start.iteration_time,
         rounds=tuple(
-            history.Round(each.strategies + each.topologies, each.time, each.new_strategy, each.new_topology)
+            history.Round(
+                each.strategies + each.topologies,
+                each.time,
+                each.new_strategy,
+                each.new_topology,
+                each.temperatures,
+            )
             for each in steps.rounds
         ),
     )

@@ -30,6 +30,7 @@ class Round:
     time: float  # s, of the best in this and all rounds before
     new_strategy: bool
     new_topology: bool
+    temperatures: tuple[float, ...] = ()  # s, at the end of the round, ascending; (): no chain walked
 
 
 @dataclass(frozen=True, eq=False)

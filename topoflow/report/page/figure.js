@@ -33,18 +33,23 @@ function chart(id, options, tips, draw) {
   const renderer = draw(figure);
   if (tips) figure.add_tools(new HoverTool({ tooltips: tips, renderers: [renderer] }));
   colourFigure(figure);
+  colourLegends(figure);
   const found = { id, figure, source: renderer.data_source };
   charts.push(found);
   showing.push(Plotting.show(figure, place).then((view) => { found.view = view; }));
   return found;
 }
 
-// A legend in the colours of the page, above the chart, whose items hide what they name when clicked.
-function colourLegend(figure) {
-  const legend = figure.legend;
+// Legends in the colours of the page, below the chart, where they hide no line. A click on an item hides what it names.
+function colourLegends(figure) {
   const style = getComputedStyle(root);
   const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());
-  for (const each of Array.isArray(legend) ? legend : [legend]) {
-    Object.assign(each, { background_fill_color: back, background_fill_alpha: 0.8, border_line_color: line, label_text_color: text, inactive_fill_color: back, click_policy: "mute", label_text_font_size: "12px" });
+  for (const each of figure.center.filter((part) => part.type === "Legend")) {
+    figure.center = figure.center.filter((part) => part !== each);
+    figure.add_layout(each, "below");
+    const letters = Math.max(...each.items.map((item) => item.label.value?.length ?? 0));
+    const across = Math.max(1, Math.floor(figure.width / (7.5 * letters + 50))); // pixels of an item
+    figure.height += 26 * Math.ceil(each.items.length / across) + 10;
+    Object.assign(each, { location: "top_left", orientation: "horizontal", ncols: across, background_fill_color: back, background_fill_alpha: 0.8, border_line_color: line, label_text_color: text, inactive_fill_color: back, click_policy: "mute", label_text_font_size: "12px" });
   }
 }

@@ -14,7 +14,7 @@ function axisOf(axis, { label, log, ticks }) {
 
 function panel(id, { title, x, y, lines, bars }) {
   const ranges = { x_axis_type: x.log ? "log" : "linear", y_axis_type: y.log ? "log" : "linear" };
-  const found = chart(id, { height: 380, title, x_range: new Range1d({ start: x.from, end: x.to }), y_range: new Range1d({ start: y.from, end: y.to }), ...ranges }, null, (figure) => {
+  chart(id, { height: 380, title, x_range: new Range1d({ start: x.from, end: x.to }), y_range: new Range1d({ start: y.from, end: y.to }), ...ranges }, null, (figure) => {
     axisOf(figure.xaxis, x);
     axisOf(figure.yaxis, y);
     const tips = [["series", "$name"], [x.label || "x", "@across"], [y.label || "y", "@up"]];
@@ -36,7 +36,6 @@ function panel(id, { title, x, y, lines, bars }) {
     figure.add_tools(new HoverTool({ tooltips: tips, renderers: drawn }));
     return drawn[0];
   });
-  if (found) colourLegend(found.figure);
 }
 
 for (const { id, panels } of page.charts) panels.forEach((each, n) => drawings.push(() => panel(`${id}-${n}`, each)));

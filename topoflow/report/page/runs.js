@@ -16,8 +16,6 @@ function curves() {
         return figure.line({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), line_color: colour, line_width: 2, line_dash: dash ?? "solid", ...(lines.length > 1 ? { legend_label: text } : {}) });
       });
       shown.forEach(({ text }, n) => figure.add_tools(new HoverTool({ tooltips: [["search", "@stage"], ["round", "@round"], [text, "@y{0.[0000]a}"]], renderers: [renderers[n]] })));
-      const style = getComputedStyle(root);
-      if (lines.length > 1) Object.assign(figure.legend[0] ?? figure.legend, { background_fill_color: style.getPropertyValue("--back").trim(), label_text_color: style.getPropertyValue("--text").trim() });
       return renderers[0];
     });
     found.lines = shown.map(({ key }) => key);

@@ -12,7 +12,7 @@ function searched() {
     return figure.line({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), line_width: 2, ...look });
   };
   const hover = (figure, renderer, what, more = []) => figure.add_tools(new HoverTool({ tooltips: [[what, "@took"], ["proposals", "@x{0,0}"], ...more], renderers: [renderer], mode: "mouse" }));
-  const found = chart("history", times, null, (figure) => {
+  chart("history", times, null, (figure) => {
     figure.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0" });
     const extra = { round: steps.round, accepted: steps.acceptance.map((share) => (share === null ? "-" : `${(100 * share).toFixed(1)} %`)) };
     const more = [["round", "@round"], ["accepted", "@accepted"]];
@@ -25,7 +25,6 @@ function searched() {
     hover(figure, ends, "best so far, simulated", [["round", "@round"], ["topology", "@kept"]]);
     return kept;
   });
-  if (found) colourLegend(found.figure);
 }
 
 function accepted() {

@@ -26,6 +26,19 @@ from topoflow.report.page.data import (
 )
 from topoflow.report.page.template import ABOUT, fill, gallery, own, paragraphs, place, table
 from topoflow.report.search_report import SearchReport, Switch
+from topoflow.units import human
+
+ROUNDS = ("round", "proposals so far", "best so far", "coldest at its end", "hottest at its end", "network")
+TEMPERATURES = (
+    "Coldest and hottest are temperatures: a chain at temperature T accepts a proposal that is slower by T with a "
+    "probability of 37 % (1 / e). They fit themselves, so that each chain accepts a given share of slower proposals."
+)
+HISTORY = (
+    "Thin: the time of the coldest chain, as an estimate screens it. Thick: the best of the round so far. Dashes: what "
+    "was simulated at the end of a round; diamonds: the start, and the best after each round, simulated. Lines break "
+    "between rounds, whose networks may differ. Every second round of a network without switches may be screened on "
+    "an ideal switch, where steps are quicker than those simulated."
+)
 
 
 def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], None]) -> None:
@@ -55,7 +68,7 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
         scripts=scripts() + own("table", "figure", "draw", "search", "levels", "network", "timeline"),
-        went=paragraphs([report.went]),
+        went=paragraphs([report.went]) + _rounds(report.history),
         circuits=circuits or "This network has no optical switches.",
         command=escape(report.command),
     )
@@ -116,10 +129,25 @@ def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
         parts.append(place("timeline", "What every server does during the step", ABOUT["timeline"]))
     if report.history.searched:
         history = text["history.png"]
-        parts.append(place("history", history.title, history.caption, history.file))
+        parts.append(place("history", history.title, HISTORY, history.file))
     if len(report.history.proposals):
         parts.append(place("acceptance", "What was accepted", ABOUT["acceptance"]))
     return "".join(parts)
+
+
+def _rounds(history: History) -> str:
+    """A table of the rounds, with the temperatures that they ended at."""
+    rows = [
+        (
+            str(number),
+            f"{end:,.0f}",
+            human(each.time, "s"),
+            *([human(each.temperatures[rung], "s") for rung in (0, -1)] if each.temperatures else ["-", "-"]),
+            "new" if each.new_topology else "kept",
+        )
+        for number, (end, each) in enumerate(zip(history.ends.tolist(), history.rounds, strict=True), 1)
+    ]
+    return table(ROUNDS, rows, "plain") + paragraphs([TEMPERATURES]) if rows else ""
 
 
 def _nothing(report: SearchReport) -> str:

@@ -38,7 +38,7 @@ ABOUT = {
     "queues": "A row per port, those with the most first; time runs to the right. A cell is the most in its interval: "
     "of the buffer at the end of the link, or where packets may be lost of the port's own queue. Point at one to see "
     "how much. What stays full has more coming than can go on. queues.parquet has up to 64 ports of each world.",
-    "acceptance": "The share of proposals that chains accepted. Temperatures fit themselves to it.",
+    "acceptance": "The share of proposals that chains accepted. Temperatures (table of rounds) fit themselves to it.",
     "network": "A line is a link, red where much of what it could carry is used: in the whole step, or in the part of "
     "it that Time chooses. A transfer's bytes are spread evenly over the time in which it flows: where it was slow and "
     "then quick, a part may show more than 100 %. A torus and a HyperX are grids, a dragonfly and a Slim "
