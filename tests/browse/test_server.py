@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from topoflow import progress
-from topoflow.browse.find import inside, runs_of
+from topoflow.browse.find import found_in, inside
 from topoflow.cli import main
 
 SERVE = "import sys; from topoflow.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -101,7 +101,7 @@ def test_all_runs_are_listed_the_latest_first(served: Served) -> None:
     assert "<td>torus</td><td data-value='1.0'>1 s</td>" in found["fast"]
     assert "cut off" in found["cut"]
     assert "data-value='0.25'" in found["cut"]
-    times = [run.changed for run in runs_of(served.root)]
+    times = [run.changed for run in found_in(served.root).runs]
     assert times == sorted(times, reverse=True)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from topoflow.browse.datasets import datasets_table
+from topoflow.browse.find import Found
 from topoflow.browse.pair import compared, differences
 from topoflow.browse.run import MARK, REPORT, Record, Run
 from topoflow.browse.words import how_to_continue, missing, search_lines, state_line, when
@@ -34,8 +36,8 @@ TITLES = {"cost_usd": "cost", "power_w": "power [W]"}  # of columns, where the k
 HOME = "<p><a href='/'>All runs</a></p>"
 
 
-def list_page(root: Path, runs: Sequence[Run]) -> str:
-    """The runs of a folder, to be sorted, filtered, opened, and two of them compared."""
+def list_page(root: Path, found: Found) -> str:
+    """The runs of a folder, to be sorted, filtered, opened, and two of them compared; its datasets, to be opened."""
     titles = ("run", "what was run", "when", "best network", "iteration time", "state")
     head = "".join(f"<th>{title}</th>" for title in titles)
     content = (
@@ -48,17 +50,24 @@ def list_page(root: Path, runs: Sequence[Run]) -> str:
         "<tbody></tbody></table></div></form>"
         "<p>The best network is the fastest of those that the run recommends. A run that was cut off can be "
         "opened, too: its page says what is missing, and how to continue.</p>"
+        "<div id=datasets></div>"
     )
-    return _page(f"Runs in {root}", content, list_data(runs), top="")
+    return _page(f"Runs in {root}", content, list_data(root, found), top="")
 
 
-def list_data(runs: Sequence[Run]) -> dict[str, Any]:
-    """A row of each run as HTML, and how many there are."""
+def list_data(root: Path, found: Found) -> dict[str, Any]:
+    """A row of each run as HTML, how many there are, and the table of datasets."""
+    runs = found.runs
     counts = {state: sum(run.state == state for run in runs) for state in ("running", "cut off", "finished")}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     none = "No runs yet: what topoflow writes with out= a folder of this one is listed here."
     rows = [{"name": run.name, "html": _list_row(run)} for run in runs]
-    return {"rows": rows, "state": f"{len(runs)} runs: {said}." if runs else none, "live": "/live"}
+    return {
+        "rows": rows,
+        "state": f"{len(runs)} runs: {said}." if runs else none,
+        "live": "/live",
+        "datasets": datasets_table(root, found.datasets),
+    }
 
 
 def _list_row(run: Run) -> str:

@@ -1,14 +1,14 @@
 """A server of the runs of a folder, for the browser of this machine alone.
 
-    /                  the runs          /live              the same as JSON, for a page that is open
+    /                  runs, datasets    /live              the same as JSON, for a page that is open
     /run/NAME          one run           /live/NAME         what the page of a run that works replaces
     /pair?run=A&run=B  two of them       /files/NAME/FILE   a file of a run
-    /scripts/NAME.js   scripts of pages
+    /scripts/NAME.js   scripts of pages  /dataset/NAME      what a dataset says, as `topoflow report` writes it
 
 It listens on the loopback interface, and answers only who asks for it by a name of that, so that no page of another
 site can reach it by a name of its own that leads here (DNS rebinding). It reads, and only files of its folder. Pages
 run the scripts of topoflow alone; a file of a run may run its own, but as a page of no site (``sandbox``), which
-reads nothing from here.
+reads nothing from here. The page of a dataset has its scripts inside, and is one of these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from topoflow.browse.find import inside, runs_of
+from topoflow.browse.datasets import dataset_page
+from topoflow.browse.find import dataset_in, found_in, inside, lies_in
 from topoflow.browse.pages import OWN_SCRIPTS, list_data, list_page, message_page, pair_page, run_data, run_page
 from topoflow.browse.run import Run, run_at
 from topoflow.printable import one_line
@@ -131,17 +132,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif what == "scripts":
             self._page(self._script(name), SCRIPT)
         elif what == "live":
-            data = run_data(self._run(name), served=True) if name else list_data(runs_of(self.root))
+            data = run_data(self._run(name), served=True) if name else list_data(self.root, found_in(self.root))
             self._page(json.dumps(data, allow_nan=False), JSON)
         elif what == "run":
             self._page(run_page(self._run(name), served=True))
+        elif what == "dataset":
+            self._page(self._dataset(name), policy=OF_FILES)
         elif what == "pair":
             names = parse_qs(address.query, errors="surrogateescape").get("run", [])
             if len(names) != 2:
                 raise Absent(f"Two runs can be compared, got {len(names)}.")
             self._page(pair_page(self._run(names[0]), self._run(names[1])))
         elif not what:
-            self._page(list_page(self.root, runs_of(self.root)))
+            self._page(list_page(self.root, found_in(self.root)))
         else:
             raise Absent(f"There is no page {address.path!r}.")
 
@@ -151,6 +154,13 @@ class _Handler(BaseHTTPRequestHandler):
         if run is None:
             raise Absent(f"There is no run {name!r} in this folder.")
         return run
+
+    def _dataset(self, name: str) -> str:
+        """The page of a dataset."""
+        dataset = dataset_in(self.root, name)
+        if dataset is None or not lies_in(self.root, dataset):
+            raise Absent(f"There is no dataset {name!r} in this folder, with all of its files.")
+        return dataset_page(dataset)
 
     def _script(self, name: str) -> str:
         if name == "bokeh.js":
@@ -170,11 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 shutil.copyfileobj(file, self.wfile)
 
-    def _page(self, text: str, kind: str = HTML) -> None:
-        self._send(HTTPStatus.OK, kind, text.encode("utf-8", "surrogateescape"))
+    def _page(self, text: str, kind: str = HTML, policy: str = OF_PAGES) -> None:
+        self._send(HTTPStatus.OK, kind, text.encode("utf-8", "surrogateescape"), policy)
 
-    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
-        self._begin(status, kind, len(content), OF_PAGES)
+    def _send(self, status: HTTPStatus, kind: str, content: bytes, policy: str = OF_PAGES) -> None:
+        self._begin(status, kind, len(content), policy)
         if self.command != "HEAD":
             self.wfile.write(content)
 

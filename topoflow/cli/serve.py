@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from topoflow.browse.find import runs_of
+from topoflow.browse.find import found_in
 from topoflow.browse.server import Server
 from topoflow.report.output import Output
 
@@ -22,9 +22,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _show(folder: Path, address: str) -> None:
     """Print where the runs of the folder are."""
-    console, count = Output(), len(runs_of(folder))
-    if not count:
+    console, found = Output(), found_in(folder)
+    if not found.runs and not found.datasets:
         line = f"{folder} has no runs yet; those written with out= there will be listed."
         console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"{count} runs of {folder} are at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
+    what = f"{len(found.runs)} runs" + (f" and {len(found.datasets)} datasets" if found.datasets else "")
+    console.print(f"{what} of {folder} are at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
     console.file.flush()

@@ -11,7 +11,7 @@ from topoflow.report.dataset.summary import MOST_JOBS, Part, command_of, state, 
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import MEASURES, Plain, as_script
-from topoflow.report.page.template import SCRIPTS, fill, own, paragraphs, table
+from topoflow.report.page.template import fill, own, paragraphs, table
 from topoflow.units import human
 
 MOST_POINTS = 1500  # of the explorer; the page stays below 3 MB
@@ -32,7 +32,7 @@ def page(reader: Reader, parts: Sequence[Part]) -> str:
         tables="".join(tables),
         law=escape(law),
         data=as_script(_data(reader, rows, {row["point"] for part in parts for row in part.front})),
-        scripts=scripts() + own(*SCRIPTS),
+        scripts=scripts() + own("table", "report", "figure", "draw", "charts"),
         command=escape(reader.dataset.command),
     )
 
@@ -63,8 +63,6 @@ def _data(reader: Reader, rows: Sequence[Values], front: set[int]) -> Plain:
         "common": {},
         "measures": [{"key": key, "label": label} for key, label in MEASURES.items()],
         "factors": _factors(reader, rows),
-        "timelines": [],
-        "networks": [],
     }
 
 

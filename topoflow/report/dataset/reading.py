@@ -6,9 +6,11 @@ keys of the workload and the GPU are.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from topoflow.report.dataset.base import SWEPT, Dataset
@@ -45,7 +47,7 @@ class Reader:
         self.parts = [part for part in dataset.written if self._is_whole(part)]
         if not self.parts:
             raise ValueError(f"{dataset.folder}: must have at least one file of rows, got none that can be read")
-        files = ", ".join(_text(str(dataset.path(part[0]))) for part in self.parts)
+        files = ", ".join(_file(dataset.path(part[0])) for part in self.parts)
         self._connection.execute(f"CREATE VIEW every AS SELECT * FROM read_parquet([{files}])")
         self._connection.execute("CREATE VIEW rows AS SELECT * FROM every WHERE error IS NULL")
 
@@ -54,7 +56,7 @@ class Reader:
         path = self.dataset.path(part[0])
         names = ", ".join(map(_name, self.dataset.columns))
         try:
-            query = f"SELECT count(*) FROM (SELECT {names} FROM read_parquet({_text(str(path))}))"
+            query = f"SELECT count(*) FROM (SELECT {names} FROM read_parquet({_file(path)}))"
             if self._rows(query)[0]["count_star()"] == len(part):
                 return True
         except self._error:
@@ -148,5 +150,6 @@ def _name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def _file(path: Path) -> str:
+    """The one file of this name, which DuckDB would take for a pattern of names."""
+    return "'" + glob.escape(str(path)).replace("'", "''") + "'"

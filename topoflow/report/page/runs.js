@@ -90,6 +90,8 @@ function showRuns(fresh) {
     row.querySelector("input").checked = marked;
   }
   for (const row of known.values()) row.remove();
+  const datasets = document.getElementById("datasets");
+  if (datasets.dataset.html !== fresh.datasets) datasets.innerHTML = datasets.dataset.html = fresh.datasets;
   document.getElementById("state").textContent = fresh.state;
   filter.dispatchEvent(new Event("input"));
 }
