@@ -48,6 +48,10 @@ def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: M
     assert found.strategy.bytes_per_gpu(asked.workload).max() <= asked.workload.gpu.memory
     times = [each.time for each in found.history.rounds]
     assert all(later <= earlier for earlier, later in itertools.pairwise(times))
+    for each in found.history.rounds:
+        assert len(each.temperatures) == QUICK.chains
+        assert 0 < each.temperatures[0] <= each.temperatures[-1]
+        assert list(each.temperatures) == sorted(each.temperatures)
 
 
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem: Make) -> None:
