@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -23,6 +26,26 @@ from topoflow.track import trackers
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")
+AGENT = """
+import multiprocessing, sys
+import wandb, yaml
+from wandb.apis.public import sweeps
+from wandb.wandb_agent import Agent
+
+sweep = yaml.safe_load(sys.argv[1])
+points = [{"fabric": "fat_tree", "bandwidth_gbps": 25}, {"fabric": "torus", "bandwidth_gbps": 400}]
+given = [{key: {"value": value} for key, value in point.items()} for point in points]
+left = [
+    {"type": "run", "run_id": f"point{number}", "program": sweep["program"], "args": args}
+    for number, args in enumerate(given)
+]
+sweeps._sweep_with_runs = lambda api, name, specs: {"config": sys.argv[1]}
+sweeps._register_agent = lambda api, host, sweep_id: {"id": "agent"}
+sweeps._agent_heartbeat = lambda api, agent, metrics, running: [left.pop(0)] if left and not running else []
+wandb.Api = lambda: None
+Agent.POLL_INTERVAL = 1
+Agent(None, multiprocessing.Queue(), sweep_id="sweep", count=len(points)).run()
+"""
 OFFLINE = ("wandb=offline", "wandb.timeout=300")  # a busy machine starts the process of W&B late
 SEARCH = ("search", *SMALL, "search.proposals=64", "search.rounds=1")
 
@@ -174,6 +197,30 @@ def test_without_a_key_or_a_network_the_answer_is_given(
     assert "Traceback" not in done.stderr
 
 
+def test_a_project_that_the_server_does_not_have_is_named(topoflow_cli: Any, tmp_path: Path, wandb_runs: Any) -> None:
+    """A server that refuses whatever it is asked stands for W&B's, which was not tried."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(b'{"errors": [{"message": "project not found"}]}')
+
+        def log_message(self, *given: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {"WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}", "HOME": str(tmp_path)}
+        environment["WANDB_API_KEY"] = "0" * 40
+        chosen = ["wandb=online", "wandb.project=none", "wandb.entity=nobody", f"wandb.dir={tmp_path}"]
+        done = topoflow_cli("compare", *SMALL, "fabric=ring", *chosen, environment=environment)
+        server.shutdown()
+    assert done.returncode == 0
+    (said,) = (line for line in done.stderr.splitlines() if "not logged" in line)
+    assert said.endswith(": wandb.project=none of wandb.entity=nobody: project not found")
+
+
 def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
     tmp_path: Path, wandb_runs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +239,29 @@ def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
     )
     (run,) = wandb_runs(tmp_path)
     assert sweep["metric"]["name"] in run.summary
+
+
+@pytest.mark.slow  # two processes of W&B and one of topoflow for each of two points
+def test_the_agent_of_wandb_runs_the_sweep_of_the_documentation(tmp_path: Path, wandb_runs: Any) -> None:
+    """The loop that ``wandb agent`` is, in a process of its own; its three requests to the server are answered here."""
+    text = (ROOT / "docs" / "track.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    sweep = text.replace("wandb=online", "wandb=offline, wandb.timeout=300, workload.tables=4, workload.rows=1000")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "WANDB_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", AGENT, sweep],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = wandb_runs(tmp_path)
+    found = sorted((run.run.run_id, run.config["fabric"], run.config["bandwidth_gbps"]) for run in runs)
+    assert found == [("point0", "fat_tree", 25), ("point1", "torus", 400)]  # as the sweep names them
+    assert all("topoflow compare" in run.config["command"] for run in runs)
+    assert all("iteration_time" in run.summary for run in runs)
 
 
 @pytest.mark.parametrize(

@@ -44,25 +44,31 @@ class Wandb:
         import wandb
 
         logging.getLogger("wandb").propagate = False  # not into the log of a job of Hydra
-        run = wandb.init(
-            mode="offline" if self.mode == "offline" else "online",
-            project=self.project or os.environ.get("WANDB_PROJECT") or "topoflow",
-            entity=self.entity,
-            name=about.name[:128],
-            job_type=about.verb,
-            group=self.group or about.group,
-            tags=[about.verb, *self.tags, *about.tags],
-            config={**about.config, "command": about.command},
-            dir=self.dir,
-            save_code=False,
-            settings=wandb.Settings(
-                silent=True,
-                console="off",
-                login_timeout=self.timeout,  # or it would wait for a key to be typed
-                init_timeout=self.timeout,
-                finish_timeout=self.timeout,
-            ),
-        )
+        project = self.project or os.environ.get("WANDB_PROJECT") or "topoflow"
+        try:
+            run = wandb.init(
+                mode="offline" if self.mode == "offline" else "online",
+                project=project,
+                entity=self.entity,
+                name=about.name[:128],
+                job_type=about.verb,
+                group=self.group or about.group,
+                tags=[about.verb, *self.tags, *about.tags],
+                config={**about.config, "command": about.command},
+                dir=self.dir,
+                save_code=False,
+                settings=wandb.Settings(
+                    silent=True,
+                    console="off",
+                    login_timeout=self.timeout,  # or it would wait for a key to be typed
+                    init_timeout=self.timeout,
+                    finish_timeout=self.timeout,
+                ),
+            )
+        except wandb.Error as error:  # which names neither, as for a project that is not there
+            entity = self.entity or os.environ.get("WANDB_ENTITY")
+            named = f"wandb.project={project}" + ("" if entity is None else f" of wandb.entity={entity}")
+            raise ValueError(f"{named}: {error}") from error
         return _Run(wandb, run)
 
 
