@@ -160,8 +160,9 @@ def timeline(result: Result) -> Plain:
 
 def network(result: Result) -> Plain:
     """The wiring of one world, with the load of its links, also ``over`` time; None: that is not known."""
-    over = _over_time(result)
-    return {"links": _packed(_links(result)), "over": None if over is None else _packed(over)}
+    links = _packed(_links(result))
+    over = _over_time(result) if len(links) <= NETWORK_BYTES else None  # of the others, a page has no room for either
+    return {"links": links, "over": None if over is None else _packed(over)}
 
 
 def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain]) -> Iterator[Plain]:
