@@ -69,7 +69,7 @@ def occupancy(registers: int, threads: int) -> float:
 
 
 def _kernel(symbol: str) -> str:
-    """``RunBound`` of ``void topoflow::cuda::run_blocks<topoflow::cuda::RunBound>(...)``; of ``Run<Ideal>``, ``Ideal``."""
+    """``RunBound`` of ``run_blocks<topoflow::cuda::RunBound>(...)``, ``Ideal`` of ``run_blocks<Run<Ideal> >(...)``."""
     return _run("c++filt", symbol).partition("<")[2].rpartition(">(")[0].rstrip("> ").rpartition("::")[2]
 
 
