@@ -8,7 +8,15 @@
 namespace topoflow::BACKEND {
 
 DEVICE int32_t lowest_bit(uint64_t word) { return ::cuda::std::countr_zero(word); }  // word is not 0
-DEVICE int32_t bits(uint64_t word) { return ::cuda::std::popcount(word); }
+DEVICE int32_t bits(uint64_t word) {
+#if defined(TOPOFLOW_ON_GPU) || defined(__POPCNT__)
+  return ::cuda::std::popcount(word);
+#else  // where processors need not have an instruction for it a compiler calls a function
+  word -= word >> 1 & 0x5555555555555555u;
+  word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+  return static_cast<int32_t>(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+#endif
+}
 DEVICE uint64_t rotated(uint64_t word, int32_t n) { return ::cuda::std::rotr(word, n); }   // bit n becomes bit 0
 DEVICE int32_t highest_bit(uint64_t word) { return 63 - ::cuda::std::countl_zero(word); }  // word is not 0
 

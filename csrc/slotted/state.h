@@ -43,10 +43,10 @@ struct Flow {
 // A flow with cells in LOCAL, as the draws of requests read it.
 struct Active {
   int32_t task;
-  int32_t target;  // column
-  int32_t local;   // cells
-  int32_t asked;   // of these, in the epoch `epoch`
-  int32_t epoch;
+  int32_t local;    // cells
+  int32_t epoch;    // in which it asked last
+  uint16_t target;  // column
+  uint16_t asked;   // how many of its cells asked then
 };
 
 // Cells of a task at their target.
@@ -86,6 +86,7 @@ struct Queue {
 
 struct Node {
   int32_t others;    // nodes that it sends to
+  int32_t first;     // of its flows in `active`
   int32_t active;    // flows with cells in LOCAL
   int32_t held;      // cells in queues
   int32_t fullest;   // the most of that
@@ -122,12 +123,14 @@ struct State {
   // [N, columns] what comes in this epoch: to its target (~number: straight from the source, to a place that is
   // reserved) or to be sent on. A pair of nodes has one slot.
   Sent* coming;
-  Queue* queue;                         // [N, columns]
-  Cell* relayed;                        // [Q, N, columns]
-  int32_t* candidate;                   // [N, N] the other nodes that each sends to
-  int32_t* request;                     // [N, N] of a node, by source: the column that a cell is for
-  int32_t* grant;                       // [N, columns] of a source, by the column that grants: the same
-  int32_t* unused;                      // [N, N] of a node, by source: the same, given back
+  Queue* queue;   // [N, columns]
+  Cell* relayed;  // [Q, N, columns]
+  // Rows of what a node says to others, each in words of its own. They are small, as caches hold little (a schedule has
+  // up to 4,096 nodes).
+  uint16_t* candidate;                  // [N, pairs] the other nodes that each sends to
+  uint16_t* request;                    // [N, pairs] of a source, by node: the column that a cell is for
+  uint16_t* grant;                      // [N, pairs] of a node, by source: the same
+  uint16_t* unused;                     // [N, pairs] of a source, by node: the same, given back
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
   uint64_t *has_granted, *has_relayed;  // [N, column words] columns for which a cell waits
@@ -148,7 +151,7 @@ struct State {
     const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];
     const int64_t nodes = batch.node_offsets[world + 1] - batch.node_offsets[world];
     const int64_t slots = batch.slots[world], groups = (nodes + slots - 1) / slots, columns = slots * groups;
-    const int64_t rows = batch.radix[world] ? 0 : nodes, pairs = rows * nodes, places = rows * columns;
+    const int64_t rows = batch.radix[world] ? 0 : nodes, pairs = rows * pairs_of(nodes), places = rows * columns;
     const int64_t words = (nodes + kWordBits - 1) / kWordBits, column_words = (columns + kWordBits - 1) / kWordBits + 1;
     const int64_t* const bit = batch.bit_offsets;
     flow = memory.take<Flow>(tasks);
@@ -168,10 +171,10 @@ struct State {
     coming = memory.take<Sent>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);
-    candidate = memory.take<int32_t>(pairs);
-    request = memory.take<int32_t>(pairs);
-    grant = memory.take<int32_t>(places);
-    unused = memory.take<int32_t>(pairs);
+    candidate = memory.take<uint16_t>(pairs);
+    request = memory.take<uint16_t>(pairs);
+    grant = memory.take<uint16_t>(pairs);
+    unused = memory.take<uint16_t>(pairs);
     requested = memory.take<uint64_t>(rows * words);
     declined = memory.take<uint64_t>(rows * words);
     answered = memory.take<uint64_t>(rows * column_words);
@@ -186,6 +189,9 @@ struct State {
     control = memory.take<Control>(1);
     bytes = memory.taken();
   }
+
+  // Entries of a row of 16-bit numbers, one for each node.
+  HD static int64_t pairs_of(int64_t nodes) { return nodes + nodes % 2; }
 };
 
 }  // namespace topoflow::BACKEND::slotted

@@ -28,6 +28,7 @@ class World {
     words = (nodes + kWordBits - 1) / kWordBits;
     columns = slots * groups;
     column_words = (columns + kWordBits - 1) / kWordBits + 1;  // the word after each word is read
+    pairs = static_cast<int32_t>(State::pairs_of(nodes));
     room = batch.queue[world];
     slot_time = batch.slot[world];
     epoch_time = slots * slot_time;
@@ -88,7 +89,7 @@ class World {
   DEVICE void end_epoch() {
     team.for_each(rows, [&](int32_t node) {
       for_bits(state.declined + node * words, words,
-               [&](int32_t source) { --state.queue[node * columns + state.unused[node * nodes + source]].reserved; });
+               [&](int32_t source) { --state.queue[node * columns + state.unused[source * pairs + node]].reserved; });
       clear(state.declined, node, words);
     });
     team.for_each(1, [&](int32_t) {
@@ -194,10 +195,11 @@ class World {
   DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
     Receipt& receipt = state.receipt[cell.task];
     Server& server = state.server[receipt.server];
-    if (takes_turns) serve(server, node, time);
+    if (takes_turns & must_serve(server, cell.task, receipt, time)) serve(server, node, time);
     ++receipt.arrived;
     put_in_order(cell.task, receipt, cell.number);
-    if (!takes_turns || (server.cable.head == kNone && server.free <= time)) {
+    const bool waits = takes_turns & ((server.cable.head != kNone) | (server.free > time));
+    if (!waits) {
       if (server.free < time) server.free = time;
       bring(cell.task, receipt, server, node);
     } else if (!receipt.waiting++) {
@@ -261,9 +263,7 @@ class World {
     return !dark || target == column_of(node) || sends_to(node, state.node_at[target]);
   }
 
-  DEVICE Active* active_of(int32_t node) const {
-    return state.active + (batch.node_tasks[first_node + node] - batch.node_tasks[first_node]);
-  }
+  DEVICE Active* active_of(int32_t node) const { return state.active + state.node[node].first; }
 
   DEVICE int32_t first_server_of(int32_t node) const {
     return static_cast<int32_t>(batch.node_servers[first_node + node] - first_server);
@@ -325,7 +325,8 @@ class World {
   int32_t tasks, nodes, servers;
   int32_t rows;  // of the tables of a schedule: nodes, or none
   int32_t slots, groups, columns, words, column_words;
-  int32_t room;  // Q
+  int32_t pairs;  // of a row
+  int32_t room;   // Q
   int32_t credits;
   bool takes_turns;  // on the cables to servers
   int64_t slot_time, epoch_time, pace, window;
@@ -339,6 +340,7 @@ class World {
 
   DEVICE void begin_node(int32_t i) {
     state.node[i] = {};
+    state.node[i].first = static_cast<int32_t>(batch.node_tasks[first_node + i] - batch.node_tasks[first_node]);
     state.place[i] = i % slots;
     state.group[i] = i / slots;
     state.column[i] = state.place[i] * groups + state.group[i];
@@ -346,9 +348,9 @@ class World {
     for (uint64_t* const rows : {state.sending, state.waiting})
       for (uint64_t* word = bits_of(rows, i); word < bits_of(rows, i + 1); ++word) *word = 0;
     if (!rows) return;
-    int32_t* const candidates = state.candidate + i * nodes;
+    uint16_t* const candidates = state.candidate + i * pairs;
     for (int32_t other = 0; other < nodes; ++other)
-      if (other != i && sends_to(i, other)) candidates[state.node[i].others++] = other;
+      if (other != i && sends_to(i, other)) candidates[state.node[i].others++] = static_cast<uint16_t>(other);
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
@@ -530,7 +532,7 @@ class World {
     Active* const row = active_of(flow.source);
     if (flow.place == kNone) {
       flow.place = state.node[flow.source].active++;
-      row[flow.place] = {task, flow.target, 0, 0, kNone};
+      row[flow.place] = {task, 0, kNone, static_cast<uint16_t>(flow.target), 0};
       append(state.local[flow.source * columns + flow.target], task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
@@ -542,15 +544,18 @@ class World {
   // The slots of an epoch at a node: what it sends in each, and what comes to be sent on in a later one.
   DEVICE void forward(int32_t node) {
     Node& own = state.node[node];
-    note_fullest(node);
-    int32_t place = state.place[node];
+    int32_t held = own.held, fullest = held > own.fullest ? held : own.fullest;
+    int32_t place = state.place[node], hops = 0;
     for (int32_t slot = 0; slot < slots; ++slot) {
       const int32_t sent = send_from(node, place * groups, slot);
-      own.held += accept(node, slot * groups) - sent;
-      own.hops += sent;
-      note_fullest(node);
+      held += accept(node, slot * groups) - sent;
+      hops += sent;
+      fullest = held > fullest ? held : fullest;
       if (++place == slots) place = 0;
     }
+    own.held = held;
+    own.fullest = fullest;
+    own.hops += hops;
     clear(state.is_coming, node, column_words);
     clear(state.has_granted, node, column_words);
   }
@@ -569,7 +574,7 @@ class World {
         set_bit(state.is_last + target * column_words, at);
         if (batch.through) record(cell, node, slot);
       }
-      sent += bits(granted) + bits(relayed);
+      sent += bits(granted | relayed);
     }
     return sent;
   }
@@ -579,11 +584,10 @@ class World {
     int32_t came = 0;
     for (int32_t first = 0; first < groups; first += kWordBits) {
       const uint64_t all = bits_from(state.is_coming, node, begin + first, groups - first);
-      for (uint64_t rest = all; rest; rest &= rest - 1) {
+      for (uint64_t rest = all; rest; rest &= rest - 1, ++came) {
         const Sent& sent = state.coming[node * columns + begin + first + lowest_bit(rest)];
         relay(node, sent.to, sent.cell);
       }
-      came += bits(all);
     }
     return came;
   }
@@ -600,8 +604,9 @@ class World {
 
   // What comes to the node of its target in an epoch.
   DEVICE void receive(int32_t node) {
+    const Sent* const coming = state.coming + node * columns;
     for_bits(state.is_last + node * column_words, column_words, [&](int32_t at) {
-      Cell cell = state.coming[node * columns + at].cell;
+      Cell cell = coming[at].cell;
       if (cell.number < 0) {
         --state.queue[node * columns + column_of(node)].reserved;
         cell.number = ~cell.number;
@@ -612,11 +617,26 @@ class World {
     serve_cables(node);
   }
 
+  // Whether it matters now what the cable of a server has brought before a cell of `task` comes: another task's cells
+  // wait, or those of this one no longer do. One condition without branches, as these are hard to predict.
+  DEVICE bool must_serve(const Server& server, int32_t task, const Receipt& receipt, int64_t time) const {
+    const bool others = (server.cable.head != task) | (server.cable.tail != task);
+    return (server.cable.head != kNone) & (others | (server.free + receipt.waiting * pace <= time));
+  }
+
   // The cable of a server brings cells until a time, unless none waits.
   DEVICE void serve(Server& server, int32_t node, int64_t until) {
     while (server.cable.head != kNone && server.free <= until) {
       const int32_t task = server.cable.head;
       Receipt& receipt = state.receipt[task];
+      if (server.cable.tail == task) {  // it has all turns
+        do {
+          --receipt.waiting;
+          bring(task, receipt, server, node);
+        } while (receipt.waiting && server.free <= until);
+        if (!receipt.waiting) server.cable.head = kNone;
+        return;
+      }
       server.cable.head = receipt.next;
       --receipt.waiting;
       bring(task, receipt, server, node);
@@ -643,7 +663,7 @@ class World {
       ++receipt.far;
     }
     int32_t came = pass(receipt);
-    while (came && receipt.far) {
+    while ((came != 0) & (receipt.far != 0)) {
       look_farther(receipt, came, batch.cells[first_task + task]);
       came = pass(receipt);
     }

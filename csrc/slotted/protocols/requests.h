@@ -17,7 +17,8 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   State& state = world.state;
   const auto epoch = static_cast<uint32_t>(world.epoch);
   Active* const flows = world.active_of(source);
-  int32_t* const candidates = state.candidate + source * world.nodes;
+  uint16_t* const candidates = state.candidate + source * world.pairs;
+  uint16_t* const requests = state.request + source * world.pairs;
   const int32_t others = state.node[source].others;
   int32_t count = state.node[source].active;
   constexpr int32_t kBlocks = T::kAlone ? 8 : 1;  // of words that are drawn together
@@ -31,15 +32,15 @@ DEVICE void request_from(World<T>& world, int32_t source) {
     const uint32_t* const word = words[within / 2].word + within % 2 * 2;
     const int32_t place = below(word[0], count), rest = others - number;
     const int32_t drawn = below(word[1], rest);
-    const int32_t node = candidates[drawn];
+    const uint16_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;
     Active& flow = flows[place];
     if (world.forwards(node, flow.target)) {
-      state.request[node * world.nodes + source] = flow.target;
+      requests[node] = flow.target;
       world.set_bit(state.requested + node * world.words, source);
     }
-    flow.asked = (flow.epoch == world.epoch ? flow.asked : 0) + 1;
+    flow.asked = static_cast<uint16_t>((flow.epoch == world.epoch) * flow.asked + 1);
     flow.epoch = world.epoch;
     if (flow.asked < flow.local) continue;
     const Active last = flows[--count];  // the flow is no longer in the set, which is those before
@@ -55,15 +56,16 @@ template <Team T>
 DEVICE void grant_at(World<T>& world, int32_t node) {
   State& state = world.state;
   uint64_t* const requested = state.requested + node * world.words;
+  uint16_t* const grants = state.grant + node * world.pairs;
   const int32_t own = world.column_of(node);
   const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
                              world.key[0], world.key[1]);
   World<T>::for_bits_from(requested, world.words, below(words.word[0], world.nodes), [&](int32_t source) {
-    const int32_t target = state.request[node * world.nodes + source];
+    const uint16_t target = state.request[source * world.pairs + node];
     Queue& queue = state.queue[node * world.columns + target];
     if (queue.reserved >= static_cast<uint32_t>(world.room)) return false;
     ++queue.reserved;
-    state.grant[source * world.columns + own] = target;
+    grants[source] = target;
     world.set_bit(state.answered + source * world.column_words, own);
     return false;
   });
@@ -76,10 +78,10 @@ DEVICE void receive_grants_at(World<T>& world, int32_t source) {
   State& state = world.state;
   uint64_t* const answered = state.answered + source * world.column_words;
   World<T>::for_bits(answered, world.column_words, [&](int32_t column) {
-    const int32_t target = state.grant[source * world.columns + column];
+    const int32_t node = state.node_at[column];
+    const uint16_t target = state.grant[node * world.pairs + source];
     if (state.local[source * world.columns + target].head == kNone) {
-      const int32_t node = state.node_at[column];
-      state.unused[node * world.nodes + source] = target;
+      state.unused[source * world.pairs + node] = target;
       world.set_bit(state.declined + node * world.words, source);
       return;
     }
