@@ -114,6 +114,9 @@ class PacketModel:
         threshold: float,
         samples: int,
         transport: Transport,
+        is_sst: bool,
+        setup: int,
+        match: int,
     ) -> None: ...
 
 def packets(

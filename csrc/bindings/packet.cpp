@@ -12,6 +12,8 @@ struct PacketModel {
   double threshold;
   int32_t samples;
   Transport transport;
+  bool is_sst;
+  int64_t setup, match;
 };
 
 int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget, int64_t stream, int32_t threads,
@@ -37,6 +39,9 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.threshold = model.threshold;
   batch.samples = model.samples;
   batch.transport = model.transport;
+  batch.is_sst = model.is_sst;
+  batch.setup = model.setup;
+  batch.match = model.match;
   batch.budget = budget;
   batch.device = arrays.first().device_id;
   batch.stream = stream;
@@ -88,7 +93,8 @@ void bind_packet(py::module_& module, py::dict& fields) {
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
                        bool cut_through, bool output_queues, bool by_message, bool by_age, bool by_arrival,
-                       bool in_order, bool by_free, double threshold, int32_t samples, const Transport& transport) {
+                       bool in_order, bool by_free, double threshold, int32_t samples, const Transport& transport,
+                       bool is_sst, int64_t setup, int64_t match) {
              return PacketModel{.size = size,
                                 .flit = flit,
                                 .switch_latency = switch_latency,
@@ -103,12 +109,15 @@ void bind_packet(py::module_& module, py::dict& fields) {
                                 .by_free = by_free,
                                 .threshold = threshold,
                                 .samples = samples,
-                                .transport = transport};
+                                .transport = transport,
+                                .is_sst = is_sst,
+                                .setup = setup,
+                                .match = match};
            }),
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"), py::arg("by_message"),
            py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"),
-           py::arg("samples"), py::arg("transport"));
+           py::arg("samples"), py::arg("transport"), py::arg("is_sst"), py::arg("setup"), py::arg("match"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"), py::arg("grain"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "

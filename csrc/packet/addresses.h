@@ -19,9 +19,11 @@
 
 namespace topoflow::BACKEND::packet {
 
+constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
 constexpr uint32_t kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
 constexpr int32_t kCables = 256;         // at most between two groups: a step is the cable and kCables * (middle + 1)
 constexpr int32_t kUp = 0, kDown = 127;  // levels; those of links between routers lie between them
+constexpr int32_t kBetweenGroups = 2;    // of a dragonfly
 
 class Addresses {
  public:

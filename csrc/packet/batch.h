@@ -44,7 +44,7 @@ struct PacketBatch {
   const int32_t *first_root, *roots, *pending;
   const int64_t* follower_offsets;
   const int32_t* followers;
-  const int32_t *root_port, *root_channel, *root_next, *root_bound;
+  const int32_t *root_port, *root_channel, *root_next, *root_bound, *root_source;
   const int32_t *edge_queue, *edge_turn, *edge_port, *edge_channel, *edge_next, *edge_bound;
   const int64_t* branch_edges;
   const double* byte_time;
@@ -84,11 +84,13 @@ struct PacketBatch {
   double threshold;  // of adaptive-local
   int32_t samples;   // intervals of time at most in which the depths of queues are written down; 0: none
   Transport transport;
-  int32_t threads;  // of the CPU, 0: all
-  int32_t grain;    // ports of a thread at least, where several share a world
-  int64_t budget;   // B of memory for all teams together
-  int device;       // where the arrays lie
-  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
+  bool is_sst;           // another model (sst.h), of which the following are
+  int64_t setup, match;  // ps, before the first packet of a message leaves its buffer; until it is matched
+  int32_t threads;       // of the CPU, 0: all
+  int32_t grain;         // ports of a thread at least, where several share a world
+  int64_t budget;        // B of memory for all teams together
+  int device;            // where the arrays lie
+  int64_t stream;        // the stream to run on, as a number; 0 on the CPU
 };
 
 constexpr std::tuple kPacketFields{
@@ -112,6 +114,7 @@ constexpr std::tuple kPacketFields{
     array("root_channel", &PacketBatch::root_channel, "Y", "where the packet lies after it, -1: it has arrived"),
     array("root_next", &PacketBatch::root_next, "Y", "edge that follows, -1: none, -2 - b: one of branch b"),
     array("root_bound", &PacketBatch::root_bound, "Y", "greatest draw that takes it, 32 bits without sign"),
+    array("root_source", &PacketBatch::root_source, "Y", "by address: endpoint that sends"),
     array("edge_queue", &PacketBatch::edge_queue, "E", "queue in which a packet waits"),
     array("edge_turn", &PacketBatch::edge_turn, "E", "place of the queue among those of the port"),
     array("edge_port", &PacketBatch::edge_port, "E", "port that it waits for"),
@@ -136,7 +139,7 @@ constexpr std::tuple kPacketFields{
     array("pull", &PacketBatch::pull, "S", "ps between two pulls of its receiver"),
     array("step", &PacketBatch::step, "N", "2^-20 of the port's rate that the target of a rate rises by"),
     array("leap", &PacketBatch::leap, "N", "the same once it rises fast"),
-    array("depth", &PacketBatch::depth, "N", "flits that may wait for it where packets are lost"),
+    array("depth", &PacketBatch::depth, "N", "flits that may wait for it where packets are lost, and with sst"),
     array("under_way", &PacketBatch::under_way, "W", "packets that all messages may have under way"),
     array("routing", &PacketBatch::routing, "W", "0: by paths, else by address (addresses.h)"),
     array("groups", &PacketBatch::groups, "W", "of routers"),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "parallel/worlds.h"
+#include "sst.h"
 #include "world.h"
 
 namespace topoflow::BACKEND {
@@ -13,12 +14,17 @@ constexpr int32_t kWindows = 256;  // between two looks at `cancel`
 struct StateBytes {
   PacketBatch batch;
   int32_t threads = 1;  // of a world
-  HD int64_t operator()(int32_t world) const { return State(Memory(nullptr), batch, world, threads, 0).bytes; }
+  HD int64_t operator()(int32_t world) const {
+    return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
+                        : State(Memory(nullptr), batch, world, threads, 0).bytes;
+  }
 };
 
 // Calls f(World) with the kind that a world is of.
 template <class Own, class F>
 DEVICE void with_world(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own, const F& f) {
+  if constexpr (Own::kAlone)
+    if (batch.is_sst) return f(Sst(batch, world, memory));
   const bool by_turns = !batch.by_age && !batch.by_arrival;
   if (batch.output_queues && by_turns && batch.routing[world] == kByPaths && !batch.transport.is_on) {
     f(World<true, Own>(batch, world, memory, own));
@@ -67,6 +73,7 @@ struct Run {
 class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
+    if (batch.is_sst) return;  // a world of it has one thread
     const int32_t all = most_teams<Run>(0, batch.threads).teams;
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;
@@ -145,8 +152,8 @@ class Sharing {
 #endif
 
   const PacketBatch& batch_;
-  int32_t threads_;  // of a world at most
-  int64_t bytes_;    // of a world
+  int32_t threads_ = 1;  // of a world at most
+  int64_t bytes_;        // of a world
 };
 
 #endif

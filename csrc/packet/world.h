@@ -23,8 +23,6 @@
 
 namespace topoflow::BACKEND::packet {
 
-constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
-constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
 constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
 constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 

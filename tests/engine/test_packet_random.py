@@ -24,6 +24,7 @@ from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Simulation, most_of_intervals
 from topoflow.engine.packet.reference_addresses import AddressedSimulation
+from topoflow.engine.packet.reference_sst import SstSimulation
 from topoflow.engine.packet.reference_transport import TransportSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.engine.packet.transport import MARKED
@@ -156,6 +157,9 @@ def random_transport(draw: np.random.Generator) -> Packet:
 def twin_of(world: World, model: Packet) -> Simulation:
     layout = layout_of(world.graph, model, world.routing)
     amounts = numbers(world, layout, model)
+    if model.is_sst:
+        assert isinstance(layout, AddressedLayout)
+        return SstSimulation(world, layout, amounts, model)
     if isinstance(layout, AddressedLayout):
         return AddressedSimulation(world, layout, amounts, model)
     return (TransportSimulation if model.has_transport else Simulation)(world, layout, amounts, model)
@@ -189,7 +193,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     of_ports: Any = found.ports
     end = max((time for time in expected.finish if time is not None), default=0)
     for link, port in zip(layout.port_link.tolist(), expected.ports, strict=True):
-        assert of_ports.active[link] == port.active / SECOND
+        assert of_ports.active[link] == (port.active - max(port.free - end, 0) * model.is_sst) / SECOND
         assert of_ports.stalled[link] == port.stalled / SECOND
         assert (found.link_bytes[link], of_ports.packets[link]) == (port.bytes, port.packets)
         rest = end - port.free
@@ -225,7 +229,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
 
 def agree_over_time(ports: Ports, layout: Layout, twin: Simulation, model: Packet, end: int) -> None:
     """Depths of queues, interval by interval; and their greatest is the one that is counted besides."""
-    if not model.samples:
+    if not model.intervals:
         assert ports.queues is None
         return
     assert ports.queues is not None

@@ -14,6 +14,7 @@ from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, N
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
+LEVELS = Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL))
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class DragonflyRoutes(Routes):
             source=source,
             target=target,
             level=level,
-            levels=Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL)),
+            levels=LEVELS,
             kinds=KINDS,
         )
 

@@ -42,6 +42,7 @@ from topoflow.engine.packet.settings import (
     numbers,
 )
 from topoflow.engine.timelines import timeline
+from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 
 SLOT = 32  # B of a packet in a buffer
 QUEUE = 40  # B
@@ -49,6 +50,7 @@ DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
 FLOWS = ("sent", "sent_bytes", "delivered", "delivered_bytes", "lost_of", "lost_bytes")  # as ``Flows`` has them
+SST_ROUTINGS = ("minimal", "valiant_group", "adaptive_local")
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
@@ -67,6 +69,8 @@ class Packet(Settings):
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
             law = f"paths must be known one by one with fidelity={self.name}"
             return f"routing: {law}, got only their union in {world.name}"
+        if self.is_sst:
+            return self._sst_refuses(world)
         if self.has_transport and world.graph.next_hops is not None:
             field, usual, value = self.unusual
             return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
@@ -77,6 +81,20 @@ class Packet(Settings):
         if world.graph.next_hops is not None and not self.output_queues:
             return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
         if world.graph.next_hops is not None and self.eager is not None:  # how long the way is nobody has said
+            return f"packet.eager: must be null with routing={world.routing}, got {self.eager}"
+        return None
+
+    def _sst_refuses(self, world: World) -> str | None:
+        """All but the routings of a dragonfly that SST has, and what its NICs do not do."""
+        hops, limit = world.graph.next_hops, world.graph.path_limit
+        if hops is None or world.routing not in SST_ROUTINGS:
+            law = f"must be one of {', '.join(SST_ROUTINGS)} with packet.model=sst"
+            return f"routing: {law}, got {world.routing} in {world.name}"
+        if hops.levels != DRAGONFLY:
+            return f"fabric: must be a dragonfly with packet.model=sst, got {_fabric(world)}"
+        if limit is not None and np.isfinite(limit).any():
+            return f"packet.model: must be hardware where transfers have a limit, as in {world.name}, got sst"
+        if self.eager is not None:
             return f"packet.eager: must be null with routing={world.routing}, got {self.eager}"
         return None
 
@@ -118,8 +136,11 @@ class Packet(Settings):
             in_order=self.in_order,
             by_free=self.by_free,
             threshold=self.threshold,
-            samples=self.samples,
+            samples=self.intervals,
             transport=self.transport,
+            is_sst=self.is_sst,
+            setup=in_picoseconds(self.setup),
+            match=in_picoseconds(self.match),
         )
 
     def _check(self, world: World) -> None:
@@ -158,6 +179,10 @@ def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout
     if graph.next_hops is not None:
         return lay_out_addresses(graph, graph.next_hops, routing, channels)
     return lay_out(graph, channels, output_queues=settings.output_queues)
+
+
+def _fabric(world: World) -> str:
+    return world.name if world.fabric is None else world.fabric.name
 
 
 def _leaves_by_several(graph: Graph) -> bool:
@@ -279,8 +304,11 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         np.add.at(fullest, layout.port_link[layout.channel_port], taken)
     end = int(batch.of("finish", index).max(initial=0, where=batch.of("finish", index) < _C.NEVER))
     rest = end - batch.of("free", index)  # ps, since the port last sent
+    sent = each("active")
+    if settings.is_sst:  # a message has arrived with its last head, while ports may still send
+        sent -= _on_links(world.graph, layout.port_link, np.maximum(-rest, 0))
     return Ports(
-        active=each("active") / SECOND,
+        active=sent / SECOND,
         stalled=each("stalled") / SECOND,
         packets=each("packets").astype(np.int64),
         idle_intervals=_idle(world.graph, layout, batch.of("idle_intervals", index) + (rest > 0), end > 0),
@@ -293,7 +321,7 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
             batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),
         message_latency=_message_latency(batch, index, amounts),
-        queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
+        queues=_queues(batch, index, settings, fullest, end) if settings.intervals else None,
         flows=Flows(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
     )
 

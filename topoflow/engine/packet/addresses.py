@@ -89,8 +89,9 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int 
         path_roots=np.arange(paths + 1),
         root_port=first,
         root_channel=begin[first].astype(np.int32),
-        root_next=_endpoint(hops)[last],
+        root_next=_endpoint(hops.down, hops)[last],
         root_bound=np.full(paths, 2**32 - 1, np.uint32),
+        root_source=_endpoint(hops.up, hops)[first],
         **dict.fromkeys(("edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"), nothing),
         edge_bound=none,
         branches=np.zeros(1, np.int64),
@@ -184,10 +185,10 @@ def _ends(graph: Graph) -> tuple[Ints, Ints]:
     return ends[:, 0].astype(np.int32), ends[:, 1].astype(np.int32)
 
 
-def _endpoint(hops: NextHops) -> Ints:
-    """[L] the endpoint that a link down leads to, NONE for others."""
+def _endpoint(links: Ints, hops: NextHops) -> Ints:
+    """[L] the endpoint of each of its ``links`` [E] up or down, NONE for others."""
     endpoint = np.full(len(hops.level), NONE, np.int32)
-    endpoint[hops.down] = np.arange(len(hops.down), dtype=np.int32)
+    endpoint[links] = np.arange(len(links), dtype=np.int32)
     return endpoint
 
 

@@ -54,6 +54,7 @@ class Layout:
     root_channel: Ints  # [Y] where the packet lies after it; NONE: it has arrived
     root_next: Ints  # [Y]
     root_bound: Bounds  # [Y]
+    root_source: Ints  # [Y] by address, the endpoint that sends; else 0
     edge_queue: Ints  # [E] where the packet waits for ``edge_port``
     edge_turn: Ints  # [E] place of that queue in the row of the port
     edge_port: Ints  # [E]
@@ -160,6 +161,7 @@ def _steps(rows: Rows, hops: Hops, paths: int, port_queues: Offsets, port_queue:
         "root_channel": hops.channel[merged.root_hop],
         "root_next": merged.root_next,
         "root_bound": merged.root_bound,
+        "root_source": np.zeros(len(merged.root_hop), np.int32),
         "edge_queue": queue,
         "edge_turn": (row - port_queues[port]).astype(np.int32),
         "edge_port": hops.port[hop],

@@ -6,22 +6,24 @@ Shapes: T tasks, N ports, C channels (``topoflow.engine.packet.layout``).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
-from topoflow.engine.packet.addresses import AddressedLayout, most_slots
+from topoflow.engine.packet.addresses import AddressedLayout, max_hops, most_slots
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.transport import LONGEST, Control, Transport, check_whole, control_of, is_number
+from topoflow.fabric.routing.next_hops import DOWN, UP
 
 SECOND = 1e12  # ps
 MICROSECOND, MILLISECOND = 10**6, 10**9  # ps
 LARGEST_BUFFER = 2**30  # flits
 SWITCH_BUFFER = 128 * 1024  # B of an input port; Source: MOTION, Table 3
 MAX_SAMPLES = 2**16
+MODELS = ("hardware", "sst")
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
 DRAWS = ("packet", "message")
@@ -29,6 +31,7 @@ ARBITERS = ("round_robin", "age", "arrival")
 MESSAGES = ("round_robin", "in_order")
 COMPARES = ("occupied", "free")
 CHOICES = {
+    "model": MODELS,
     "switching": SWITCHING,
     "queues": QUEUES,
     "draws": DRAWS,
@@ -36,6 +39,7 @@ CHOICES = {
     "messages": MESSAGES,
     "compares": COMPARES,
 }
+FIXED_BY_SST = {"switching": SWITCHING[0], "arbiter": ARBITERS[0], "draws": DRAWS[0]}  # else it has what it has
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,13 @@ class Settings(Transport):
     ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or where the other's has more than
     ``threshold`` times the free space of the minimal one's ("free"). ``samples``: intervals at most in which the depths
     of queues are written down, 0: none.
+
+    ``model`` "sst": the network and the NICs of another simulator, which has none of the choices above
+    (``reference_sst``). There ``setup`` is what the NIC of a sender takes before each message, and ``match`` what that
+    of the receiver takes for the first packet of one.
     """
 
+    model: str = "hardware"
     size: int = 4096
     flit: int = 32
     buffer: int | str = AUTO
@@ -70,6 +79,8 @@ class Settings(Transport):
     threshold: float = 2.0
     compares: str = "occupied"
     samples: int = 64
+    setup: float = 0.0
+    match: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,13 +100,35 @@ class Settings(Transport):
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         if not is_number(self.threshold) or not 0 < self.threshold < math.inf:
             raise ValueError(f"packet.threshold: must be a positive number, got {self.threshold!r}")
-        for field in ("switch_latency", "nic_latency", "credit_latency"):
+        for field in ("switch_latency", "nic_latency", "credit_latency", "setup", "match"):
             value = getattr(self, field)
             if not is_number(value) or not 0 <= value * SECOND <= LONGEST:
                 raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
         if self.has_transport and not self.output_queues:
             law = "must be virtual_output where packets are lost or marked, or messages controlled"
             raise ValueError(f"packet.queues: {law}, got {self.queues}")
+        self._check_model()
+
+    def _check_model(self) -> None:
+        """Neither model has what only the other one does."""
+        if self.is_sst and self.has_transport:
+            field, usual, value = self.unusual
+            raise ValueError(f"packet.{field}: must be {usual} with packet.model=sst, got {value}")
+        for field, usual in FIXED_BY_SST.items() if self.is_sst else ():
+            if getattr(self, field) != usual:
+                raise ValueError(f"packet.{field}: must be {usual} with packet.model=sst, got {getattr(self, field)}")
+        for field in () if self.is_sst else ("setup", "match"):
+            if getattr(self, field):
+                raise ValueError(f"packet.{field}: must be 0 but for packet.model=sst, got {getattr(self, field)!r}")
+
+    @property
+    def is_sst(self) -> bool:
+        return self.model == MODELS[1]
+
+    @property
+    def intervals(self) -> int:
+        """``samples``; SST's model writes no depths down."""
+        return 0 if self.is_sst else self.samples
 
     @property
     def cut_through(self) -> bool:
@@ -174,6 +207,11 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         control = control_of(world, layout, settings, settings.size, bytes_.astype(np.int64), back, depth)
         if settings.loses:
             slot_total = control.under_way + 1  # a packet gets its next slot before it leaves the one that it has
+    if settings.is_sst:
+        assert isinstance(layout, AddressedLayout), "refused otherwise"
+        depth = _depths(world, settings, byte_time, latency)
+        control = replace(control, depth=depth)
+        slot_total = _sst_slots(bytes_.astype(np.int64), depth, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
@@ -187,9 +225,11 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         buffer,
         slots,
         slot_total,
-        settings.samples * (layout.ports if settings.loses else layout.channels),
+        settings.intervals * (layout.ports if settings.loses else layout.channels),
         control,
-        _window(layout, settings, byte_time, latency),
+        _sst_window(world, layout, settings, latency)
+        if isinstance(layout, AddressedLayout) and settings.is_sst
+        else _window(layout, settings, byte_time, latency),
     )
 
 
@@ -273,6 +313,19 @@ def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings:
     return np.zeros(layout.channels, np.int64), most_slots(layout, packets, (buffer // least_flits).astype(np.int64))
 
 
+def _sst_slots(bytes: Offsets, depth: Ints, layout: AddressedLayout, settings: Settings) -> int:
+    """Slots of packets and credits together: a packet is in one place, and each input that it has left waits for one.
+
+    ``depth`` [N] flits of each buffer: before every link, and at the end of those that have channels.
+    """
+    short = bytes[bytes > 0] % settings.size
+    least = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
+    room = depth.astype(np.int64) // least
+    buffers = int(room.sum()) * layout.channels_needed + int(room[layout.channel_port].sum())
+    packets = int((-(-bytes // settings.size)).sum())
+    return min(buffers, packets * (1 + max_hops(layout.next_hops, layout.routing)), 2**31 - 1)
+
+
 def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, Offsets]:
     """[C] flits of the smallest packet, and [C] how many packets may cross each channel."""
     full, flit = settings.size, settings.flit
@@ -307,6 +360,20 @@ def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offs
     if settings.has_transport:  # what is lost is known a flit and a link later
         times.append(flit + latency)
     return min((int(each.min()) for each in times if len(each)), default=1)
+
+
+def _sst_window(world: World, layout: AddressedLayout, settings: Settings, latency: Offsets) -> int:
+    """The least time until another router or a task hears of what happens at a router and the NICs of its servers.
+
+    Raises ``ValueError`` where that is none.
+    """
+    through, nic = in_picoseconds(settings.switch_latency), in_picoseconds(settings.nic_latency)
+    level, credit = layout.tables.level, in_picoseconds(settings.credit_latency)
+    between = latency[(level != UP) & (level != DOWN)].min(initial=LONGEST) + min(through, credit)
+    found = int(min(between, latency[level == DOWN].min(initial=LONGEST) + through - through // 2 + nic))
+    if found < 1:
+        raise ValueError(f"{world.name}.latency: must be more than 0 with packet.model=sst, got {found} ps")
+    return found
 
 
 def _check_most(world: World, field: str, values: Floats, most: float, unit: str) -> None:
