@@ -40,7 +40,7 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
         target=np.where(sends, target, NONE),
         server=_occupied(messages, several),
         bytes=np.where(sends, messages.bytes, 0.0),
-        seconds=np.where(computes, _seconds(messages), np.where(sends, 0.0, messages.bytes / local_bandwidth)),
+        seconds=np.where(sends, 0.0, np.where(computes, 0.0, messages.bytes / local_bandwidth) + _seconds(messages)),
     )
     if messages.waits is not None:
         columns.wait(*messages.waits)

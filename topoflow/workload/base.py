@@ -191,7 +191,7 @@ class Messages:
     source: Offsets  # [M] rank
     target: Offsets  # [M] rank; NOBODY: ``source`` computes
     bytes: Floats  # [M] B
-    seconds: Floats | None = None  # [M] s to compute; None: nobody computes
+    seconds: Floats | None = None  # [M] s to compute, or that pass with a rank's message to itself; None: none
     waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
     release: Floats | None = None  # [M] s, not before; None: at once
 

@@ -28,6 +28,8 @@ from topoflow.workload.messages.scripts import Writer, box, sides
 
 DOUBLE, COMPLEX = 8, 16  # B of a number
 
+LIBRARIES = ("none", "firefly")
+
 Rule = Callable[["Motif", Writer], None]
 
 
@@ -48,12 +50,17 @@ class Motif(base.Motif):
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
     request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
+    library: str = "none"  # what calls of MPI and both protocols take: nothing, or as in ``firefly``
     operation: float = 1e-9  # s of a reduction
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.name not in MOTIFS:
             raise ValueError(f"workload.name: must be one of {', '.join(MOTIFS)}, got {self.name!r}")
+        if self.library not in LIBRARIES:
+            raise ValueError(f"workload.library: must be one of {', '.join(LIBRARIES)}, got {self.library!r}")
+        if self.library != LIBRARIES[0] and self.request is not None:
+            raise ValueError(f"workload.request: must be null with workload.library={self.library}, got {self.request}")
         for field in ("iterations", "bytes", "cells", "variables", "flops", "request"):
             if getattr(self, field) is not None:
                 check_positive(f"workload.{field}", getattr(self, field))
@@ -76,7 +83,7 @@ class Motif(base.Motif):
     def messages(self, ranks: int) -> Messages:
         """What every rank does."""
         self.check(ranks)
-        writer = Writer(ranks, self.eager, self.request)
+        writer = Writer(ranks, self.eager, self.request, library=self.library != LIBRARIES[0])
         MOTIFS[self.name](self, writer)
         return writer.messages()
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from topoflow.arrays import Floats, Offsets
+from topoflow.arrays import Floats, Mask, Offsets
 from topoflow.workload.base import NOBODY, Messages
+from topoflow.workload.messages import firefly
 
 
 class Writer:
@@ -19,10 +20,13 @@ class Writer:
     ``request``, a longer one is matched first: ``request`` B ask its receiver, which answers with as many as soon as it
     has posted the receive, at the beginning of the step in which it waits for it. An eager message that comes earlier
     is unexpected and waits there. Messages from one rank to another match in the order in which they are sent.
+
+    With ``library``, calls and both protocols take what they do in ``firefly``.
     """
 
-    def __init__(self, ranks: int, eager: float, request: float | None = None) -> None:
+    def __init__(self, ranks: int, eager: float, request: float | None = None, *, library: bool = False) -> None:
         self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
+        self._library, self._calling = library, np.zeros(ranks)  # s that the calls of each rank in this step take
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
         self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
@@ -31,6 +35,9 @@ class Writer:
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
         """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
         long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
+        if self._library:
+            self._call(source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source)), long)
+            return
         answers = self._match(source[long], target[long]) if self._request is not None else None
         tasks = self._add(source, target, bytes, 0.0)
         self._wait(tasks, self._last[source])
@@ -38,6 +45,46 @@ class Writer:
             self._wait(tasks[long], answers)
         self._open.append((tasks, target))
         self._open.append((tasks[long], source[long]))
+
+    def _call(self, source: Offsets, target: Offsets, bytes: Floats, long: Mask) -> None:
+        """``send`` with a library; ``long`` [k]."""
+        pinned = firefly.pinned(bytes) * long
+        before = self._calling[source] + _earlier(source, firefly.SENT + pinned)
+        np.add.at(self._calling, source, firefly.SENT + pinned)
+        begun = self._wait_for(source, before + firefly.BEFORE + pinned)
+        self._wait(begun, self._last[source])
+        returned = self._wait_for(source, before + firefly.SENT + pinned)
+        self._wait(returned, self._last[source])
+        self._open.append((returned, source))
+        sent = self._add(source, target, np.where(long, 0.0, bytes) + firefly.HEADER, 0.0)
+        self._wait(sent, begun)
+        matched = self._wait_for(target, np.where(long, firefly.MATCHED, firefly.MATCHED + firefly.CALL))
+        self._wait(matched, sent)
+        self._wait(matched, self._last[target])
+        self._open.append((matched[~long], target[~long]))
+        if long.any():
+            self._get(source[long], target[long], bytes[long], matched[long])
+
+    def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets) -> None:
+        """What follows the requests of long messages, which were ``matched`` [k]."""
+        asks = self._add(target, source, firefly.GET, 0.0)
+        self._wait(asks, matched)
+        read = self._wait_for(source, firefly.READ)
+        self._wait(read, asks)
+        data = self._add(source, target, bytes + firefly.GET, 0.0)
+        self._wait(data, read)
+        unpinned = self._wait_for(target, firefly.pinned(bytes) + firefly.CALL)
+        self._wait(unpinned, data)
+        self._open.append((unpinned, target))
+        acknowledged = self._add(target, source, firefly.ACKNOWLEDGEMENT, 0.0)
+        self._wait(acknowledged, data)
+        returned = self._wait_for(source, firefly.CALL)
+        self._wait(returned, acknowledged)
+        self._open.append((returned, source))
+
+    def _wait_for(self, rank: Offsets, seconds: ArrayLike) -> Offsets:
+        """[k] tasks that take ``seconds`` and occupy nothing: messages of a rank to itself."""
+        return self._add(rank, rank, 0.0, seconds)
 
     def _match(self, source: Offsets, target: Offsets) -> Offsets:
         """[k] answers to the requests of each ``source`` [k], once its ``target`` has posted the receive."""
@@ -56,13 +103,14 @@ class Writer:
 
     def step(self, only: Offsets | None = None) -> None:
         """The end of a step: of ``only`` some ranks, None: of all."""
-        if not self._open:
-            return
-        task, rank = (np.concatenate(side) for side in zip(*self._open, strict=True))
         mask = np.ones(self.ranks, np.bool_)
         if only is not None:
             mask[:] = False
             mask[only] = True
+        self._calling[mask] = 0.0
+        if not self._open:
+            return
+        task, rank = (np.concatenate(side) for side in zip(*self._open, strict=True))
         ends = mask[rank]
         self._open = [(task[~ends], rank[~ends])]
         waiting = np.unique(rank[ends])
@@ -85,6 +133,15 @@ class Writer:
     def _wait(self, tasks: Offsets, earlier: Offsets) -> None:
         said = earlier != NOBODY
         self._waits.append((tasks[said], earlier[said]))
+
+
+def _earlier(ranks: Offsets, seconds: Floats) -> Floats:
+    """[k] the sum of ``seconds`` [k] of those before it that are of the same rank."""
+    order = np.argsort(ranks, kind="stable")
+    until = np.cumsum(seconds[order]) - seconds[order]
+    found = np.empty(len(ranks))
+    found[order] = until - until[np.searchsorted(ranks[order], ranks[order])]
+    return found
 
 
 def sides(ranks: int) -> tuple[int, int]:

@@ -1,0 +1,43 @@
+"""What an MPI library and its host take for a message, as SST's firefly has it.
+
+    eager    sender    call in 30, set up 130                  call out 30, then its next call
+             NIC       a header of 45 B before the message
+             receiver                        walk 150, set up 100, call out 30 after it has arrived
+    longer   sender    call in 30, set up 130, pin             its step ends with the acknowledgement, call out 30
+             request   45 B: a header alone
+             receiver            walk 150, set up 100, once it has posted the receive
+             get       13 B back
+             NIC of the sender   reads from the host 200
+             data      with 13 B before it
+             receiver                        unpin, call out 30
+             acknowledgement     15 B back
+
+Times are ns; pinning takes 3000 and 100 for each whole page of 4096 B. Memory copies take nothing. Ours: one posted
+receive is walked, whatever else is posted; a rank's calls of a step follow each other, but what it receives in a step
+it treats at the same time.
+
+Source: SST 16, firefly: ctrlMsgProcessQueuesState.cc and nic.cc with the defaults of its Python scripts; the tapered
+dragonfly, III-B, has the parameters of NICs, which ``fidelity=packet`` has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoflow.arrays import Floats
+
+NS = 1e-9
+CALL, SET_UP = 30 * NS, 130 * NS  # s, in and out of a call each; before a message is handed to the NIC
+WALK, RECEIVE = 150 * NS, 100 * NS  # s, past a posted receive; of the one that matches
+READ = 200 * NS  # s, the NIC from the host, before it sends what was asked for
+HEADER, GET, ACKNOWLEDGEMENT = 45.0, 13.0, 15.0  # B
+PIN, PAGE, OF_A_PAGE = 3000 * NS, 4096, 100 * NS
+
+SENT = 2 * CALL + SET_UP  # s, a call that sends
+BEFORE = CALL + SET_UP  # s of it until the NIC has the message
+MATCHED = WALK + RECEIVE
+
+
+def pinned(bytes: Floats) -> Floats:
+    """[k] s to pin messages of ``bytes`` [k], and again to unpin them."""
+    return PIN + OF_A_PAGE * np.floor(bytes / PAGE)
