@@ -39,7 +39,8 @@ class Timed(Simulating):
     def do(self, worlds: Any, run: Run) -> list[Any]:
         before = time.process_time()
         found = super().do(worlds, run)
-        return [(each, before, time.process_time()) for each in found]
+        after = time.process_time()
+        return [(each, before, after) for each in found]
 
     def pack(self, world: World, answer: Any) -> Arrays:
         timeline, before, after = answer
