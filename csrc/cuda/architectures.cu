@@ -13,9 +13,13 @@ std::vector<int> architectures() { return {__CUDA_ARCH_LIST__}; }
 bool has_kernels_for(int device) {
   const DeviceGuard guard(device);
   cudaFuncAttributes found{};
-  const bool has = cudaFuncGetAttributes(&found, probe) == cudaSuccess;
-  if (!has) cudaGetLastError();  // forgets it
-  return has;
+  const cudaError_t error = cudaFuncGetAttributes(&found, probe);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();  // forgets it
+    return false;
+  }
+  check(error);
+  return true;
 }
 
 }  // namespace topoflow::cuda

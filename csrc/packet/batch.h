@@ -56,7 +56,7 @@ struct PacketBatch {
   const int32_t* queue_channel;
   const int32_t *allowed, *puller, *step, *leap, *depth;
   const int64_t *back, *pull, *under_way;
-  const int32_t *routing, *groups, *routers, *cables;
+  const int32_t *routing, *hops, *groups, *routers, *cables;
   const int64_t *endpoint_offsets, *router_offsets, *inside_offsets, *outside_offsets, *set_offsets, *set_begin;
   const int32_t *endpoint_router, *down, *router_group, *inside, *outside, *set_links;
   const int32_t *end, *level, *first_channel, *place;
@@ -142,6 +142,7 @@ constexpr std::tuple kPacketFields{
     array("depth", &PacketBatch::depth, "N", "flits that may wait for it where packets are lost, and with sst"),
     array("under_way", &PacketBatch::under_way, "W", "packets that all messages may have under way"),
     array("routing", &PacketBatch::routing, "W", "0: by paths, else by address (addresses.h)"),
+    array("hops", &PacketBatch::hops, "W", "by address: ports of a route at most"),
     array("groups", &PacketBatch::groups, "W", "of routers"),
     array("routers", &PacketBatch::routers, "W", "of a group"),
     array("cables", &PacketBatch::cables, "W", "between every two groups"),

@@ -20,6 +20,19 @@ struct StateBytes {
   }
 };
 
+// B of stack that a GPU's thread needs: whoever asks how full a buffer is lets the port before it send first, and what
+// it sends may ask at the next router (World::occupied), so calls are as deep as a route has ports. nvcc cannot say how
+// much that is, and a GPU gives 1 KiB. All functions of one such round take 1,256 B, the kernel 920 (nvcc 13.0, sm_90).
+struct StackBytes {
+  PacketBatch batch;
+  HD int64_t operator()(int32_t world) const {
+    return batch.routing[world] < kAdaptive ? 0 : kKernel + int64_t{kRound} * batch.hops[world];
+  }
+
+ private:
+  static constexpr int32_t kKernel = 2048, kRound = 1536;
+};
+
 // Calls f(World) with the kind that a world is of.
 template <class Own, class F>
 DEVICE void with_world(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own, const F& f) {
@@ -161,7 +174,10 @@ class Sharing {
 }  // namespace packet
 
 int64_t packets(const PacketBatch& batch) {
-#ifndef TOPOFLOW_ON_GPU
+#ifdef TOPOFLOW_ON_GPU
+  const DeviceGuard guard(batch.device);
+  reserve_stack(most_bytes(batch.worlds, packet::StackBytes{batch}, to_stream(batch.stream)));
+#else
   if (packet::Sharing sharing(batch); sharing.is_wanted()) return sharing.run();
 #endif
   return run_worlds<packet::Run, packet::StateBytes>(batch);

@@ -42,6 +42,14 @@ class DeviceGuard {
   int before_ = 0;
 };
 
+// The current device has these bytes of stack for each of its threads from now on, or more. (They are taken at once for
+// all threads that it can run at a time.)
+inline void reserve_stack(int64_t bytes) {
+  size_t now = 0;
+  check(cudaDeviceGetLimit(&now, cudaLimitStackSize));
+  if (static_cast<int64_t>(now) < bytes) check(cudaDeviceSetLimit(cudaLimitStackSize, static_cast<size_t>(bytes)));
+}
+
 struct ThreadsFor {
   explicit ThreadsFor(int64_t) {}
 };

@@ -166,11 +166,13 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidDeviceFunction = 98,
   cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719
 };
+enum cudaLimit { cudaLimitStackSize };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor,
@@ -203,6 +205,8 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device);
+cudaError_t cudaDeviceGetLimit(size_t* bytes, cudaLimit which);
+cudaError_t cudaDeviceSetLimit(cudaLimit which, size_t bytes);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();

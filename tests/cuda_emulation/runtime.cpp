@@ -25,6 +25,7 @@ constexpr int kThreadsOfProcessor = 2048, kBlocksOfProcessor = 32;
 
 thread_local int device = 0;
 thread_local cudaError_t last = cudaSuccess;
+size_t stack = 1 << 10;            // B that each thread of a GPU has
 cudaError_t broken = cudaSuccess;  // after a fault every call fails
 
 int devices() { return static_cast<int>(setting("CUDA_EMULATION_DEVICES", 2)); }
@@ -95,6 +96,15 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= emulation::devices()) return result(cudaErrorInvalidDevice);
   emulation::device = device;
+  return result(cudaSuccess);
+}
+// A fiber has a stack of its own size: this only keeps what is asked for.
+cudaError_t cudaDeviceGetLimit(size_t* bytes, cudaLimit) {
+  *bytes = emulation::stack;
+  return result(cudaSuccess);
+}
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t bytes) {
+  emulation::stack = bytes;
   return result(cudaSuccess);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {

@@ -241,8 +241,11 @@ def _missing_for_cuda(number: int | None) -> str | None:
     if number is not None and number >= torch.cuda.device_count():
         return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
     number = torch.cuda.current_device() if number is None else number
-    if _C.has_kernels_for(number):
-        return None
+    try:
+        if _C.has_kernels_for(number):
+            return None
+    except _C.Fault as error:  # of an earlier kernel: CUDA answers nothing else until the process ends
+        return f"a process in which no kernel has failed, got {error}"
     built = ", ".join(f"sm_{architecture // 10}" for architecture in _C.architectures)
     major, minor = torch.cuda.get_device_capability(number)
     build = f"CUDAARCHS={major}{minor} pip install ."

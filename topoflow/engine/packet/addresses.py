@@ -159,10 +159,11 @@ def sets_of(layout: Layout) -> LinkSets:
 def sizes_of(layout: Layout) -> dict[str, int]:
     """How a world is routed, and how large its tables are."""
     if not isinstance(layout, AddressedLayout):
-        return {"routing": BY_PATHS, "groups": 0, "routers": 0, "cables": 0}
+        return {"routing": BY_PATHS, "hops": 0, "groups": 0, "routers": 0, "cables": 0}
     hops = layout.next_hops
     return {
         "routing": MODES[layout.routing],
+        "hops": max_hops(layout.next_hops, layout.routing),
         "groups": hops.groups,
         "routers": hops.routers_per_group,
         "cables": hops.cables,
