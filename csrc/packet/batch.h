@@ -84,7 +84,7 @@ struct PacketBatch {
   double threshold;  // of adaptive-local
   int32_t samples;   // intervals of time at most in which the depths of queues are written down; 0: none
   Transport transport;
-  bool is_sst;           // another model (sst.h), of which the following are
+  bool is_sst;           // the model of sst.h, which alone reads the next two
   int64_t setup, match;  // ps, before the first packet of a message leaves its buffer; until it is matched
   int32_t threads;       // of the CPU, 0: all
   int32_t grain;         // ports of a thread at least, where several share a world

@@ -509,8 +509,9 @@ class World {
     if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
   }
 
-  // Depths of queues over time: the most in each interval, of which there are never more than `samples`. When they are
-  // full, each is twice as long. A window ends where an interval does, so all ports and channels are known there.
+  // Depths of queues over time: the maximum in each interval. There are at most `samples` intervals; once all are used,
+  // every two become one, twice as long. A window ends where an interval does, so all ports and channels are known
+  // there.
 
   DEVICE int32_t* depths(int32_t row) const {
     return b_.depths + b_.depth_offsets[world_] + int64_t{row} * (loses() ? ports_ : channels_);

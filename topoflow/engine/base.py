@@ -159,7 +159,7 @@ class Histogram:
 class Queues:
     """How deep queues were over time, as ``Ports.fullest`` counts what is in them: the most in each interval.
 
-    K ports, the fullest first, and I intervals, the first of which begins at 0; the last one has the end of the world.
+    K ports, the fullest first, and I intervals of one length, from 0 on; the world ends in the last.
     """
 
     link: Ints  # [K] whose port it is

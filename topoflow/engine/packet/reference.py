@@ -79,6 +79,16 @@ class Port:
     idle_1us: int = 0  # and for longer than that
     idle_1ms: int = 0
 
+    def count_idle(self, now: int) -> None:
+        """The port begins to send at ``now`` (ps): until then it was idle since it was free, and perhaps stalled."""
+        idle = (now if self.stalled_since is None else self.stalled_since) - self.free
+        self.idle_intervals += idle > 0
+        self.idle_1us += idle > MICROSECOND
+        self.idle_1ms += idle > MILLISECOND
+        if self.stalled_since is not None:
+            self.stalled += now - self.stalled_since
+            self.stalled_since = None
+
 
 @dataclass
 class Answer:
@@ -241,13 +251,7 @@ class Simulation:
             turn = min(ready, key=lambda turn: (ready[turn].came, turn))
         else:
             turn = min(ready, key=lambda turn: (turn - state.turn) % turns)
-        idle = (now if state.stalled_since is None else state.stalled_since) - state.free
-        state.idle_intervals += idle > 0
-        state.idle_1us += idle > MICROSECOND
-        state.idle_1ms += idle > MILLISECOND
-        if state.stalled_since is not None:
-            state.stalled += now - state.stalled_since
-            state.stalled_since = None
+        state.count_idle(now)
         state.turn = (turn + 1) % turns
         self.send(port, turn, ready[turn], now)
 

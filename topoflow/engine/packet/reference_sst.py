@@ -22,7 +22,7 @@ free room of its own outputs, that of two cables each, and takes the route aroun
 Of one time, edges come first, then what tasks do, heads, credits, messages, machines and outputs.
 
 Source: SST 16: merlin (hr_router.cc, portControl.cc, linkControl.cc, xbar_arb_lru.h, output_arb_basic.h,
-topology/dragonfly.cc) and firefly (nic.cc, nicSendMachine.cc), by the names of which the parts are called here.
+topology/dragonfly.cc) and firefly (nic.cc, nicSendMachine.cc), whose names the docstrings of the parts give.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.reference import Answer, Packet, Port, Simulation
-from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, UP
 
@@ -46,7 +46,7 @@ EDGE, TASK, HEAD, CREDIT, MESSAGE, MACHINE, OUTPUT = range(-1, 6)  # of events a
 
 @dataclass
 class Head(Packet):
-    """A packet, and how it goes on."""
+    """A packet and its route."""
 
     middle: int | None = None  # the group that it goes to first, or inside a group the router
     cable: int = 0  # between groups
@@ -229,13 +229,7 @@ class SstSimulation(Simulation):
                 self.feed(port, which, now)
 
     def count_sent(self, state: Port, packet: Head, flit: int, now: int) -> None:
-        idle = (now if state.stalled_since is None else state.stalled_since) - state.free
-        state.idle_intervals += idle > 0
-        state.idle_1us += idle > MICROSECOND
-        state.idle_1ms += idle > MILLISECOND
-        if state.stalled_since is not None:
-            state.stalled += now - state.stalled_since
-            state.stalled_since = None
+        state.count_idle(now)
         state.free = now + packet.flits * flit
         state.active += packet.flits * flit
         state.bytes += packet.bytes
@@ -276,7 +270,7 @@ class SstSimulation(Simulation):
             self.at(edge, partial(self.arbitrate, router), self.routers.index(router), EDGE)
 
     def arbitrate(self, router: Router, now: int) -> None:
-        """Those that pass are the last from then on, the first of them behind the others."""
+        """Grant inputs in the order of ``router.order``; those that are granted move to its end, in reverse."""
         granted: list[tuple[int, int]] = []
         for port, virtual in router.order:
             queue = router.queues[port, virtual]
