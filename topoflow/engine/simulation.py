@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
+from typing import Any
 
 from topoflow.digest import digest, program
 from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
@@ -81,7 +82,7 @@ class Simulating:
         return found
 
 
-def _numbers(value: object) -> dict[str, object]:
+def _numbers(value: Any) -> dict[str, object]:
     """The fields of a dataclass that a simulation depends on."""
-    named = [each.name for each in fields(value)]  # type: ignore[arg-type]
+    named = [each.name for each in fields(value)]
     return {name: getattr(value, name) for name in named if name not in NAMES}
