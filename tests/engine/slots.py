@@ -13,13 +13,19 @@ from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
 from topoflow.fabric.circuits.on_demand import Square
+from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import Failed, Schedule
 
 SLOT = 1000  # ps
 
 
 def burst(
-    schedule: Schedule | Square, source: np.ndarray, target: np.ndarray, cells: int, release: object = 0, **fields: Any
+    schedule: Schedule | Square | Rotors,
+    source: np.ndarray,
+    target: np.ndarray,
+    cells: int,
+    release: object = 0,
+    **fields: Any,
 ) -> Cells:
     """A message of ``cells`` from each source node to its target; cables of servers are never in the way.
 
@@ -54,10 +60,20 @@ def random_failed(draw: np.random.Generator, schedule: Schedule) -> Schedule:
     return replace(schedule, failed=Failed(tuple(node for (node,) in nodes), *pairs))
 
 
-def with_failures(draw: np.random.Generator, world: Cells, protocol: str) -> Cells:
+def random_failed_rotors(draw: np.random.Generator, rotors: Rotors) -> Rotors:
+    """The cycle less some of its parts."""
+    nodes, switches = (
+        tuple(np.flatnonzero(draw.random(count) < 0.12).tolist()) for count in (rotors.nodes, rotors.switches)
+    )
+    lost = np.argwhere(draw.random((rotors.nodes, rotors.switches)) < 0.12).tolist()
+    return replace(rotors, failed=FailedRotors(nodes, switches, tuple((node, switch) for node, switch in lost)))
+
+
+def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -> Cells:
     """The world on a network that lost some of its parts, less the tasks between nodes that cannot reach each other."""
-    assert isinstance(world.schedule, Schedule)
-    schedule = random_failed(draw, world.schedule)
+    assert not isinstance(world.schedule, Square)
+    lose = random_failed_rotors if isinstance(world.schedule, Rotors) else random_failed
+    schedule = lose(draw, world.schedule)
     reach = schedule.joined() | np.eye(schedule.nodes, dtype=bool)
     if protocol != "direct":
         reach = reach.astype(int) @ reach > 0

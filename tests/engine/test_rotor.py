@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.slots import SLOT, assert_equal, burst
+from tests.engine.slots import SLOT, assert_equal, burst, random_failed_rotors, with_failures
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference_rotor import RotorReference
 from topoflow.engine.slotted.settings import CABLES, Settings
-from topoflow.fabric.circuits.rotors import Rotors
+from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 
 TIMING = {"arrive": (150, 50)}  # ps: a gap of 100, then a cell each 50
@@ -23,19 +24,29 @@ TIMING = {"arrive": (150, 50)}  # ps: a gap of 100, then a cell each 50
 
 @pytest.mark.parametrize("nodes", [2, 3, 7, 16, 19])
 def test_every_switch_is_a_matching_in_every_slot_and_a_cycle_joins_every_pair_once(nodes: int) -> None:
+    draw = np.random.default_rng(nodes)
     for switches in range(1, nodes + 1):
-        rotors = Rotors(nodes, switches, 4)
-        joined = np.zeros((nodes, nodes), int)
-        for slot in range(rotors.cycle):
-            for switch in range(switches):
-                ends = [(node, rotors.target(node, switch, slot)) for node in range(nodes)]
-                ends = [(node, target) for node, target in ends if target != EMPTY]
-                assert len({target for _, target in ends}) == len(ends), "no two meet"
-                assert all(rotors.meeting(*pair) == (switch, slot) for pair in ends)
-                for pair in ends:
-                    joined[pair] += 1
-        assert (joined == 1 - np.eye(nodes)).all()
-        assert (rotors.cycle - 1) * switches < nodes
+        whole = Rotors(nodes, switches, 4)
+        assert (joined_in_a_cycle(whole) == 1 - np.eye(nodes)).all()
+        assert (whole.cycle - 1) * switches < nodes
+        failed = random_failed_rotors(draw, whole)
+        assert (joined_in_a_cycle(failed) == failed.joined()).all()
+
+
+def joined_in_a_cycle(rotors: Rotors) -> np.ndarray:
+    """[N, N] how often each node sends to each."""
+    joined, failed = np.zeros((rotors.nodes, rotors.nodes), int), rotors.failed
+    for slot in range(rotors.cycle):
+        for switch in range(rotors.switches):
+            ends = [(node, rotors.target(node, switch, slot)) for node in range(rotors.nodes)]
+            ends = [(node, target) for node, target in ends if target != EMPTY]
+            assert len({target for _, target in ends}) == len(ends), "no two meet"
+            assert all(rotors.meeting(*pair) == (switch, slot) for pair in ends)
+            assert not ends or switch not in failed.switches
+            for pair in ends:
+                assert not any(node in failed.nodes or (node, switch) in failed.transceivers for node in pair)
+                joined[pair] += 1
+    return joined
 
 
 @settings(max_examples=150)
@@ -45,6 +56,8 @@ def test_the_kernel_is_exactly_the_twin(
 ) -> None:
     draw = np.random.default_rng(seed)
     world, model = random_rotors(draw), Settings(cable=str(draw.choice(list(CABLES))))
+    if draw.random() < 0.5:
+        world = with_failures(draw, world)
     twin = RotorReference(world, model)
     twin.run()
     (found,) = run_cells([world], model)
@@ -58,7 +71,10 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_link_or_store_has_mo
     random_rotors: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int
 ) -> None:
     for begin in range(first, first + count, 500):
-        worlds = [random_rotors(np.random.default_rng(seed), most_cells=60) for seed in range(begin, begin + 500)]
+        draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
+        worlds = [random_rotors(draw, most_cells=60) for draw in draws]
+        failed = zip(draws[::2], worlds[::2], strict=True)
+        worlds = [*worlds[1::2], *(with_failures(draw, world) for draw, world in failed)]
         for found in run_cells(worlds, Settings()):
             check(found)
 
@@ -81,6 +97,7 @@ def check(found: Found) -> None:
         slots = np.concatenate([log.sent[went], log.sent_on[again]])
         switch, slot = rotors.meeting(ends[0].astype(np.int64), ends[1].astype(np.int64))
         assert (slots % rotors.cycle == slot).all(), "links carry what their switch joins"
+        assert rotors.joined()[ends].all(), "nothing is sent where a part has failed"
         carried = np.bincount((slots * rotors.nodes + ends[0]) * rotors.switches + switch)
         assert carried.max(initial=0) <= rotors.cells
     assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
@@ -110,6 +127,62 @@ def test_uniform_traffic_goes_directly_and_gets_every_slot(nodes: int, switches:
     assert np.count_nonzero((slots >= begin) & (slots < end)) == 20 * nodes * (nodes - 1) * 20
     steady = (found.log.sent >= begin) & (found.log.sent < end)
     assert (found.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
+
+
+# 17 nodes, 5 switches with 3, 4, 4, 4 and 1 of the 16 matchings.
+FAILED = {
+    "a node": (FailedRotors(nodes=(6,)), 1 - 2 / 17),
+    "a switch": (FailedRotors(switches=(2,)), 1 - 4 / 16),
+    "the switch with the empty matching": (FailedRotors(switches=(0,)), 1 - 3 / 16),
+    "a transceiver": (FailedRotors(transceivers=((6, 3),)), 1 - 4 / 16 * 2 / 17),
+}
+
+
+@pytest.mark.parametrize("what", FAILED)
+def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(what: str) -> None:
+    """Uniform traffic without end: every link that is left is full, and carries what is for its other end."""
+    failed, share = FAILED[what]
+    carried = []
+    for rotors in (Rotors(17, 5, 20), Rotors(17, 5, 20, failed)):
+        works = np.ones(17, bool)
+        works[list(rotors.failed.nodes)] = False
+        source, target = np.nonzero(~np.eye(17, dtype=bool) & works & works[:, None])
+        cycles = 20
+        world = burst(rotors, source, target, 20 * 2 * cycles, **TIMING)
+        (found,) = simulate_cells(
+            [replace(world, until=cycles * rotors.cycle * SLOT)], Settings(), Run(threads=1), log=True
+        )
+        assert found.log is not None
+        steady = found.log.sent >= 4 * rotors.cycle  # all cells are there
+        carried.append(np.count_nonzero(steady))
+        assert (found.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
+        assert (found.log.sent_on < 4 * rotors.cycle).all()
+        assert carried[-1] == 20 * (cycles - 4) * rotors.joined().sum()
+    assert carried[1] / carried[0] == pytest.approx(share, rel=1e-12)
+
+
+def test_a_permutation_over_a_switch_that_failed_gets_what_detours_leave() -> None:
+    """16 nodes send by 5. Shifts 4 to 7 are lost: the direct one, and s where 5 - s is lost (1, 14, 15).
+
+    Of the 8 links of a cycle that are left each is half for own cells and half for those of others: 4 in place of 8.
+    """
+    nodes, cycles = np.arange(16), 100
+    rotors = Rotors(16, 4, 20, FailedRotors(switches=(1,)))
+    usable = [s for s in range(1, 16) if s // 4 != 1 and (5 - s) % 16 // 4 != 1 and (5 - s) % 16]
+    assert len(usable) == 8
+    world = burst(rotors, nodes, (nodes + 5) % 16, 20 * len(usable) // 2 * cycles, **TIMING)
+    (found,) = simulate_cells([world], Settings(), Run(threads=1), log=True)
+    assert found.log is not None
+    assert (found.log.through >= 0).all()
+    assert found.epochs / rotors.cycle == pytest.approx(cycles, rel=0.05)
+
+
+def test_what_cannot_be_sent_is_a_status_that_names_the_queue() -> None:
+    rotors = Rotors(8, 2, 4, FailedRotors(nodes=(5,)))
+    world = burst(rotors, np.array([0, 1]), np.array([5, 2]), 3, **TIMING)
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
+        simulate_cells([world], Settings(), Run(threads=1))
+    assert str(error.value) == "burst: every cell must get a slot, got a queue of node 0 for node 5 that nothing leaves"
 
 
 @pytest.mark.parametrize("cells", [1, 20])

@@ -40,6 +40,34 @@ def test_what_is_bought_and_what_one_server_needs() -> None:
     assert {item.component for item in build(replace(SMALL, servers_per_rack=2), 16).bill} > {"switch_port"}
 
 
+def test_what_failed_carries_nothing_and_servers_are_on_racks_that_work() -> None:
+    """7 working racks of 9 with 3 switches of 2, 3 and 3 matchings; rack 1 lost its transceiver at the last."""
+    design = replace(SMALL, servers_per_rack=2, uplinks=3)
+    fabric = build(replace(design, failed_racks=(0, 4)), 14)
+    control = fabric.control
+    assert isinstance(control, Rotating)
+    assert control.nodes_of(14).tolist() == [rack for rack in (1, 2, 3, 5, 6, 7, 8) for _ in range(2)]
+    rack = build(design, 18).bandwidth[-1]
+    assert fabric.bandwidth[28:] == pytest.approx(rack * 6 / 8)
+    lost = build(replace(design, failed_transceivers=((1, 2),)), 18).bandwidth[36:].reshape(-1, 2) / rack * 8
+    assert lost.round(6).tolist() == [[8, 7], [5, 5], *[[7, 8]] * 3, *[[8, 8]] * 2, *[[8, 7]] * 2]
+    switch = build(replace(design, failed_switches=(0,)), 18).bandwidth[36:]
+    assert switch == pytest.approx(rack * 6 / 8)
+
+
+def test_a_job_on_what_is_left_takes_longer_and_all_of_it_comes() -> None:
+    everyone = tuple(range(16))
+    job = Traffic.from_tasks("job", 16, [Collective("all_to_all", 16e6, everyone)])
+    took = []
+    for failed in ({}, {"failed_switches": (1,)}, {"failed_racks": (3,), "failed_transceivers": ((5, 1), (6, 2))}):
+        placed = place(job, replace(SMALL, **failed).build(16, job.demand()), name="rotornet")
+        (found,) = simulate([placed], Slotted())
+        assert found.slots is not None
+        assert found.slots.received == pytest.approx(found.world.graph.bytes.sum())
+        took.append(found.makespan)
+    assert took[0] < min(took[1:])
+
+
 def test_a_message_takes_a_slot_of_its_link_and_detours_share_a_larger_one() -> None:
     """From 0 to 5 of 8 with 2 switches: they are joined in slot 1. 20 frames fit there; 400 take detours.
 
@@ -68,12 +96,24 @@ def test_a_job_runs_and_waits_for_slots() -> None:
         ("slot", float("nan"), "rotornet.slot: must be positive, got nan"),
         ("uplinks", 0, "rotornet.uplinks: must be positive, got 0"),
         ("cell", 1, "rotornet.cell: must be such that 1 to 255 fill the 225000 B of a slot, got 1"),
+        ("failed_racks", (0, 1, 2, 12), "rotornet.failed_racks: must be within 0..11, got 12"),
+        ("failed_racks", ("a",), "rotornet.failed_racks: must have whole numbers, got 'a'"),
+        ("failed_switches", (4,), "rotornet.failed_switches: must be within 0..3, got 4"),
+        ("failed_switches", 3, "rotornet.failed_switches: must be a list, got 3"),
+        ("failed_switches", (1, 1), "rotornet.failed_switches: must differ, got [(1,), (1,)]"),
+        ("failed_transceivers", ((0,),), "rotornet.failed_transceivers: must have pairs of numbers, got [0]"),
+        ("failed_transceivers", ((0, 4),), "rotornet.failed_transceivers: must be within 0..3, got 4"),
+        (
+            "failed_switches",
+            (0, 1, 2, 3),
+            "rotornet.failed: must leave every two racks a slot or a detour by one, got none from rack 0 to rack 1",
+        ),
         ("cell", 10**6, "rotornet.cell: must be such that 1 to 255 fill the 225000 B of a slot, got 1000000"),
     ],
 )
 def test_wrong_settings_are_one_line(field: str, value: float, law: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        replace(SMALL, **{field: value})
+        build(replace(SMALL, **{field: value}), 8)
     assert str(error.value) == law
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
-from topoflow.fabric.circuits.rotors import MOST_CELLS, Rotating, Rotors
+from topoflow.fabric.circuits import failures
+from topoflow.fabric.circuits.rotors import MOST_CELLS, FailedRotors, Rotating, Rotors
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 from topoflow.units import check_positive
@@ -30,8 +31,11 @@ class RotorNet:
     ``uplinks`` carry together what the servers of the rack do. With ``servers_per_rack=1`` servers have the uplinks
     themselves. Few racks have fewer of them in use: one for each other rack, and one that is joined to nobody.
 
-    For fidelities other than ``slotted`` the rotor switches are one switch, and a rack gets half of its uplinks, which
-    is the least that detours leave.
+    Racks that failed are further ones: servers are on those that work. What the parts that failed carried is lost, as
+    matchings are fixed; cells between racks that they joined take detours.
+
+    For fidelities other than ``slotted`` the rotor switches are one switch, and a rack gets half of its uplinks that
+    work, which is the least that detours leave.
     """
 
     bandwidth: float  # B/s of one interface of a server, each direction
@@ -42,6 +46,9 @@ class RotorNet:
     slot: float = 200e-6  # s, in which a switch holds a matching, the gap included
     gap: float = 20e-6  # s, in which a switch turns to its next matching
     cell: int | None = None  # B; None: 9000, or as many as make MOST_CELLS of them fill a slot
+    failed_racks: tuple[int, ...] = ()
+    failed_switches: tuple[int, ...] = ()
+    failed_transceivers: tuple[tuple[int, int], ...] = ()  # (rack, rotor switch)
 
     def __post_init__(self) -> None:
         check_interfaces("rotornet", self.bandwidth, self.degree, self.latency)
@@ -81,15 +88,25 @@ class RotorNet:
         return int(self.payload / max(self.size, 1) * (1 + WHOLE))
 
     def rotors(self, servers: int) -> Rotors:
-        """The cycle of the racks of these servers, two racks at least."""
-        racks = self._racks(servers)
-        return Rotors(racks, min(self.uplinks, racks), self.cells)
+        """The cycle of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
+        failed = FailedRotors(
+            failures.numbers("rotornet.failed_racks", self.failed_racks),
+            failures.numbers("rotornet.failed_switches", self.failed_switches),
+            failures.pairs("rotornet.failed_transceivers", self.failed_transceivers),
+        )
+        racks = self._racks(servers) + len(failed.nodes)
+        rotors = Rotors(racks, min(self.uplinks, racks), self.cells, failed)
+        if failed:
+            failures.check_reach("rotornet", rotors.joined(), failed.nodes)
+        return rotors
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         racks = self._racks(servers)
         control: Static = Static()  # there is nothing to join
+        shares = np.ones((racks, 2))
         if racks > 1:
             control = Rotating(self.rotors(servers), self.slot, self.size, self.gap, self.servers_per_rack)
+            shares = control.shares()
         uplinks = self.uplinks * self.uplink_bandwidth * (self.slot - self.gap) / self.slot / 2
         return racked(
             "rotornet",
@@ -99,9 +116,9 @@ class RotorNet:
             degree=self.degree,
             bandwidth=self.bandwidth,
             latency=self.latency,
-            uplinks=np.full((racks, 2), uplinks),
+            uplinks=uplinks * shares,
             control=control,
-            bill=self._bill(servers, racks),
+            bill=self._bill(servers, racks + len(self.failed_racks)),
         )
 
     def _racks(self, servers: int) -> int:

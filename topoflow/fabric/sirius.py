@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
@@ -94,7 +94,8 @@ class Sirius:
             raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")
         whole = Schedule(racks, min(self.transceivers, racks), failed)
         schedule = self._without_racks(whole) if self.omit_failed else whole
-        _check_reach(schedule)
+        if schedule.failed:
+            failures.check_reach("sirius", schedule.joined(), schedule.failed.nodes)
         if self.grating_ports is not None and self.grating_ports < schedule.slots:
             law = f"must be at least the {schedule.slots} slots of an epoch"
             raise ValueError(f"sirius.grating_ports: {law}, got {self.grating_ports}")
@@ -126,11 +127,9 @@ class Sirius:
 
     def _failed(self) -> Failed:
         return Failed(
-            _numbers("failed_racks", self.failed_racks),
-            tuple(_pair("failed_gratings", pair) for pair in _items("failed_gratings", self.failed_gratings)),
-            tuple(
-                _pair("failed_transceivers", pair) for pair in _items("failed_transceivers", self.failed_transceivers)
-            ),
+            failures.numbers("sirius.failed_racks", self.failed_racks),
+            failures.pairs("sirius.failed_gratings", self.failed_gratings),
+            failures.pairs("sirius.failed_transceivers", self.failed_transceivers),
         )
 
     def _without_racks(self, whole: Schedule) -> Schedule:
@@ -158,39 +157,3 @@ class Sirius:
             Item("transceiver", 2 * servers, below),
             *optics,
         )
-
-
-def _items(field: str, value: object) -> Sequence[object]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError(f"sirius.{field}: must be a list, got {value!r}")
-    return value
-
-
-def _numbers(field: str, value: object) -> tuple[int, ...]:
-    found = []
-    for each in _items(field, value):
-        if not isinstance(each, int) or isinstance(each, bool):
-            raise ValueError(f"sirius.{field}: must have whole numbers, got {each!r}")
-        found.append(each)
-    return tuple(found)
-
-
-def _pair(field: str, value: object) -> tuple[int, int]:
-    numbers = _numbers(field, value)
-    if len(numbers) != 2:
-        raise ValueError(f"sirius.{field}: must have pairs of numbers, got {list(numbers)}")
-    return numbers[0], numbers[1]
-
-
-def _check_reach(schedule: Schedule) -> None:
-    """Every rack that works must reach every other, by one detour at most."""
-    if not schedule.failed:
-        return
-    joined = schedule.joined().astype(np.float32)
-    cut = (joined + joined @ joined == 0) & ~np.eye(schedule.nodes, dtype=bool)
-    nodes = list(schedule.failed.nodes)
-    cut[nodes] = cut[:, nodes] = False
-    if cut.any():
-        source, target = np.argwhere(cut)[0]
-        law = "must leave every two racks a slot or a detour by one"
-        raise ValueError(f"sirius.failed: {law}, got none from rack {source} to rack {target}")

@@ -23,15 +23,15 @@ struct Links {
   const int32_t slot = world.epoch % cycle;
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
 
-  // The node that a switch joins `node` to, for what it sends; kNone: no other.
+  // The node that a switch joins `node` to, for what it sends; kNone: no other, or a part on the way failed.
   DEVICE int32_t target_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, to = node + shift;
-    return !shift || shift >= nodes ? kNone : to < nodes ? to : to - nodes;
+    const int32_t shift = which * cycle + slot, end = node + shift, to = end < nodes ? end : end - nodes;
+    return shift && shift < nodes && world.sends_to(node, to) ? to : kNone;
   }
 
   DEVICE int32_t source_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, from = node - shift;
-    return !shift || shift >= nodes ? kNone : from < 0 ? from + nodes : from;
+    const int32_t shift = which * cycle + slot, end = node - shift, from = end < 0 ? end + nodes : end;
+    return shift && shift < nodes && world.sends_to(from, node) ? from : kNone;
   }
 
   DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
@@ -69,9 +69,11 @@ struct Links {
   // Links take turns to bring a cell, and each goes round the destinations.
   DEVICE void accept_at(int32_t node) const {
     int32_t* const space = tables.space + node * nodes;
-    for (int32_t to = 0; to < nodes; ++to)
-      space[to] = most - tables.backlog[node * nodes + to] - static_cast<int32_t>(state.queue[node * nodes + to].count);
-    space[node] = 0;
+    for (int32_t to = 0; to < nodes; ++to) {
+      const int32_t at = node * nodes + to;
+      space[to] = most - tables.backlog[at] - static_cast<int32_t>(state.queue[at].count);
+      if (to == node || !world.sends_to(node, to)) space[to] = 0;
+    }
     for (int32_t which = 0; which < switches; ++which) compute_offers(node, which);
     const int32_t first = world.epoch % switches;
     for (bool any = true; any;) {

@@ -174,7 +174,7 @@ def _cable(world: Cells, settings: Settings) -> int:
 
 def _dark(world: Cells) -> Offsets:
     """[N * words] bits: the nodes that each has no slot for; none where nothing has failed."""
-    if not isinstance(world.schedule, Schedule) or not world.schedule.failed:
+    if isinstance(world.schedule, Square) or not world.schedule.failed:
         return np.zeros(0, np.int64)
     nodes = world.schedule.nodes
     bits = np.zeros((nodes, -(-nodes // PAIRS) * PAIRS), bool)

@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
+from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
 REQUEST, GRANT = 0, 1  # purposes of random numbers
@@ -245,9 +246,9 @@ class Reference:
         return int(self.world.node[self.world.source[task]]), int(self.world.node[self.world.target[task]])
 
     def joins(self, source: int, target: int) -> bool:
-        """Whether the schedule has a slot from a node to another one; other networks have one for any."""
+        """Whether the schedule has a slot from a node to another one; switches that are asked have one for any."""
         schedule = self.world.schedule
-        return not isinstance(schedule, Schedule) or schedule.joins(source, target)
+        return isinstance(schedule, Square) or schedule.joins(source, target)
 
     # Protocols
 

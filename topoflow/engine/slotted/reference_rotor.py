@@ -8,6 +8,8 @@ A slot, at all nodes at once; in it every link carries up to K cells from a node
        destination what its own next link to it can carry besides what it has for it: K less its LOCAL and its store.
     4. What was accepted follows on the link. Cells that came are stored, or are at the node of their target.
 
+A node accepts nothing for one that it has no link to, as a part failed.
+
 What is sent in a slot can be sent on in the next; a cell takes one detour at most, and none is stored for longer than a
 cycle, as no more than K cells are stored for a destination.
 
@@ -89,7 +91,7 @@ class RotorReference(Reference):
         nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
         accepted = [[0 for _ in nodes] for _ in switches]
         room = [self.limit - backlog[node][to] - len(self.relayed[node][to]) for to in nodes]
-        room[node] = 0
+        room = [each if to != node and self.rotors.joins(node, to) else 0 for to, each in enumerate(room)]
         first = self.epoch % self.rotors.switches
         turns: deque[tuple[int, int, int, list[int]]] = deque()  # (switch, capacity, next destination, offer)
         for switch in (*switches[first:], *switches[:first]):

@@ -8,36 +8,61 @@ Every node has an uplink to each of U switches. In a slot each switch joins ever
 to their next matching at once. After P = ceil(N / U) slots, a cycle, every pair of nodes has been joined once; where U
 is no divisor of N some matchings of the last switch are empty, and so is the one that joins nodes to themselves.
 
+Where a part has failed the schedule leaves it out: the links that it joined carry nothing, and no node accepts cells
+for another that it is not joined to. A failure takes the share of the links of a cycle that the part had: of a node one
+of the N - 1 of each other one; of a switch that of its matchings in all N - 1, which is P / (N - 1), less one matching
+where it has the empty one; of the transceiver of a node at a switch the same of the links of that node.
+
 Source: RotorNet (Mellette et al., SIGCOMM 2017): rotor switches, each with a fixed part of the N - 1 matchings that
 together join all pairs. Ours: that these are shifts by 0 .. N-1 in this order; the paper asks for any disjoint ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Static
+from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.schedule import EMPTY, MAX_NODES
 
 MOST_CELLS = 255  # of a link in a slot; the kernel counts them in a byte
 
 
 @dataclass(frozen=True)
+class FailedRotors:
+    """Parts of a network of rotor switches that do not work."""
+
+    nodes: tuple[int, ...] = ()
+    switches: tuple[int, ...] = ()
+    transceivers: tuple[tuple[int, int], ...] = ()  # (node, switch), in both directions
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.switches or self.transceivers)
+
+
+@dataclass(frozen=True)
 class Rotors:
-    """The cycle of ``switches`` that join ``nodes``; a link sends ``cells`` in a slot."""
+    """The cycle of ``switches`` that join ``nodes``, less what has ``failed``; a link sends ``cells`` in a slot."""
 
     nodes: int
     switches: int
     cells: int
+    failed: FailedRotors = field(default=FailedRotors())
 
     def __post_init__(self) -> None:
         for name, most in (("nodes", MAX_NODES), ("switches", self.nodes), ("cells", MOST_CELLS)):
             least, value = 2 if name == "nodes" else 1, getattr(self, name)
             if not least <= value <= most:
                 raise ValueError(f"rotors.{name}: must be within {least}..{most}, got {value}")
+        for what, parts, limits in (
+            ("racks", [(node,) for node in self.failed.nodes], (self.nodes,)),
+            ("switches", [(switch,) for switch in self.failed.switches], (self.switches,)),
+            ("transceivers", self.failed.transceivers, (self.nodes, self.switches)),
+        ):
+            failures.check_parts(f"rotornet.failed_{what}", parts, limits)
 
     @property
     def slots(self) -> int:
@@ -57,7 +82,30 @@ class Rotors:
     def target(self, node: int, switch: int, slot: int) -> int:
         """The node that a switch joins ``node`` to, EMPTY: none, or the node itself."""
         shift = switch * self.cycle + slot % self.cycle
-        return (node + shift) % self.nodes if 0 < shift < self.nodes else EMPTY
+        other = (node + shift) % self.nodes
+        return other if 0 < shift < self.nodes and self.joins(node, other) else EMPTY
+
+    def joins(self, source: int, target: int) -> bool:
+        """Whether all parts on the way from a node to another one work."""
+        failed, (switch, _) = self.failed, self.meeting(source, target)
+        return not failed or not (
+            source in failed.nodes
+            or target in failed.nodes
+            or switch in failed.switches
+            or (source, switch) in failed.transceivers
+            or (target, switch) in failed.transceivers
+        )
+
+    def joined(self) -> NDArray[np.bool_]:
+        """[N, N] which nodes each has a link to in a cycle; never itself."""
+        found, every = ~np.eye(self.nodes, dtype=bool), np.arange(self.nodes)
+        nodes = list(self.failed.nodes)
+        found[nodes] = found[:, nodes] = False
+        by = (every - every[:, None]) % self.nodes // self.cycle  # [N, N] the switch that joins them
+        found[np.isin(by, self.failed.switches)] = False
+        for node, switch in self.failed.transceivers:
+            found[node, by[node] == switch] = found[by[:, node] == switch, node] = False
+        return found
 
     def meeting(self, source: int, target: int) -> tuple[int, int]:
         """The switch that joins two nodes, and in which slot of a cycle."""
@@ -66,7 +114,10 @@ class Rotors:
 
 @dataclass(frozen=True)
 class Rotating(Static):
-    """Links that follow rotor switches: averaged over a cycle they never change."""
+    """Links that follow rotor switches: averaged over a cycle they never change.
+
+    The servers of each node follow those of the one before; a node that failed has none.
+    """
 
     schedule: Rotors
     slot: float  # s, the time in which switches turn included
@@ -75,9 +126,9 @@ class Rotating(Static):
     servers_per_node: int
 
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
-        """[S] the node of each server."""
-        return (np.arange(servers) // self.servers_per_node).astype(np.int32)
+        """[S] the node of each of the first ``servers``."""
+        return failures.nodes_of(servers, self.servers_per_node, self.schedule.nodes, self.schedule.failed.nodes)
 
     def shares(self) -> NDArray[np.float64]:
-        """[N, 2] of the links that a node sends and receives by, the part that works: all, as no failures are known."""
-        return np.ones((self.schedule.nodes, 2))
+        """[W, 2] of the links of a cycle of each node that works, those by which it sends to another, and receives."""
+        return failures.shares(self.schedule.joined(), self.schedule.failed.nodes)

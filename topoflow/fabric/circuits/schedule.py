@@ -19,13 +19,13 @@ wired; here they make the groups smaller and the epoch shorter. 4.5, "Fault tole
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fabric.base import Static
+from topoflow.fabric.circuits import failures
 
 EMPTY = -1  # no node
 MAX_NODES = 4096  # racks; Source: Sirius, 4.1, a large datacenter
@@ -61,7 +61,7 @@ class Schedule:
             ("gratings", self.failed.gratings, (self.groups, self.groups)),
             ("transceivers", self.failed.transceivers, (self.nodes, self.uplinks)),
         ):
-            _check_parts(name, parts, limits)
+            failures.check_parts(f"sirius.failed_{name}", parts, limits)
 
     @property
     def slots(self) -> int:
@@ -130,23 +130,8 @@ class Cyclic(Static):
 
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
         """[S] the node of each of the first ``servers``."""
-        nodes = np.setdiff1d(np.arange(self.schedule.nodes), list(self.schedule.failed.nodes))
-        found: NDArray[np.int32] = nodes[np.arange(servers) // self.servers_per_node].astype(np.int32)
-        return found
+        return failures.nodes_of(servers, self.servers_per_node, self.schedule.nodes, self.schedule.failed.nodes)
 
     def shares(self) -> NDArray[np.float64]:
         """[W, 2] of the slots of each node that works, those in which it sends to another, and receives."""
-        joined, works = self.schedule.joined(), np.ones(self.schedule.nodes, bool)
-        works[list(self.schedule.failed.nodes)] = False
-        counts = np.stack([joined.sum(axis=1), joined.sum(axis=0)], axis=1)[works]
-        found: NDArray[np.float64] = counts / (self.schedule.nodes - 1)
-        return found
-
-
-def _check_parts(name: str, parts: Sequence[tuple[int, ...]], limits: tuple[int, ...]) -> None:
-    for part in parts:
-        for each, limit in zip(part, limits, strict=True):
-            if not 0 <= each < limit:
-                raise ValueError(f"sirius.failed_{name}: must be within 0..{limit - 1}, got {each}")
-    if len(set(parts)) < len(parts):
-        raise ValueError(f"sirius.failed_{name}: must differ, got {list(parts)}")
+        return failures.shares(self.schedule.joined(), self.schedule.failed.nodes)
