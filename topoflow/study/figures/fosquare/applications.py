@@ -120,7 +120,8 @@ class Applications(Experiment):
             law = f"must be two racks of {self.servers_per_rack} servers at least"
             raise ValueError(f"servers: {law}, each of two at least, got {servers}")
         if max(self.available) > servers:
-            raise ValueError(f"experiment.available: must be on {servers} servers, got {max(self.available)}")
+            law = f"must be at most the {servers} servers, as each core is on one of its own"
+            raise ValueError(f"experiment.available: {law}, got {max(self.available)}")
 
     def _available(self, available: int, servers: int, seed: int) -> Index:
         """[available] cores, each on a server of its own, ascending."""
