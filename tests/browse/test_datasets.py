@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browse.test_server import row, write_run
-from tests.report.chromium import check_contrast, needs_browser, start, until
+from tests.report.chromium import at, check_contrast, needs_browser, start, until
 from topoflow.browse.find import found_in
 from topoflow.browse.server import Server
 from topoflow.report.dataset.base import MANIFEST
@@ -146,8 +146,7 @@ def browser() -> Iterator[Any]:
 
 @needs_browser
 def test_a_click_on_a_dataset_draws_it(browser: Any, port: int) -> None:
-    browser.get(f"http://127.0.0.1:{port}/")
-    until(browser, "return window.topoflow?.ready === true")
+    at(browser, f"http://127.0.0.1:{port}/")
     check_contrast(browser)
     links = browser.find_elements("css selector", "#datasets a")
     assert [link.text for link in links] == ["all.parquet", "part.parquet", "sweeps/<a*>.parquet"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.browse.test_server import row, write_run
-from tests.report.chromium import check_contrast, check_keyboard, needs_browser, opened, start, until
+from tests.report.chromium import at, check_contrast, check_keyboard, needs_browser, opened, start, until
 from topoflow.browse.pages import run_page
 from topoflow.browse.run import Run
 from topoflow.browse.server import Server
@@ -61,13 +61,6 @@ def address(root: Path) -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server.address
         server.shutdown()
-
-
-def at(browser: Any, address: str) -> Any:
-    """The page at an address, drawn. What it says is its own: nothing is loaded from elsewhere, nothing failed."""
-    browser.get(address)
-    until(browser, "return window.topoflow?.ready === true")
-    return browser
 
 
 def check_console(browser: Any) -> None:
@@ -176,7 +169,7 @@ def test_a_report_reads_nothing_from_the_server(browser: Any, address: str, root
         "fetch(target.live).then((a) => a.text()).then(() => 'read', () => 'refused').then((t) => { window.got = t; })"
     )
     (root / "evil" / "report.html").write_text(f"<!DOCTYPE html><p>x<script>const target = {target}; {script}</script>")
-    browser.get(f"{address}files/evil/report.html")
-    assert until(browser, "return window.got") == "refused"
+    at(browser, f"{address}files/evil/report.html", "window.got")
+    assert browser.execute_script("return window.got") == "refused"
     browser.get_log("browser")  # which says so, too
     assert json.loads(browser.execute_script("return JSON.stringify(target)"))["live"] == f"{address}live"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
+OPENED = count()
 SECONDS = 120  # for what takes one or two on a machine that does nothing else
 
 needs_browser = pytest.mark.skipif(
@@ -84,6 +86,8 @@ def start() -> Iterator[Any]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # at() waits for pages. The driver itself may wait without an end for the empty one that a browser starts with.
+    options.page_load_strategy = "none"
     driver = None
     for last in (False, False, True):
         try:
@@ -94,16 +98,22 @@ def start() -> Iterator[Any]:
                 raise
     assert driver is not None
     driver.set_script_timeout(SECONDS)
-    driver.set_page_load_timeout(SECONDS)
     yield driver
     driver.quit()
 
 
 def opened(browser: Any, file: Path, part: str = "") -> Any:
-    """The page, drawn. ``part`` is what its address ends with."""
-    browser.get("about:blank")  # an address that differs in its part alone would not be loaded anew
-    browser.get(f"{file.as_uri()}{part}")
-    until(browser, "return window.topoflow?.ready === true")
+    """The page in a file, drawn. ``part`` is what its address ends with."""
+    # Each address is a new one, as what differs in its part alone would not be loaded. A blank page in between would
+    # help, too, but the driver says that it is there before it is, and Chromium then forgets what it was to load next.
+    return at(browser, f"{file.as_uri()}?opened={next(OPENED)}{part}")
+
+
+def at(browser: Any, address: str, loaded: str = "window.topoflow?.ready === true") -> Any:
+    """The page at an address, as soon as ``loaded``, a JavaScript expression, is true of it."""
+    browser.execute_script("window.leaving = true")
+    browser.get(address)
+    until(browser, f"return !window.leaving && ({loaded})")
     return browser
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.chromium import needs_browser
+from tests.report.chromium import at, needs_browser
 
 PAGE = Path(__file__).resolve().parents[2] / "topoflow" / "report" / "page"
 MAX_RECTANGLES = 10_000
@@ -30,8 +30,7 @@ Plain = dict[str, Any]
 def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     file = tmp_path_factory.mktemp("levels") / "levels.html"
     file.write_text(f"<script>{(PAGE / 'levels.js').read_text()}</script>")
-    browser.get(file.as_uri())
-    return browser
+    return at(browser, file.as_uri(), "typeof levelOfDetail === 'function'")
 
 
 def trace(seed: int, servers: int, tasks: int) -> Plain:
