@@ -67,6 +67,13 @@ def test_a_job_runs_on_what_failures_leave_and_takes_longer() -> None:
     assert whole.makespan < lost.makespan < np.inf
 
 
+def test_credits_are_of_the_cable_to_a_rack_and_servers_with_uplinks_of_their_own_have_none() -> None:
+    for servers_per_rack, alike in ((1, True), (2, False)):
+        placed = world(design=replace(DESIGN, servers_per_rack=servers_per_rack))
+        few, any_ = (simulate([placed], Slotted(credits=credits))[0].finish for credits in (1, None))
+        assert (few.tobytes() == any_.tobytes()) == alike
+
+
 def test_a_cable_of_a_server_is_never_faster_than_it_is() -> None:
     """3 MB at 5 GB/s, and the cells that are on their way when the last leaves the server."""
     job = Traffic.from_tasks("one", 16, [Transfer(3e6, 0, 8)])

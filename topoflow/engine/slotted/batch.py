@@ -160,7 +160,7 @@ def _queue(world: Cells, settings: Settings) -> int:
 
 
 def _credits(world: Cells, settings: Settings) -> int:
-    return MOST if isinstance(world.schedule, Rotors) else settings.credits or MOST
+    return settings.credits or MOST if world.credited and not isinstance(world.schedule, Rotors) else MOST
 
 
 def _switches(world: Cells) -> int:

@@ -49,6 +49,7 @@ class Cells:
     until: int = NEVER  # ps; nothing later need be simulated
     window: int = NEVER  # ps; cells that servers got earlier are counted
     seed: int = 0  # of this world: a part of the key of its random numbers
+    credited: bool = True  # servers have a cable to their node, which credits share out; False: they are the nodes
     arrive: tuple[int, int] = (
         0,
         0,
@@ -97,6 +98,7 @@ def cells_of(world: World) -> Cells:
         until=int(min(world.until * SECOND, float(NEVER))),
         window=int(min(world.until * SECOND, float(NEVER))),
         seed=world.seed % 2**32,
+        credited=not isinstance(control, Cyclic) or control.servers_per_node > 1,
         **_timing(control),
     )
 

@@ -97,6 +97,7 @@ class Reference:
 
     def __init__(self, cells: Cells, settings: Settings) -> None:
         self.world, self.settings, self.limit = cells, settings, settings.queue
+        self.credits = settings.credits if cells.credited else None
         self.in_turns = settings.cable == "turns"
         self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
@@ -189,6 +190,7 @@ class Reference:
         """Every server has sent for an epoch: flows take turns, and one that is empty gives the rest to the next.
 
         A server has no more than ``credits`` cells in LOCAL; its cable waits while the flow whose turn it is has none.
+        Credits are of the hop between a server and its node: servers that are nodes have none (``credited``).
         """
         for server in self.server:
             if not server.queue:
@@ -200,8 +202,8 @@ class Reference:
                 task = server.queue[0]
                 number = min(cells, self.flow[task].unsent)
                 source, target = self.ends(task)
-                if source != target and self.settings.credits is not None:
-                    number = min(number, self.settings.credits - server.local)
+                if source != target and self.credits is not None:
+                    number = min(number, self.credits - server.local)
                 if not number:
                     break  # the cable waits: the flow whose turn it is has no credit
                 server.queue.popleft()

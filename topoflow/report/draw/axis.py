@@ -67,11 +67,11 @@ def rule(axes: Axes, across: Axis, up: Axis) -> None:
     if across.log:
         axes.set_xscale("log")
         axes.set_xlim(_wide(axes.get_xlim()))
-        _log_ticks(axes.xaxis, across, axes.get_xlim())
+        _log_ticks(axes.xaxis, across, axes.get_xlim(), letter=LETTER)
     if up.log:
         axes.set_yscale("log")
         axes.set_ylim(_wide(axes.get_ylim()))
-        _log_ticks(axes.yaxis, up, axes.get_ylim())
+        _log_ticks(axes.yaxis, up, axes.get_ylim(), letter=0.0)
     plain(axes, "both")
 
 
@@ -81,19 +81,34 @@ def _wide(limits: tuple[float, float]) -> tuple[float, float]:
     return (low / NARROW, high * NARROW) if high < low * NARROW else limits
 
 
-def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float]) -> None:
-    """The sparsest ticks that show the scale, at equal steps where the axis is too short for any of ``DIGITS``."""
-    digits = next((each for each in DIGITS if _ticks(each, limits) >= MIN_TICKS), None)
+def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float], letter: float) -> None:
+    """The sparsest ticks that show the scale, at equal steps where the axis is too short for any of ``DIGITS``.
+
+    Rather few than ones whose names run into each other: a ``letter`` takes this part of the axis.
+    """
+    found = {each: _ticks(each, limits) for each in DIGITS}
+    readable = [each for each in DIGITS if each == DIGITS[0] or _fit(axis, found[each], limits, letter)]
+    digits = next((each for each in readable if len(found[each]) >= MIN_TICKS), None)
+    if digits is None and len(found[readable[-1]]) >= 2:
+        digits = readable[-1] if len(readable) < len(DIGITS) else None
     steps = MaxNLocator(6, min_n_ticks=MIN_TICKS)
     ruler.set_major_locator(steps if digits is None else LogLocator(subs=digits, numticks=12))
     ruler.set_major_formatter(lambda value, _: axis.tick(value))
     ruler.set_minor_formatter(NullFormatter())
 
 
-def _ticks(digits: Sequence[int], limits: tuple[float, float]) -> int:
-    """How many numbers with one of these first digits, and zeros, are within the limits."""
+def _ticks(digits: Sequence[int], limits: tuple[float, float]) -> list[float]:
+    """The numbers within the limits with one of these first digits, and zeros."""
     low, high = (int(np.floor(np.log10(limit))) for limit in limits)
-    return sum(limits[0] <= digit * 10.0**power <= limits[1] for power in range(low, high + 1) for digit in digits)
+    numbers = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
+    return [number for number in numbers if limits[0] <= number <= limits[1]]
+
+
+def _fit(axis: Axis, ticks: Sequence[float], limits: tuple[float, float], letter: float) -> bool:
+    """Whether the names of neighbours leave a letter between them."""
+    apart = np.diff(np.log(ticks)) / np.log(limits[1] / limits[0])
+    letters = np.array([len(axis.tick(tick)) for tick in ticks])
+    return bool((apart >= letter * ((letters[1:] + letters[:-1]) / 2 + 1)).all())
 
 
 def tick_at(ruler: Ruler, axis: Axis, values: Iterable[Floats]) -> None:

@@ -29,6 +29,7 @@ from topoflow.report.draw.style import COLOURS, Look, grid_shape, legend_columns
 
 MAX_PANELS_PER_ROW = 3  # panels
 THIN = {"v": 1.1, "P": 1.1, "X": 1.1, "*": 1.3}  # markers that fill less of their size
+WHOLE = 1000  # values that are not smaller are written without decimals
 MAX_VALUES = 24  # bars of a panel; with more of them, no bar has its value above it
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
@@ -173,7 +174,7 @@ def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, Loo
 def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> None:
     """The value above every bar; where there is none, that it is missing."""
     for x, height in zip(at, row, strict=True):
-        text = f"{height:.3g}" if all_of_them else ""
+        text = (f"{height:,.0f}" if height >= WHOLE else f"{height:.3g}") if all_of_them else ""
         text = text if np.isfinite(height) else "none"
         axes.annotate(text, (x, np.nan_to_num(height)), (0, 2), textcoords="offset points", ha="center", va="bottom",
                       fontsize=7, rotation=90)  # fmt: skip

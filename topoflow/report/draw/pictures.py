@@ -167,7 +167,8 @@ PICTURES: tuple[Picture[Report], ...] = (
         "slots_waiting.png",
         "What waits for a slot",
         "Cells that nodes of a network of slots hold, for others or after a grant, after some epochs of the step. "
-        "Cells that are still at their servers, or at their rack without a grant, are not counted.",
+        "Cells that are still at their servers, or at their rack without a grant, are not counted. "
+        "On a logarithmic axis a line has a gap while nothing waits.",
         slots.draw_waiting,
         needs=slots.has_slots,
     ),

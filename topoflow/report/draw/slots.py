@@ -23,6 +23,7 @@ from topoflow.units import human
 
 MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_CURVES = 8  # worlds in one panel
+FAR = 10  # worlds whose fullest nodes differ by more are drawn on a logarithmic axis
 MAX_NODES = 32  # of a schedule that is drawn
 MAX_NAMED = 16  # nodes: with more of them no square has its number in it
 NOTHING = "#F2F2F2"
@@ -48,12 +49,19 @@ def draw_waiting(report: Report) -> Figure:
     """What waited for slots after some epochs: at all nodes together, and at the fullest one."""
     shown = _seen(report)[:MAX_CURVES]
     names = report.labels([outcome for outcome, _ in shown])
+    most = [most for _, slots in shown if (most := slots.waiting[:, 1].max(initial=0.0)) > 0]
+    log = max(most, default=0.0) > FAR * min(most, default=0.0)
+    none = np.nan if log else 0.0
     parts: dict[str, Lines] = {
-        part: {name: (slots.sampled, slots.waiting[:, column]) for name, (_, slots) in zip(names, shown, strict=True)}
+        part: {
+            name: (slots.sampled, np.where(slots.waiting[:, column] > 0, slots.waiting[:, column], none))
+            for name, (_, slots) in zip(names, shown, strict=True)
+        }
         for column, part in enumerate(("all nodes together", "the fullest node"))
     }
     fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
-    return draw_steps("What waits for a slot", parts, Axis("time", "s"), Axis("waiting cells", "B"), fabrics)
+    cells = Axis("waiting cells", "B", log=log)
+    return draw_steps("What waits for a slot", parts, Axis("time", "s"), cells, fabrics)
 
 
 def draw_completion(report: Report) -> Figure:
