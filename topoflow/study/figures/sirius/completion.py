@@ -12,7 +12,7 @@ from topoflow.case.base import Job
 from topoflow.engine.base import PausingFidelity, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.report.draw.axis import Axis
-from topoflow.report.draw.figures import draw_lines
+from topoflow.report.draw.figures import draw_bars, draw_lines
 from topoflow.study.configure.decide import lowering_of
 from topoflow.study.figures.base import (
     Experiment,
@@ -29,11 +29,12 @@ from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 from topoflow.workload.messages.flows import Arrivals
 
+COMPLETION = "completion_p99"
 LOAD, MEAN = "workload.load", "workload.mean"  # keys of the grid
 
 # Metric -> title, unit of the axis, logarithmic
 METRICS = {
-    "completion_p99": ("99th percentile completion of short flows", "s", True),
+    COMPLETION: ("99th percentile completion of short flows", "s", True),
     "goodput": ("goodput over all cables of servers", "", False),
     "queue": ("most that waited at a rack", "B", False),
     "reorder": ("most that a flow put in order", "B", False),
@@ -42,7 +43,8 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Completion(Experiment):
-    """A line for each of ``series`` over ``x``, a key of the grid. The workload is ``flows``.
+    """A line for each of ``series`` over ``x``, a key of the grid, or a bar where it has one value. The workload is
+    ``flows``.
 
     The simulation ends as the last flow arrives. Goodput is what servers got until then. Completion times are of flows
     below ``short`` bytes that arrived before the last ``settle`` of that time; one that has not ended by then counts as
@@ -125,11 +127,24 @@ class Completion(Experiment):
             if not lines:
                 continue  # no flow has ended
             axis = Axis("mean size of flows", "B", log=True) if self.x == MEAN else Axis(words(self.x))
-            figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log), self.fabrics)
-            pictures.append(Picture.of(f"{metric}.png", f"{title}. After {self.source}.", figure))
+            if len(distinct(rows, self.x)) > 1:
+                figure = draw_lines(self.title, {"": lines}, axis, Axis(title, unit, log=log), self.fabrics)
+            else:
+                bars = {str(row["series"]): number(row, metric) for row in rows}
+                at = f"{axis.label} {number(rows[0], self.x):g}"
+                figure = draw_bars(self.title, {at: {title: bars}}, Axis(title, unit))
+            caption = f"{title}. After {self.source}.{_left_out(rows) if metric == COMPLETION else ''}"
+            pictures.append(Picture.of(f"{metric}.png", caption, figure))
         return pictures
 
     def _line(self, rows: Sequence[Row], metric: str) -> tuple[Floats, Floats]:
         points = sorted((number(row, self.x), number(row, metric)) for row in rows)
         kept = [point for point in points if np.isfinite(point[1])]
         return np.array([x for x, _ in kept]), np.array([y for _, y in kept])
+
+
+def _left_out(rows: Sequence[Row]) -> str:
+    """What a picture of completion times does not show."""
+    missing = sum(row[COMPLETION] is None for row in rows)
+    law = "points have none, as more than 1 % of the short flows had not ended"
+    return f" {missing} of {len(rows)} {law}." if missing else ""
