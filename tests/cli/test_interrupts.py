@@ -107,6 +107,21 @@ def test_a_command_ends_wherever_it_is_met(seconds):
     assert error in ("topoflow compare: interrupted\n", "topoflow: interrupted\n")
 
 
+def test_at_the_end_python_looks_for_cycles_among_few_objects():
+    """Of the half million that libraries have made, which takes longer than all else after Ctrl-C."""
+    program = """
+import atexit, gc
+atexit.register(lambda: print(len(gc.get_objects())))  # the first that is registered is the last that is called
+from topoflow.cli import main
+main(["compare", "fabric=ring", "servers=2", "fidelity=bound"])
+print(len(gc.get_objects()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, at_the_end = map(int, done.stdout.split()[-2:])
+    assert before > 50_000
+    assert at_the_end < 1000
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 10_000])
 def test_distinct_keys(size):
     """numpy's ``unique`` hashes since 2.3, which takes 70 times as long for millions of keys, and cannot be stopped."""
