@@ -41,22 +41,22 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to a file in the same folder and rename it to ``path``, so that ``path`` is never half-written,
-    whoever else writes it and whenever the power fails.
+def write_atomically(path: Path, *data: bytes | memoryview) -> None:
+    """Write all ``data`` to a file in the same folder and rename it to ``path``: it is never half-written, whoever
+    else writes it and whenever the power fails.
 
     Missing folders are created; a pipe or a device is not replaced (``ValueError``). A name that ends in ``.gz`` is
     packed; equal data give equal bytes (no time stamp).
     """
     if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
+        data = (gzip.compress(b"".join(data), mtime=0),)
     _check_regular(path)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
         try:
             with part.open("xb") as file:
-                file.write(data)
+                file.writelines(data)
                 to_disk(file)
             os.replace(part, path)
         finally:

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes
+from hypothesis.extra.numpy import arrays as arrays_of
 
-from topoflow import npz
 from topoflow.engine.base import Run, World
+from topoflow.engine.executor.answers import LONG, joined, keys_of, parted, read, write
 from topoflow.engine.executor.kept import Kept
 from topoflow.engine.executor.local import Local
 from topoflow.engine.executor.ray import Ray
@@ -178,13 +180,37 @@ def test_what_was_kept_is_not_done_again(draws: list[tuple[int, bool]], stop: in
         answers = Remote(first, folder=Path(folder)).map(Squaring(), items, Run())
         before = dict(next(answers) for _ in range(stop))
         answers.close()  # the process is killed
-        there = sum(len(npz.read(path)["keys"]) for path in Path(folder).glob("*.npz"))
+        there = sum(len(keys_of(read(path))) for path in Path(folder).glob("*.answers"))
         assert stop <= there
         again = Workers([*draws], 3)
         found = list(Remote(again, folder=Path(folder)).map(Squaring(), items, Run()))
         assert sorted(number for number, _ in found) == items
         assert all(answer.tolist() == [number**2] for number, answer in [*found, *before.items()])
         assert len(set(again.asked)) == 12 - there
+
+
+@dataclass
+class Apart(Workers):
+    """Workers that do not see the folder where answers are kept."""
+
+    def begin(self, payload: bytes, expected: str, name: str) -> Hashable:
+        call = pickle.loads(payload)
+        return super().begin(pickle.dumps(replace(call, shared=Path("/no/such/folder/a.shared"))), expected, name)
+
+
+@pytest.mark.parametrize("kind", [Workers, Apart])
+def test_answers_are_kept_by_workers_that_see_the_folder_and_else_by_the_process_that_asks(
+    kind: type[Workers], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here: list[Any] = []
+    add = Kept.add
+    monkeypatch.setattr(Kept, "add", lambda self, *given: (here.append(given), add(self, *given)))
+    list(Remote(kind(), folder=tmp_path).map(Squaring(), list(range(9)), Run()))
+    assert bool(here) == (kind is Apart)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".answers"}  # what was there for workers to see is gone
+    again = kind()
+    assert len(list(Remote(again, folder=tmp_path).map(Squaring(), list(range(9)), Run()))) == 9
+    assert again.asked == []
 
 
 def test_progress_counts_items_of_all_workers_and_never_falls(watching: Any) -> None:
@@ -200,9 +226,48 @@ def test_a_worker_of_another_version_is_refused_with_both_names() -> None:
     (failed,) = events(b"not even read", theirs)
     assert re.fullmatch(rf"executor: must have workers with {re.escape(theirs)}, got topoflow .* on \S+", failed.text)
     patched = version().rpartition(".")[0] + ".99"  # of Python
-    payload = pickle.dumps(Call(Squaring(), [3], "cpu", 1, "."))
+    payload = pickle.dumps(Call(Squaring(), [3], [None], "cpu", 1, "."))
     (answered,) = (each for each in events(payload, patched) if isinstance(each, Answered))
-    assert [each["square"].tolist() for each in answered.answers] == [[9]]
+    assert [each["square"].tolist() for each in parted(answered.content)] == [[9]]
+
+
+ARRAYS = st.sampled_from(["<f8", ">f8", "<i4", "|b1", "<U3", "|u1"]).flatmap(
+    lambda kind: arrays_of(kind, array_shapes(min_dims=0, min_side=0))
+)
+
+
+@settings(max_examples=50)  # each writes files to the disk
+@given(st.lists(st.dictionaries(st.text(max_size=3), ARRAYS, max_size=3), max_size=4), st.data())
+def test_answers_are_read_as_they_were_joined_and_a_changed_byte_is_seen(
+    answers: list[dict[str, np.ndarray]], data: st.DataObject
+) -> None:
+    answers = [{**each, "long": np.arange(LONG // 8 + number)} for number, each in enumerate(answers)]
+    answers += answers  # arrays that several have
+    keys = [data.draw(st.none() | st.text("0123456789abcdef")) for _ in answers]
+    content = joined(keys, answers)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.answers"
+        write(path, content)
+        for there in (content, read(path), pickle.loads(pickle.dumps(content))):
+            assert keys_of(there) == keys
+            assert len(parted(there)) == len(answers)
+            for before, after in zip(answers, parted(there), strict=True):
+                assert [*before] == [*after]
+                assert all(same(before[name], after[name]) for name in before)
+        whole = bytearray(path.read_bytes())
+        path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        with pytest.raises(ValueError, match=f"{path}: must be answers as they were written, got .*; delete it"):
+            read(path)
+        whole[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(whole)
+        with pytest.raises(ValueError, match=f"{path}: must be answers as they were written, got .*; delete it"):
+            read(path)
+
+
+@pytest.mark.parametrize("count", [10, LONG])
+def test_an_array_that_answers_share_is_sent_and_kept_once(count: int) -> None:
+    array = np.arange(float(count))
+    assert joined([None], [{"x": array}]).size == joined([None] * 3, [{"x": array}] * 3).size == array.nbytes
 
 
 def worlds() -> list[tuple[World, Any]]:
@@ -271,9 +336,9 @@ def test_worlds_that_differ_in_a_number_have_other_keys() -> None:
 
 
 def test_a_file_of_answers_that_was_changed_is_refused_by_name(tmp_path: Path) -> None:
-    Kept(tmp_path).add(["a"], [{"square": np.array([1])}])
+    Kept(tmp_path).add(["a"], joined(["a"], [{"square": np.array([1])}]))
     (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:-40] + bytes(40))
+    path.write_bytes(path.read_bytes()[:-8] + bytes(8))
     with pytest.raises(ValueError, match=f"{path}: must be answers as they were written, .*; delete it"):
         Kept(tmp_path)
 

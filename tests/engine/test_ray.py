@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,9 +53,9 @@ class Slow:
     def unpack(self, item, arrays): return arrays["square"].tolist()
 
 if __name__ == "__main__":
-    address, folder, log, late, count, gpus = sys.argv[1:]
-    cluster = Ray(address, seconds=0.6, retries=9, gpus=float(gpus))
-    device, remote = cluster.placed("cpu", None, Path(folder))
+    address, folder, log, late, count, gpus, device = sys.argv[1:]
+    cluster = Ray(address, seconds=0.6, retries=9, gpus=float(gpus) if gpus else None)
+    _, remote = cluster.placed(device, None, Path(folder))
     for number, answer in remote.map(Slow(log, int(late)), range(int(count)), Run(executor=remote)):
         print(number, *answer, flush=True)
 """
@@ -95,8 +97,8 @@ def drive(cluster: Any, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pop
     script, begun = tmp_path / "script.py", []
     script.write_text(SCRIPT)
 
-    def begin(count: int, gpus: float = 0.0) -> subprocess.Popen[str]:
-        words = [cluster.address, tmp_path / "kept", tmp_path / "log", LATE, count, gpus]
+    def begin(count: int, gpus: str = "", device: str = "cpu") -> subprocess.Popen[str]:
+        words = [cluster.address, tmp_path / "kept", tmp_path / "log", LATE, count, gpus, device]
         command = [sys.executable, str(script), *map(str, words)]
         begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return begun[-1]
@@ -114,9 +116,9 @@ def lines(path: Path, word: str) -> list[list[int]]:
 
 
 def kept(folder: Path) -> set[int]:
-    from topoflow import npz
+    from topoflow.engine.executor.answers import keys_of, read
 
-    return {int(key, 16) for path in folder.glob("*.npz") for key in npz.read(path)["keys"].tolist()}
+    return {int(str(key), 16) for path in folder.glob("*.answers") for key in keys_of(read(path))}
 
 
 def test_nothing_is_lost_or_done_twice_where_a_worker_a_node_and_the_driver_end(
@@ -141,7 +143,8 @@ def test_nothing_is_lost_or_done_twice_where_a_worker_a_node_and_the_driver_end(
     second = drive(count)
     out, errors = second.communicate(timeout=1000)
     assert second.returncode == 0, errors
-    answers = [[int(each) for each in line.split()] for line in out.splitlines()]
+    own = [line for line in out.splitlines() if not line.startswith("\x1b")]  # Ray prints there that a node has left
+    answers = [[int(each) for each in line.split()] for line in own]
     assert sorted(answer[:2] for answer in answers) == [[number, number**2] for number in range(count)]
     again = Counter(number for number, _ in lines(log, "began")[begun:])
     unfinished = {number for number, _ in lines(log, "began")[:begun]} - there
@@ -149,6 +152,30 @@ def test_nothing_is_lost_or_done_twice_where_a_worker_a_node_and_the_driver_end(
     assert set(again) == set(range(count)) - there
     assert max(again.values()) == 1
     assert len(unfinished) <= 8  # what workers had when the driver was killed
+
+
+def test_work_that_needs_a_gpu_is_done_by_the_node_that_has_one(
+    drive: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """What Ray schedules by: a node says that it has a GPU, whether or not there is one."""
+    without, errors = drive(4).communicate(timeout=1000)
+    assert {line.split()[2] for line in without.splitlines()} == {"-1"}, errors
+    shutil.rmtree(tmp_path / "kept")
+    (tmp_path / "log").unlink()
+    out, errors = drive(6, gpus="1").communicate(timeout=1000)
+    assert sorted(line.split()[::2] for line in out.splitlines()) == [[str(number), "0"] for number in range(6)], errors
+    assert len({process for _, process in lines(tmp_path / "log", "began")}) == 1  # as the node has one processor
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="the machine has a GPU")
+def test_a_worker_takes_the_device_that_is_asked_for_and_says_where_it_is_not(
+    drive: Callable[..., subprocess.Popen[str]],
+) -> None:
+    driver = drive(3, device="cuda")  # which needs a GPU of Ray's, by itself
+    out, errors = driver.communicate(timeout=1000)
+    assert driver.returncode == 1
+    assert out == ""
+    assert re.match(r"ValueError: device: cuda needs .*, got ", errors.splitlines()[-1])
 
 
 def test_ctrl_c_ends_the_driver_and_its_work(drive: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
@@ -162,6 +189,39 @@ def test_ctrl_c_ends_the_driver_and_its_work(drive: Callable[..., subprocess.Pop
     begun = len(lines(tmp_path / "log", "began"))
     time.sleep(1)
     assert len(lines(tmp_path / "log", "began")) == begun
+
+
+# Sleeps from Ctrl-C on, and waits that run into their limit: seconds asked for, whatever else the machine does.
+ENDING = """
+import atexit, os, signal, subprocess, threading, time
+waits, sleep, wait = [], time.sleep, subprocess.Popen.wait
+atexit.register(lambda: print(*waits))  # the first that is registered is the last that is called
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def slept(seconds):
+    waits.append(seconds)
+    sleep(seconds)
+
+def waited(self, timeout=None):
+    try:
+        return wait(self, timeout)
+    except subprocess.TimeoutExpired:
+        waits.append(timeout)
+        raise
+
+from topoflow.engine.executor.ray import Ray
+pool = Ray(cpus=1).pool("cpu", None)
+pool.begin(b"", "another version", "work")
+time.sleep, subprocess.Popen.wait = slept, waited
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a second more is waited elsewhere")
+def test_at_the_end_nothing_is_waited_for_but_processes_that_end(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, cwd=tmp_path)
+    assert "KeyboardInterrupt" in done.stderr
+    assert max(map(float, done.stdout.split()), default=0.0) < 0.2, done.stdout
 
 
 def is_at_work(process: int) -> bool:

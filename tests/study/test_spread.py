@@ -95,13 +95,13 @@ def content(path: Path) -> Any:
 
 
 def test_a_cluster_of_another_version_is_refused_with_both_versions() -> None:
-    """Ray lists the versions of the cluster, then those of the process."""
+    """What Ray 2.60 says to a cluster of 2.48: the versions of the cluster, then those of the process."""
     text = (
-        "Version mismatch: The cluster was started with:\n    Ray: 2.0.0\n    Python: 3.10.1\n"
-        "This process on node 10.0.0.7 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+        "Version mismatch: The cluster was started with:\n    Ray: 2.48.0\n    Python: 3.11.7\n"
+        "This process on node 192.0.2.2 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
     )
     law = (
-        "executor.address: must be a cluster with Ray 2.60.0 on Python 3.11.7, as here, got Ray 2.0.0 on Python 3.10.1"
+        "executor.address: must be a cluster with Ray 2.60.0 on Python 3.11.7, as here, got Ray 2.48.0 on Python 3.11.7"
     )
     assert str(ray._refused("head:6379", RuntimeError(text))) == law
     assert version().startswith("topoflow ")

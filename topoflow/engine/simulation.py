@@ -12,6 +12,7 @@ from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
 from topoflow.engine.executor.base import Arrays
 from topoflow.engine.executor.packing import pack, unpack
 from topoflow.engine.observer import Part
+from topoflow.fabric.base import Fabric
 
 NAMES = ("name", "named", "nodes", "bill", "route", "graph", "fabric")  # no number of a timeline depends on these
 
@@ -49,17 +50,17 @@ class Simulating:
     is_batch = True
 
     def keys(self, worlds: Sequence[World]) -> list[str | None]:
-        """Digests of what is simulated, and of the program; worlds that share a graph have it digested once."""
+        """Digests of what is simulated, and of the program; what worlds share is digested once."""
         known: dict[int, str] = {}
 
-        def graph(of: Graph) -> str:
-            if id(of) not in known:
-                known[id(of)] = digest(_numbers(of))
-            return known[id(of)]
+        def shared(part: Graph | Fabric) -> str:
+            if id(part) not in known:
+                known[id(part)] = digest(_numbers(part))
+            return known[id(part)]
 
         model = digest([program(), self.fidelity])
         return [
-            digest([model, graph(world.graph), _numbers(world), world.fabric and _numbers(world.fabric)])
+            digest([model, shared(world.graph), _numbers(world), world.fabric and shared(world.fabric)])
             for world in worlds
         ]
 

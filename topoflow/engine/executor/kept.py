@@ -1,25 +1,25 @@
-"""Answers on disk, so that nothing is computed twice: a file for each piece of work, of arrays alone.
+"""Answers on disk, so that nothing is computed twice: a file for each piece of work, as ``answers`` has it.
 
-    FOLDER/5be1....npz     "keys": ["ab3...", ...], "0/start": [...], "0/finish": [...], "1/start": ...
+    FOLDER/5be1....answers
 
-A key is a digest of all that an answer depends on, topoflow's own code included.
+A key is a digest of all that an answer depends on, topoflow's own code included. Workers that see the folder write
+these files themselves, so that the process that asks need not; they know it by a file that this process has put there.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from topoflow import npz
 from topoflow.digest import digest
+from topoflow.engine.executor import answers
+from topoflow.engine.executor.answers import Content
 from topoflow.engine.executor.base import Arrays
-from topoflow.engine.executor.packing import numbered, of_number
+from topoflow.files import naming
 
-FOREIGN = (ValueError, KeyError, TypeError, IndexError, zipfile.BadZipFile)  # what another file raises
+SUFFIX = ".answers"
 
 
 class Kept:
@@ -29,42 +29,55 @@ class Kept:
         """Raises ``ValueError`` for a file that is not as it was written."""
         self.folder = folder
         self._file: dict[str, tuple[Path, int]] = {}  # of each key: the file, and which of its answers
-        for path in sorted(folder.glob("*.npz")) if folder is not None and folder.is_dir() else ():
-            self._index(path, _read(path)["keys"].tolist())
+        for path in sorted(folder.glob(f"*{SUFFIX}")) if folder is not None and folder.is_dir() else ():
+            keys = enumerate(answers.keys_of(answers.read(path)))
+            self._file |= {key: (path, place) for place, key in keys if key is not None}
 
-    def find(self, keys: Sequence[str | None]) -> dict[int, Arrays]:
-        """What is there of the answers with these keys, by their numbers."""
+    def find(self, keys: Sequence[str | None]) -> Iterator[tuple[int, Arrays]]:
+        """The numbers of the keys that have answers, and these: a file after the other, so that one is in memory."""
         files: dict[Path, list[tuple[int, int]]] = {}
         for number, key in enumerate(keys):
-            if key in self._file:
+            if key is not None and key in self._file:
                 path, place = self._file[key]
                 files.setdefault(path, []).append((number, place))
-        found: dict[int, Arrays] = {}
         for path, places in files.items():
             if path.exists():
-                arrays = _read(path)
-                found |= {number: of_number(arrays, place) for number, place in places}
-        return found
+                there = answers.parted(answers.read(path))
+                yield from ((number, there[place]) for number, place in places)
 
-    def add(self, keys: Sequence[str | None], answers: Sequence[Arrays]) -> None:
-        """Keep the answers of a piece of work that have keys; they are on disk when this returns."""
-        named = [(key, each) for key, each in zip(keys, answers, strict=True) if key is not None]
-        if self.folder is None or not named:
+    def add(self, keys: Sequence[str | None], content: Content) -> None:
+        """Keep the answers of a piece of work, if one has a key; they are on disk when this returns."""
+        if self.folder is not None and any(keys):
+            answers.write(_path(self.folder, keys), content)
+
+    @contextmanager
+    def shared(self) -> Iterator[Path | None]:
+        """A file by which a worker knows that it sees the folder; None: there is no folder."""
+        if self.folder is None:
+            yield None
             return
-        own = [key for key, _ in named]
-        path = self.folder / f"{digest(own)}.npz"
-        arrays: dict[str, Any] = {"keys": np.array(own), **numbered(dict(enumerate(each for _, each in named)))}
-        npz.write(path, arrays, compressed=False)
-        self._index(path, own)
+        path = self.folder.absolute() / f".{uuid.uuid4().hex}.shared"
+        with naming(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
-    def _index(self, path: Path, keys: Sequence[str]) -> None:
-        self._file |= {key: (path, place) for place, key in enumerate(keys)}
 
-
-def _read(path: Path) -> Arrays:
+def add_there(shared: Path | None, keys: Sequence[str | None], content: Content) -> bool:
+    """The same as ``Kept.add``, by a worker. Whether it has: where it cannot, the process that asks does, or fails."""
+    if shared is None or not any(keys):
+        return False
     try:
-        arrays = npz.read(path)
-        arrays["keys"].tolist()
-    except FOREIGN as error:
-        raise ValueError(f"{path}: must be answers as they were written, got {error}; delete it") from error
-    return arrays
+        if not shared.exists():
+            return False
+        answers.write(_path(shared.parent, keys), content)
+    except OSError:
+        return False
+    return True
+
+
+def _path(folder: Path, keys: Sequence[str | None]) -> Path:
+    return folder / f"{digest(list(keys))}{SUFFIX}"

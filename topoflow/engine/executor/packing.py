@@ -5,8 +5,8 @@ A timeline is packed against its world: where circuits changed it has another on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -39,7 +39,7 @@ def pack(value: object, known: object, where: str = "") -> dict[str, NDArray[Any
 
 def unpack(kind: type, known: object, arrays: Arrays, where: str = "") -> Any:
     """A ``kind`` as it was packed with the same ``known``."""
-    hints, values = get_type_hints(kind), {}
+    hints, values = _hints(kind), {}
     for each in _fields(kind):
         name, there = f"{where}{each}", getattr(known, each, None)
         if name in arrays:
@@ -50,6 +50,11 @@ def unpack(kind: type, known: object, arrays: Arrays, where: str = "") -> Any:
         else:
             values[each] = there
     return kind(**values)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _fields(value: Any) -> list[str]:
@@ -64,24 +69,13 @@ def _array(name: str, value: object) -> NDArray[Any]:
 
 
 def _value(array: NDArray[Any], hint: object) -> Any:
-    """A number where the field is one, else an array of this process's own."""
+    """A number where the field is one, else the array."""
     if array.shape == NONE.shape and array.dtype == NONE.dtype:
         return None
-    return array.item() if array.shape == () and hint in (int, float, bool, str) else np.array(array)
+    return array.item() if array.shape == () and hint in (int, float, bool, str) else array
 
 
 def _dataclass(hint: object) -> type:
     """The dataclass of a field that may be None."""
     kinds = [each for each in (hint, *get_args(hint)) if isinstance(each, type) and each is not NoneType]
     return next(each for each in kinds if is_dataclass(each))
-
-
-def numbered(arrays: Mapping[int, Arrays]) -> dict[str, NDArray[Any]]:
-    """Arrays of several answers as those of one: ``2/start``."""
-    return {f"{number}/{name}": array for number, each in arrays.items() for name, array in each.items()}
-
-
-def of_number(arrays: Arrays, number: int) -> dict[str, NDArray[Any]]:
-    """Those of one answer again."""
-    start = f"{number}/"
-    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topoflow.engine.device import Device, check_name
-from topoflow.engine.executor.base import A, Arrays, I, Work
+from topoflow.engine.executor.answers import parted
+from topoflow.engine.executor.base import A, I, Work
 from topoflow.engine.executor.kept import Kept
 from topoflow.engine.executor.pool import Cluster
 from topoflow.engine.executor.worker import Answered, Call, Ended, Event, Failed, Note, version
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL = 0.1  # s
 GROWTH = 8  # the most that a piece may be larger than one whose time is known
 LEAST_SECONDS = 0.5  # of a piece that is not the last, as to begin one takes some 10 ms
+MOST_BYTES = 2**28  # of the answers of a piece, which its worker and this process have in memory
 SHARES = 2  # pieces, for each worker, that the items which are left are cut into at least
 MAX_NAMES = 3  # of items in an error
 
@@ -64,15 +66,18 @@ class Remote:
         """As ``Executor`` has it. What is kept already comes first."""
         keys = work.keys(items) if self.keeps else [None] * len(items)
         kept = Kept(self.folder if any(keys) else None)
-        found = kept.find(keys)
-        waiting = [number for number in range(len(items)) if number not in found]
-        for number in [*found]:
-            yield number, work.unpack(items[number], found.pop(number))
-        if waiting:
-            spread = _Spread(self, work, items, run, waiting)
-            for piece, answers in spread.run():
-                kept.add([keys[number] for number in piece], answers)
-                for number, arrays in zip(piece, answers, strict=True):
+        missing = dict.fromkeys(range(len(items)))  # numbers, in order
+        for number, arrays in kept.find(keys):
+            del missing[number]
+            yield number, work.unpack(items[number], arrays)
+        if not missing:
+            return
+        with kept.shared() as shared:
+            spread = _Spread(self, work, items, keys, run, [*missing], shared)
+            for piece, answered in spread.run():
+                if not answered.is_kept:
+                    kept.add([keys[number] for number in piece], answered.content)
+                for number, arrays in zip(piece, parted(answered.content), strict=True):
                     yield number, work.unpack(items[number], arrays)
 
 
@@ -90,9 +95,17 @@ class _Spread:
     """Items that wait, pieces that workers have, and what is known of how long they take."""
 
     def __init__(
-        self, remote: Remote, work: Work[Any, Any], items: Sequence[Any], run: Run, waiting: Sequence[int]
+        self,
+        remote: Remote,
+        work: Work[Any, Any],
+        items: Sequence[Any],
+        keys: Sequence[str | None],
+        run: Run,
+        waiting: Sequence[int],
+        shared: Path | None,
     ) -> None:
-        self.remote, self.work, self.items, self.run_ = remote, work, items, run
+        self.remote, self.work, self.items, self.keys, self.run_ = remote, work, items, keys, run
+        self.shared = shared
         self.pool = remote.cluster.pool(remote.device, remote.folder)
         self.weight = {number: work.weight(items[number]) for number in waiting}
         self.waiting = deque(waiting)
@@ -101,12 +114,13 @@ class _Spread:
         self.ended: dict[int, int] = {}  # how often the worker of an item has
         self.rate = 0.0  # weight of the last piece that was done, in a second
         self.largest = 0.0  # weight of a piece that was done
+        self.bytes = 0.0  # of the answers of the last one, for each weight
         self.busy: dict[Hashable, _Begun] = {}
         self.failed: dict[int, Failed | Ended] = {}  # by the first item of the piece
         self.done = len(items) - len(waiting)
 
-    def run(self) -> Iterator[tuple[tuple[int, ...], list[Arrays]]]:
-        """The numbers and answers of each piece, when it is done."""
+    def run(self) -> Iterator[tuple[tuple[int, ...], Answered]]:
+        """The numbers and the answers of each piece, when it is done."""
         try:
             while self.busy or not self._is_over():
                 self._begin()
@@ -130,7 +144,8 @@ class _Spread:
             piece = self.again.popleft() if self.again else self._cut(workers)
             cluster, remote = self.remote.cluster, self.remote
             items = [self.items[number] for number in piece]
-            call = Call(self.work, items, remote.device, cluster.threads(remote.threads), os.getcwd())
+            keys, threads = [self.keys[number] for number in piece], cluster.threads(remote.threads)
+            call = Call(self.work, items, keys, remote.device, threads, os.getcwd(), self.shared)
             handle = self.pool.begin(_pickled(call), version(), self._names(piece))
             weight = sum(self.weight[number] for number in piece)
             self.busy[handle] = _Begun(piece, weight, time.monotonic(), Note(0.0, {}))
@@ -141,6 +156,7 @@ class _Spread:
         if self.remote.cluster.is_prompt:
             most = max(most, self.rate * LEAST_SECONDS)
             most = min(most, self.rate * self.remote.cluster.seconds, self.largest * GROWTH)
+            most = min(most, MOST_BYTES / self.bytes if self.bytes else most)
         piece: list[int] = []
         taken = 0.0
         while self.waiting and (not piece or taken + self.weight[self.waiting[0]] <= most):
@@ -149,7 +165,7 @@ class _Spread:
         self.left -= taken
         return tuple(piece)
 
-    def _happened(self, handle: Hashable, event: Event) -> tuple[tuple[int, ...], list[Arrays]] | None:
+    def _happened(self, handle: Hashable, event: Event) -> tuple[tuple[int, ...], Answered] | None:
         begun = self.busy[handle]
         if isinstance(event, Note):
             self.busy[handle] = replace(begun, note=event)
@@ -158,8 +174,9 @@ class _Spread:
         if isinstance(event, Answered):
             self.rate = begun.weight / max(time.monotonic() - begun.since, 1e-6)
             self.largest = max(self.largest, begun.weight)
+            self.bytes = event.content.size / begun.weight
             self.done += len(begun.piece)
-            return begun.piece, event.answers
+            return begun.piece, event
         if isinstance(event, Failed):
             self.failed[begun.piece[0]] = event
         else:

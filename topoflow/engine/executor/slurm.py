@@ -6,7 +6,8 @@ next one with the same folder.
 
     FOLDER/slurm/3f0c....work      a piece of work: the bytes that this process pickled, and the job of it reads
     FOLDER/slurm/3f0c....note      how far it is, JSON
-    FOLDER/slurm/3f0c....npz       its answers, or what is wrong
+    FOLDER/slurm/3f0c....answers   its answers; or
+    FOLDER/slurm/3f0c....error     what is wrong, JSON
     FOLDER/slurm/*.out, *.err      what jobs have printed (submitit)
 """
 
@@ -23,13 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from topoflow import npz
 from topoflow.engine.device import Device
-from topoflow.engine.executor.packing import numbered, of_number
+from topoflow.engine.executor import answers
 from topoflow.engine.executor.remote import Remote
 from topoflow.engine.executor.settings import check_settings
 from topoflow.engine.executor.worker import Answered, Ended, Event, Failed, Note, events
-from topoflow.files import naming
+from topoflow.files import naming, write_atomically
 
 SYSTEMS = ("slurm", "local")
 CHECK_INTERVAL = 5.0  # s between two looks at whether a job runs: each asks Slurm's controller
@@ -167,8 +167,8 @@ class SlurmPool:
             subprocess.run(["scancel", number], capture_output=True, timeout=COMMAND_TIMEOUT)
 
     def _event(self, own: str, looks: bool) -> Event | None:
-        if (answers := self._answers(own)) is not None:
-            return answers
+        if (answered := self._answered(own)) is not None:
+            return answered
         if looks and self._has_ended(self.busy[own]):
             if own in self._over:  # and files that it wrote had time to come here
                 return Ended(f"job {self.busy[own].job_id}; what it printed is in {self.folder}")
@@ -181,15 +181,18 @@ class SlurmPool:
             return Note(float(done), dict(values))
         return None
 
-    def _answers(self, own: str) -> Event | None:
-        path = self._file(own, "npz")
-        return _event_of(npz.read(path)) if path.exists() else None
+    def _answered(self, own: str) -> Event | None:
+        path = self._file(own, "answers")
+        if path.exists():
+            return Answered(answers.read(path), self._file(own, "kept").exists())
+        path = self._file(own, "error")
+        return _event_of(path.read_bytes()) if path.exists() else None
 
     def _file(self, own: str, kind: str) -> Path:
         return self.folder / f"{own}.{kind}"
 
     def _forget(self, own: str) -> None:
-        for kind in ("work", "note", "npz", "job"):
+        for kind in ("work", "note", "answers", "kept", "error", "job"):
             self._file(own, kind).unlink(missing_ok=True)
 
     def _has_ended(self, job: Any) -> bool:
@@ -214,24 +217,22 @@ def do(folder: str, own: str, expected: str) -> None:
             os._exit(0)
         if isinstance(event, Note):
             base.with_suffix(".note").write_text(json.dumps([event.done, event.values]))
+        elif isinstance(event, Answered):
+            if event.is_kept:
+                base.with_suffix(".kept").touch()
+            answers.write(base.with_suffix(".answers"), event.content)
         else:
-            npz.write(base.with_suffix(".npz"), _arrays_of(event), compressed=False)
+            write_atomically(base.with_suffix(".error"), _bytes_of(event))
 
 
-def _arrays_of(event: Event) -> dict[str, Any]:
-    """The end of a piece of work as arrays."""
-    if isinstance(event, Answered):
-        return {"event": npz.text(["answered", len(event.answers)]), **numbered(dict(enumerate(event.answers)))}
-    if isinstance(event, Failed):
-        return {"event": npz.text(["failed", event.text, event.is_bug])}
-    assert isinstance(event, Ended)
-    return {"event": npz.text(["ended", event.reason])}
+def _bytes_of(event: Failed | Ended) -> bytes:
+    """What is wrong with a piece of work, as JSON."""
+    words = ["failed", event.text, event.is_bug] if isinstance(event, Failed) else ["ended", event.reason]
+    return json.dumps(words).encode()
 
 
-def _event_of(arrays: dict[str, Any]) -> Event:
-    kind, *values = json.loads(str(arrays["event"]))
-    if kind == "answered":
-        return Answered([of_number(arrays, number) for number in range(values[0])])
+def _event_of(content: bytes) -> Event:
+    kind, *values = json.loads(content)
     return Failed(*values) if kind == "failed" else Ended(*values)
 
 

@@ -13,13 +13,16 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
 from topoflow.digest import sources
 from topoflow.engine.base import Run
 from topoflow.engine.device import Device
-from topoflow.engine.executor.base import Arrays, Work
+from topoflow.engine.executor.answers import Content, joined
+from topoflow.engine.executor.base import Work
+from topoflow.engine.executor.kept import add_there
 
 NOTE_INTERVAL = 0.5  # s
 
@@ -34,9 +37,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers of all items."""
+    """The answers of all items, as ``answers.joined`` makes them."""
 
-    answers: list[Arrays]
+    content: Content
+    is_kept: bool = False  # in the folder of the process that asks
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,19 @@ class Call:
 
     work: Work[Any, Any]
     items: Sequence[Any]
+    keys: Sequence[str | None]  # of their answers
     device: str  # a name
     threads: int | None
     folder: str  # where relative paths begin
+    shared: Path | None = None  # a file in the folder where answers are kept, at the process that asks
 
-    def answers(self, observer: Seen) -> list[Arrays]:
+    def answered(self, observer: Seen) -> Answered:
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
         found = self.work.do(self.items, Run(Device.named(self.device), self.threads, observer))
-        return [self.work.pack(item, answer) for item, answer in zip(self.items, found, strict=True)]
+        answers = [self.work.pack(item, answer) for item, answer in zip(self.items, found, strict=True)]
+        content = joined(self.keys, answers)
+        return Answered(content, add_there(self.shared, self.keys, content))
 
 
 @dataclass
@@ -117,7 +125,7 @@ def events(payload: bytes, expected: str) -> Iterator[Event]:
 def _outcome(payload: bytes, seen: Seen) -> Event:
     try:
         call: Call = pickle.loads(payload)  # bytes of the process that asks, which chose what this one runs
-        return Answered(call.answers(seen))
+        return call.answered(seen)
     except MemoryError as error:
         return Ended(f"it needs more memory than there is {error}".strip())
     except OSError as error:
