@@ -1,6 +1,6 @@
 """Answers of a piece of work as they are sent and kept: long blocks of bytes, and a header that says what is where.
 
-    first line    "topoflow answers", the length of the header, CRC-32 of all that follows
+    first line    "topoflow answers", the length of the header, CRC-32 of this length and all that follows
     header        JSON: {"keys": ["ab3...", null], "blocks": [192, 331104], "answers": [{"start": ["<f8", [3], 0, 64]}]}
     blocks        one after the other; the first has all short arrays, each other one a long array
 
@@ -106,7 +106,7 @@ def parted(content: Content) -> list[Arrays]:
 
 def write(path: Path, content: Content) -> None:
     """Replace the file at once; it is on disk when this returns."""
-    first = b"%s %d %d\n" % (NAME, len(content.header), content.checksum)
+    first = _first_line(len(content.header), content.checksum)
     write_atomically(path, first, content.header, *(block.data for block in content.blocks))
 
 
@@ -119,7 +119,7 @@ def read(path: Path) -> Content:
         raise _refused(path, "another first line")
     length, checksum = map(int, words)
     rest = whole[len(begin) + 1 :]
-    if zlib.crc32(rest) != checksum:
+    if begin + b"\n" != _first_line(length, checksum) or zlib.crc32(rest, _of_length(length)) != checksum:
         raise _refused(path, "another checksum")
     header = bytes(rest[:length])
     blocks = np.split(np.frombuffer(rest[length:], np.uint8), np.cumsum(json.loads(header)["blocks"])[:-1])
@@ -130,8 +130,16 @@ def _refused(path: Path, got: str) -> ValueError:
     return ValueError(f"{path}: must be answers as they were written, got {got}; delete it")
 
 
+def _first_line(length: int, checksum: int) -> bytes:
+    return b"%s %d %d\n" % (NAME, length, checksum)
+
+
+def _of_length(length: int) -> int:
+    return zlib.crc32(b"%d" % length)
+
+
 def _checksum(header: bytes, blocks: Sequence[Bytes]) -> int:
-    found = zlib.crc32(header)
+    found = zlib.crc32(header, _of_length(len(header)))
     for block in blocks:
         found = zlib.crc32(block.data, found)
     return found
