@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import assert_equal, with_failures
-from topoflow.engine.random import philox
+from topoflow.engine.random import WORD, philox, two_below
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
@@ -84,3 +84,13 @@ def test_words_are_those_of_the_generator_that_was_published() -> None:
     most = 2**32 - 1
     assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
     assert philox((most,) * 4, (most,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 8), (3, 5), (1, 127), (50, 127)])
+def test_two_numbers_from_one_word_are_every_pair_as_often(n: int, m: int) -> None:
+    each = 64
+    words = [(2 * i + 1) * WORD // (2 * n * m * each) for i in range(n * m * each)]
+    found = np.zeros((n, m), int)
+    for word in words:
+        found[two_below(word, n, m)] += 1
+    assert np.abs(found - each).max() <= 1

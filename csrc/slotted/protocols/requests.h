@@ -21,17 +21,15 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   uint16_t* const requests = state.request + source * world.pairs;
   const int32_t others = state.node[source].others;
   int32_t count = state.node[source].active;
-  constexpr int32_t kBlocks = T::kAlone ? 8 : 1;  // of words that are drawn together
+  constexpr int32_t kBlocks = T::kAlone ? 4 : 1;  // of words that are drawn together
   Words words[kBlocks];
   for (int32_t number = 0; number < others && count; ++number) {
-    const int32_t within = number % (2 * kBlocks);
+    const int32_t within = number % (4 * kBlocks), rest = others - number;
     if (!within) {
-      const Words first{{static_cast<uint32_t>(number / 2), static_cast<uint32_t>(source), epoch, kRequest}};
+      const Words first{{static_cast<uint32_t>(number / 4), static_cast<uint32_t>(source), epoch, kRequest}};
       philox<kBlocks>(first, world.key[0], world.key[1], words);
     }
-    const uint32_t* const word = words[within / 2].word + within % 2 * 2;
-    const int32_t place = below(word[0], count), rest = others - number;
-    const int32_t drawn = below(word[1], rest);
+    const auto [place, drawn] = below(words[within / 4].word[within % 4], count, rest);
     const uint16_t node = candidates[drawn];
     candidates[drawn] = candidates[rest - 1];
     candidates[rest - 1] = node;

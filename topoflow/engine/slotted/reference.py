@@ -21,6 +21,7 @@ Protocols:
 What the paper leaves open:
 
     - Which cell for D leaves LOCAL: flows for D take turns.
+    - How a request is drawn: its flow and its node come from one random word (``two_below``).
     - In which order a node looks at the requests that it got: by source, beginning with a random one.
     - Where a cell that was granted and one that is to be sent on wait for the same slot, the former goes: it is "to be
       transmitted in the next epoch" (4.3). So no more than one waits at its source for each slot.
@@ -40,7 +41,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
-from topoflow.engine.random import below, philox
+from topoflow.engine.random import below, philox, two_below
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.on_demand import Square
@@ -287,10 +288,10 @@ class Reference:
                 if not count:
                     break
                 rest = len(candidates) - number
-                word = philox((number // 2, source, self.epoch, REQUEST), self.key)[2 * (number % 2) :][:2]
-                place = below(word[0], count)
+                word = philox((number // 4, source, self.epoch, REQUEST), self.key)[number % 4]
+                place, drawn = two_below(word, count, rest)
                 task = flows[place]
-                swap(candidates, below(word[1], rest), rest - 1)  # the candidates are those before
+                swap(candidates, drawn, rest - 1)  # the candidates are those before
                 node, destination = candidates[rest - 1], self.ends(task)[1]
                 if node == destination or self.joins(node, destination):
                     requests[node][source] = destination
