@@ -3,18 +3,22 @@
     python benchmarks/packet_conservation.py                          100,000 worlds, 100 in a launch
     python benchmarks/packet_conservation.py worlds=2000 first=7
     python benchmarks/packet_conservation.py losses=yes               of worlds that lose, mark or control packets
+    python benchmarks/packet_conservation.py progress=FILE            continues where it was stopped
 
 With ``losses``: what was sent was delivered or lost, of each message and in total, packets and bytes. The worlds,
 settings and laws are those of ``tests/engine/test_packet_random.py``; launch i has the seed i, from ``first`` on. It
 ends at the first world that breaks a law. Worlds whose messages lose each other's packets for ever have no answer, and
-are counted (``endless``).
+are counted (``endless``). With ``progress``, FILE has the counts so far after every 1,000 worlds, and what it says is
+not done again.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "engine"))
@@ -27,35 +31,65 @@ TOGETHER = 100  # worlds of one launch
 FOR_EVER = "every message must arrive"
 
 
+@dataclass
+class Counts:
+    """What was simulated, from seed ``first`` on; ``losses`` as asked."""
+
+    first: int
+    losses: bool
+    worlds: int = 0
+    endless: int = 0
+    packets: int = 0
+    lost: int = 0
+    packet_hops: int = 0
+    cpu_s: float = 0.0
+
+
 def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     worlds, first = int(asked.pop("worlds", "100000")), int(asked.pop("first", "0"))
-    losses = asked.pop("losses", "no") == "yes"
+    counts = Counts(first, asked.pop("losses", "no") == "yes")
+    file = Path(asked.pop("progress")) if "progress" in asked else None
     if asked:
-        sys.exit(f"worlds, first, losses: must be the only keys, got {' '.join(sys.argv[1:])}")
-    make, law = (some_lossy_worlds, loses_nothing_silently) if losses else (some_worlds, conserves)
-    done = endless = packets = lost = hops = 0
-    begin = time.process_time()
-    for seed in range(first, first + -(-worlds // TOGETHER)):
-        each, model = make(seed, TOGETHER)
+        sys.exit(f"worlds, first, losses, progress: must be the only keys, got {' '.join(sys.argv[1:])}")
+    if file is not None and file.exists():
+        counts = continued(file, counts)
+    make, law = (some_lossy_worlds, loses_nothing_silently) if counts.losses else (some_worlds, conserves)
+    while counts.worlds < worlds:
+        begin = time.process_time()
+        each, model = make(first + counts.worlds // TOGETHER, TOGETHER)
         for world, found in simulated(each, model):
             if found is None:
-                endless += 1
+                counts.endless += 1
                 continue
             law(world, model, found)
             assert found.ports is not None
-            packets += int(found.ports.latency.count.sum())
-            lost += int(found.ports.lost.sum())
-            hops += int(found.ports.packets.sum())
-        done += len(each)
-        if done % 10000 == 0:
-            print(f"... {done}", file=sys.stderr, flush=True)
-    print(f"worlds {done}")
-    print(f"endless {endless}")
-    print(f"packets {packets}")
-    print(f"lost {lost}")
-    print(f"packet_hops {hops}")
-    print(f"cpu_s {time.process_time() - begin:.0f}", flush=True)
+            counts.packets += int(found.ports.latency.count.sum())
+            counts.lost += int(found.ports.lost.sum())
+            counts.packet_hops += int(found.ports.packets.sum())
+        counts.worlds += len(each)
+        counts.cpu_s += time.process_time() - begin
+        if file is not None and counts.worlds % 1000 == 0:
+            keep(file, counts)
+        if counts.worlds % 10000 == 0:
+            print(f"... {counts.worlds}", file=sys.stderr, flush=True)
+    for name in ("worlds", "endless", "packets", "lost", "packet_hops"):
+        print(f"{name} {getattr(counts, name)}")
+    print(f"cpu_s {counts.cpu_s:.0f}", flush=True)
+
+
+def keep(file: Path, counts: Counts) -> None:
+    """Never half of it: the file is the one before, or this."""
+    written = file.with_name(file.name + ".new")
+    written.write_text(json.dumps(asdict(counts)) + "\n", encoding="utf-8")
+    written.replace(file)
+
+
+def continued(file: Path, asked: Counts) -> Counts:
+    found = Counts(**json.loads(file.read_text(encoding="utf-8")))
+    if (found.first, found.losses) != (asked.first, asked.losses):
+        sys.exit(f"{file}: must be of first={asked.first} losses={asked.losses}, got {found.first}, {found.losses}")
+    return found
 
 
 def simulated(worlds: Sequence[World], model: Packet) -> Iterator[tuple[World, Timeline | None]]:
