@@ -20,6 +20,19 @@ import numpy as np
 PROGRAM = (".py", ".so", ".pyd")  # what answers depend on; YAML files count by what is built of them
 
 
+class Made:
+    """What its class and the arguments of its constructor decide, as nobody changes it afterwards."""
+
+    made_of: list[object]
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        made = super().__new__(cls)
+        # The order of a mapping may count, so two that differ in it are different.
+        given = [*arguments, *sorted(named.items())]
+        made.made_of = [[*each.items()] if isinstance(each, Mapping) else each for each in given]
+        return made
+
+
 @cache
 def program(folder: Path = Path(__file__).parent) -> str:
     """SHA-256 of the names and contents of topoflow's modules, also of its compiled one: a version that a developer
@@ -48,7 +61,8 @@ def digest(value: object) -> str:
     """SHA-256 of plain values, arrays, dataclasses (their class, and the fields that count where they are compared) and
     whatever holds these.
 
-    Other objects, made in Python, have a state that cannot be known: what holds one equals nothing, not even itself.
+    Other objects, made in Python and not ``Made``, have a state that cannot be known: what holds one equals nothing,
+    not even itself.
     """
     try:
         text = json.dumps(_keyed(value), default=_plain, sort_keys=True)
@@ -64,6 +78,8 @@ def _plain(value: Any) -> object:
         return [_name(type(value)), {name: _keyed(each) for name, each in inner.items()}]
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
+    if isinstance(value, Made):
+        return [_name(type(value)), value.made_of]
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):

@@ -20,8 +20,8 @@ JOB = (
     "bandwidth_gbps=25,100",
     "latency_us=0,2",
 )
-OF_PLAIN_ROUTES = ("fat_tree", "leaf_spine", "torus", "ring", "ideal_switch")
-FABRICS = (*OF_PLAIN_ROUTES, "hyperx", "topoopt", "expander", "sip_ml", "ocs_reconfig")
+SHARING = ("fat_tree", "leaf_spine", "torus", "ring", "ideal_switch", "hyperx", "expander", "topoopt", "slim_fly")
+FABRICS = (*SHARING, "sip_ml", "ocs_reconfig")
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
@@ -37,7 +37,7 @@ def test_a_world_is_what_is_placed_alone(fabric: str) -> None:
     assert len({*work.keys(alone)}) == len(alone)  # which count all numbers
     assert work.keys([case.world for case in cases]) == work.keys(alone)
     assert all(case.world.fabric is case.fabric for case in cases)
-    if fabric in OF_PLAIN_ROUTES:  # one graph of steps, and of flows one for each latency, which they wait for
+    if fabric in SHARING:  # one graph of steps, and of flows one for each latency, which they wait for
         assert len({id(case.world.graph) for case in cases}) == 1 + 2
 
 

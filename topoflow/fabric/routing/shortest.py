@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.digest import Made
 from topoflow.fabric.base import Path
 from topoflow.fabric.routing.base import Index, Links, Routes, padded
 
@@ -16,7 +17,7 @@ from topoflow.fabric.routing.base import Index, Links, Routes, padded
 ECMP_PATHS = 64
 
 
-class ShortestPaths(Routes):
+class ShortestPaths(Made, Routes):
     """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
 
     Where a pair has more than ``limit`` of them, ``limit`` are taken at equal distances from the list of all, from
