@@ -127,12 +127,12 @@ class Case:
     world: World
     prices: Prices | None = None  # None: parts have no price
 
-    @property
+    @cached_property
     def cost(self) -> float | None:
         """USD of the network's parts; None of a network without a bill of materials."""
         return self.prices.cost(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
 
-    @property
+    @cached_property
     def power(self) -> float | None:
         """W that the network's parts draw; None of a network without a bill of materials."""
         return self.prices.power(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
@@ -222,7 +222,7 @@ class Result:
         """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
         return self.case.job.fits
 
-    @property
+    @cached_property
     def comparable(self) -> str:
         """Equal for results of the same job, asked for in the same way: their iteration times can be compared."""
         asked = self.settings.config.get("fidelity", self.settings.fidelity)

@@ -95,15 +95,15 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     for point in points:
         if point.config["out"] is not None:
             raise ValueError(f"out: must be null where jobs are one batch, got {point.config['out']!r}")
-    trackers_of(points)  # one that is missing is known before the work
+    is_tracked = bool(trackers_of(points))  # one that is missing is known before the work
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
     texts = Texts()  # of what the results have in common
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
             write_result(report, folder / "result.json", texts)
-            with tracked([point], "compare", report.command, None) as log:
-                if log.logs:
+            if is_tracked:
+                with tracked([point], "compare", report.command, None) as log:
                     log.found(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]
     if done:

@@ -58,6 +58,8 @@ class Report:
     @property
     def failures(self) -> list[tuple[str, Failures]]:
         """What single failures do, each with the short name of its world."""
+        if not any(outcome.failures for outcome in self.outcomes):
+            return []
         asked = [outcome for outcome in self.ranking if outcome.failures]
         return [(label, each) for label, one in zip(self.labels(asked), asked, strict=True) for each in one.failures]
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
+from topoflow.files import write_text
 from topoflow.report.answer import notes, recommended
 from topoflow.report.base import Report
 
 MOST_TEXTS = 4096  # kept, of 1 kB each
 SCALAR = json.JSONEncoder(allow_nan=False)
+ENDS = {dict: "{}", list: "[]", tuple: "[]"}
 
 
 def result(report: Report) -> dict[str, object]:
@@ -60,9 +63,13 @@ class Texts:
 
     def of(self, value: object, depth: int) -> str:
         """A value as it is written that deep in a file."""
+        if type(value) is float and math.isfinite(value):
+            return repr(value)  # as JSON has it; its own writer is made anew for each number
         if value is None or isinstance(value, bool | int | float | str):
             return SCALAR.encode(value)  # whose writer is in C; that of what is indented is not
-        if not isinstance(value, dict) or not value:
+        if type(value) in ENDS and not value:
+            return ENDS[type(value)]
+        if not isinstance(value, dict):
             return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
         key = id(value), depth
         if key not in self.known:
@@ -74,6 +81,8 @@ class Texts:
 
     def mapping(self, parts: dict[str, str], depth: int) -> str:
         """A mapping of texts."""
+        if not parts:
+            return "{}"
         indent = "  " * (depth + 1)
         inner = ",\n".join([f"{indent}{_key(key)}: {text}" for key, text in parts.items()])
         return f"{{\n{inner}\n{'  ' * depth}}}"
@@ -81,8 +90,10 @@ class Texts:
     def row(self, row: dict[str, Any], depth: int) -> str:
         """A row of a result."""
         config = {key: self.of(value, depth + 2) for key, value in row["config"].items()}
-        parts = {key: self.of(value, depth + 1) for key, value in row.items() if key != "config"}
-        return self.mapping({**parts, "config": self.mapping(config, depth + 1) if config else "{}"}, depth)
+        parts = {key: self.of(value, depth + 1) for key, value in row.items() if key not in ("overrides", "config")}
+        given = {key: self.of(value, depth + 2) for key, value in row["overrides"].items()}
+        parts |= {"overrides": self.mapping(given, depth + 1), "config": self.mapping(config, depth + 1)}
+        return self.mapping(parts, depth)
 
 
 def write_result(report: Report, path: Path, texts: Texts | None = None) -> None:
@@ -91,4 +102,4 @@ def write_result(report: Report, path: Path, texts: Texts | None = None) -> None
     rows: Any = found["rows"]
     parts = {key: "" if key == "rows" else texts.of(value, 1) for key, value in found.items()}
     parts["rows"] = "[\n" + ",\n".join(f"    {texts.row(row, 2)}" for row in rows) + "\n  ]"
-    path.write_text(texts.mapping(parts, 0) + "\n", encoding="utf-8")
+    write_text(str(path), texts.mapping(parts, 0) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 from hydra_plugins.topoflow_batch._loader import OUTPUT, TASK, Composed
 from omegaconf import OmegaConf
 
+from topoflow.files import make_folder, write_text
 from topoflow.study.configure.grid import MOST_KNOWN
 from topoflow.study.configure.template import Template
 
@@ -32,14 +34,15 @@ class Files:
     def write(self, folder: Path, job: Composed) -> None:
         """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job."""
         subfolder = job.at(OUTPUT)
-        target = folder if subfolder is None else folder / str(subfolder)
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(str(folder))
         if subfolder is None:
             return
+        target = os.path.join(folder, str(subfolder))
+        make_folder(target)
         for name, pieces in self._pieces(job).items():
             parts = [each if isinstance(each, str) else self._value(each, job.changed[each]) for each in pieces]
-            (target / f"{name}.yaml").write_text("".join(parts), encoding="utf-8")
-        (target / "overrides.yaml").write_text(self._overrides(job.changed[TASK]), encoding="utf-8")
+            write_text(f"{target}/{name}.yaml", "".join(parts))
+        write_text(f"{target}/overrides.yaml", self._overrides(job.changed[TASK]))
 
     def _pieces(self, job: Composed) -> Pieces:
         """The texts of the two files of the configuration; of a template with gaps for what changes."""
