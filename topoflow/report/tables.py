@@ -16,7 +16,7 @@ from topoflow.report.base import Report
 
 MOST_TEXTS = 4096  # kept, of 1 kB each
 SCALAR = json.JSONEncoder(allow_nan=False)
-ENDS = {dict: "{}", list: "[]", tuple: "[]"}
+ENDS: dict[type, str] = {dict: "{}", list: "[]", tuple: "[]"}
 
 
 def result(report: Report) -> dict[str, object]:
