@@ -1,9 +1,9 @@
 // What a world of packets consists of while it runs.
 //
-// A packet lies in a slot of the list of its queue until the next port has sent it. The room that it has left is a slot
-// among the credits of its channel until the sender knows. All slots are of one pool: the last that has become free is
-// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them. Each thread of a world
-// has a pool of its own, and what is counted for the whole world (part.h).
+// A packet has a slot from when it leaves its NIC until it has arrived, and is in the list of one queue after the
+// other. The room that it has left is a credit of its channel until the sender knows. All slots are of one pool: the
+// last that has become free is the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends
+// them. Each thread of a world has a pool of its own, and what is counted for the whole world (part.h).
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -38,29 +38,36 @@ struct Packet {
 };
 
 // A packet that waits, or a credit: `step` flits.
-struct Slot {
+struct alignas(32) Slot {
   int64_t ready;  // ps; of a credit, when it is back
   Packet packet;
 };
 
 // What waits in a part of a channel. With virtual output queues all of its packets go the same way.
-struct Queue {
-  int64_t ready;  // ps, of the head; kNever: empty
-  int64_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
+struct alignas(32) Queue {
+  int64_t ready;   // ps, of the head; kNever: empty
+  uint32_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
   int32_t head, tail;
-  int32_t port, turn;  // that the head waits for, and the place of the queue in its row
-  int32_t after;       // the channel where the head lies afterwards, kNone: it has arrived
-  int32_t channel;     // whose buffer it takes room in
+  int32_t port;     // that the head waits for
+  int32_t after;    // the channel where the head lies afterwards, kNone: it has arrived
+  int32_t channel;  // whose buffer it takes room in
 };
+constexpr uint32_t kLongDelay = ~uint32_t{0};  // of a queue: as long or longer
 
-struct Channel {
-  int64_t credit_time;   // ps, when the first credit is back, kNever: there is none
-  int64_t credit_delay;  // ps, from when a packet has left the buffer until the sender knows
-  int32_t room;          // flits that are free, as the sender knows it
-  int32_t least;         // flits, the least room there was in the last interval (of all time where there are none)
-  int32_t credits;       // list of slots
-  int32_t port;
-  bool starved;  // a packet waits for room
+// A cache line. Credits of packets of the full size are here, in any order, while there are few and they are back
+// within 2^32 ps; the others are slots.
+struct alignas(64) Channel {
+  static constexpr int32_t kCredits = 6;
+
+  int64_t credit_time;      // ps, when the first credit is back, kNever: there is none
+  int64_t credit_delay;     // ps, from when a packet has left the buffer until the sender knows
+  int64_t since;            // ps
+  int32_t room;             // flits that are free, as the sender knows it
+  int32_t least;            // flits, the least room there was in the last interval (of all time where there are none)
+  int32_t more;             // list of slots
+  uint8_t credits;          // how many are here
+  bool starved;             // a packet waits for room
+  uint32_t back[kCredits];  // ps after `since`
 };
 
 // What one root sends of a message. A cache line.
@@ -153,7 +160,8 @@ struct State {
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));
     queue = memory.take<Queue>(count(batch.queue_offsets));
-    slot = memory.take<Slot>(threads * batch.slot_total[world]) + rank * batch.slot_total[world];
+    const int64_t slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
+    slot = memory.take<Slot>(threads * slots) + rank * slots;
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(tasks);

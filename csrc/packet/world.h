@@ -81,14 +81,17 @@ class World {
       if (gives_up_) return kStarved;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
+      begin_ = first;
       if (first >= interval_end_) write_depths(first);
       const int64_t end = first + window_ < interval_end_ ? first + window_ : interval_end_;
       if (own_.leads())
         while (s_.events->time() < end) happen(s_.events->pop());
       own_.after_tasks(end);
-      while (s_.heard.time() < end) hear(s_.heard.pop());
-      for (int32_t r = first_router_; r < end_router_; ++r)
-        if (s_.arrives[r] < end) come_to(r, end);
+      if (transports())
+        while (s_.heard.time() < end) hear(s_.heard.pop());
+      if (adapts())
+        for (int32_t r = first_router_; r < end_router_; ++r)
+          if (s_.arrives[r] < end) come_to(r, end);
       if (output_queues()) {
         send_all(end);
       } else if (first_port_ < end_port_) {
@@ -162,10 +165,11 @@ class World {
 
   // When something happens next in this part, ps.
   DEVICE int64_t soonest() const {
-    int64_t first = s_.heard.time();
+    int64_t first = transports() ? s_.heard.time() : kNever;
     if (own_.leads() && s_.events->time() < first) first = s_.events->time();
     for (int32_t p = first_port_; p < end_port_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
-    for (int32_t r = first_router_; r < end_router_; ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
+    if (adapts())
+      for (int32_t r = first_router_; r < end_router_; ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
     return first;
   }
 
@@ -181,16 +185,16 @@ class World {
   }
 
   DEVICE void take(const Slot& slot) {
-    Packet packet = slot.packet;
+    const Packet& packet = slot.packet;
     const int32_t where = packet.next;
     if (packet.task == kNone) return give_back(s_.channel[where], packet.step, slot.ready);
-    const int32_t size = size_of(packet.task, packet.number);
-    packet.next = kNone;
+    const int32_t size = size_of(packet.task, packet.number), own = take_slot();
+    s_.slot[own].packet = packet;
     if (by_address()) {
-      wait_by_address(s_.port[b_.channel_port[channel_ + where]], packet, where, size, slot.ready);
+      wait_by_address(s_.port[port_of(where)], own, where, size, slot.ready);
     } else {
       const int32_t channel = b_.queue_channel[b_.queue_offsets[world_] + s_.edge[where].queue];
-      wait(s_.port[b_.channel_port[channel_ + channel]], packet, where, size, slot.ready);
+      wait(s_.port[port_of(channel)], own, where, size, slot.ready);
     }
   }
 
@@ -216,9 +220,9 @@ class World {
 
   DEVICE void begin_buffers() {
     for (int32_t c = 0; c < channels_; ++c) {
-      const int32_t room = b_.buffer[channel_ + c], p = b_.channel_port[channel_ + c];
+      const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
       b_.fullest[channel_ + c] = 0;
-      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, room, room, kNone, p, false};
+      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, 0, room, room, kNone, 0, false, {}};
     }
     if (by_address()) begin_by_address();
   }
@@ -227,21 +231,20 @@ class World {
   DEVICE void begin_queues() {
     if (by_address()) return;
     const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
-    for (int64_t q = 0; q < queues; ++q)
-      s_.queue[q] = {kNever, 0, kNone, kNone, 0, 0, kNone, b_.queue_channel[first + q]};
+    for (int64_t q = 0; q < queues; ++q) s_.queue[q] = {kNever, 0, kNone, kNone, 0, kNone, b_.queue_channel[first + q]};
     const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
       Queue& queue = s_.queue[s_.edge[e].queue];
       lead(queue, static_cast<int32_t>(e));
-      queue.delay = delay(s_.port[s_.channel[queue.channel].port], s_.port[queue.port], full_);
+      const int64_t usual = delay(s_.port[port_of(queue.channel)], s_.port[queue.port], full_);
+      queue.delay = usual < kLongDelay ? static_cast<uint32_t>(usual) : kLongDelay;
     }
   }
 
   // The head of a queue takes this edge.
   DEVICE void lead(Queue& queue, int32_t edge) const {
     queue.port = b_.edge_port[edge_ + edge];
-    queue.turn = b_.edge_turn[edge_ + edge];
     queue.after = b_.edge_channel[edge_ + edge];
   }
 
@@ -461,11 +464,27 @@ class World {
     return false;
   }
 
-  // Takes the credits that are back by `now`.
+  // Takes the credits that are back by `now`. No branch depends on their times: it would be hard to predict.
   DEVICE void collect(Channel& c, int64_t now) {
     if (c.credit_time > now) return;
-    c.credit_time = kNever;
-    int32_t* at = &c.credits;
+    const int64_t passed = now - c.since;
+    int64_t first = kNever;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < c.credits; ++i) {
+      const int64_t rest = c.back[i] - passed, later = rest > 0 ? now + rest : kNever;
+      c.back[kept] = static_cast<uint32_t>(rest);
+      kept += rest > 0;
+      first = later < first ? later : first;
+    }
+    c.room += (c.credits - kept) * full_;
+    c.credits = static_cast<uint8_t>(kept);
+    c.since = now;
+    c.credit_time = first;
+    if (c.more != kNone) collect_more(c, now);
+  }
+
+  DEVICE void collect_more(Channel& c, int64_t now) {
+    int32_t* at = &c.more;
     while (*at != kNone) {
       const int32_t i = *at;
       Slot& slot = s_.slot[i];
@@ -502,12 +521,21 @@ class World {
 
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    const int32_t slot = take_slot();
-    s_.slot[slot] = {back, {0, kNone, flits, 0, c.credits}};
-    c.credits = slot;
+    if (c.credits == Channel::kCredits) collect(c, begin_);  // the sender is as far, at least
+    if (c.credits == 0) c.since = begin_;
+    const int64_t after = back - c.since;
+    if (flits == full_ && c.credits < Channel::kCredits && after >> 32 == 0) {
+      c.back[c.credits++] = static_cast<uint32_t>(after);
+    } else {
+      const int32_t slot = take_slot();
+      s_.slot[slot] = {back, {0, kNone, flits, 0, c.more}};
+      c.more = slot;
+    }
     if (back < c.credit_time) c.credit_time = back;
-    if (c.starved && back < s_.next[c.port]) s_.next[c.port] = back;
+    if (c.starved) wake(port_of(&c - s_.channel), back);
   }
+
+  DEVICE void wake(int32_t p, int64_t time) const { s_.next[p] = time < s_.next[p] ? time : s_.next[p]; }
 
   // Depths of queues over time: the maximum in each interval. There are at most `samples` intervals; once all are used,
   // every two become one, twice as long. A window ends where an interval does, so all ports and channels are known
@@ -752,7 +780,7 @@ class World {
   }
 
   DEVICE void send(Port& port, int32_t turn, int64_t now) {
-    port.turn = turn == port.queues ? 0 : turn + 1;
+    port.turn = turn + 1;  // after the last queue comes the NIC: bits and rows begin again by themselves
     const int64_t idle = (now < port.stalled_since ? now : port.stalled_since) - port.free;
     if (idle > 0) {  // else the line of these is not read
       ++port.idle_intervals;
@@ -763,26 +791,34 @@ class World {
       port.stalled += now - port.stalled_since;
       port.stalled_since = kNever;
     }
+    int32_t slot, next, left = kNone;  // the channel that the packet leaves
+    int32_t channel;
     if (turn == 0) {
-      const int32_t channel = s_.sender[port.first].channel;
-      const Packet packet = leave_nic(port, now);
+      channel = s_.sender[port.first].channel;
+      slot = take_slot();
+      s_.slot[slot].packet = leave_nic(port, now);
+      next = s_.slot[slot].packet.step;
       if (transports()) s_.lane[&port - s_.port].sending = 0;
-      pass(port, packet, packet.step, channel, now);
-      return;
+    } else {
+      Queue& queue = s_.queue[queue_at(port, turn - 1)];
+      slot = queue.head;
+      channel = queue.after;
+      left = queue.channel;
+      Packet& packet = s_.slot[slot].packet;
+      next = output_queues() ? packet.step : s_.edge[packet.step].next;
+      if (transports() && b_.transport.mark_leaving) mark_leaving(packet, static_cast<int32_t>(&port - s_.port));
+      if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
+      leave_queue(port, turn - 1, queue, now);
     }
-    Queue& queue = s_.queue[queue_at(port, turn - 1)];
-    const int32_t channel = queue.after;
-    Packet packet = s_.slot[queue.head].packet;
-    if (transports() && b_.transport.mark_leaving) mark_leaving(packet, static_cast<int32_t>(&port - s_.port));
-    if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
-    const int32_t size = pass(port, packet, output_queues() ? packet.step : s_.edge[packet.step].next, channel, now);
-    leave_queue(port, turn - 1, queue, now);
+    const int32_t size = pass(port, slot, next, channel, now);
+    if (left == kNone) return;
     if (transports()) leave_lane(s_.lane[&port - s_.port], size);
-    if (!loses()) give_back(queue.channel, size, port.free);
+    if (!loses()) give_back(left, size, port.free);
   }
 
   // The port sends a packet into a channel, or to its target; `next` is what follows there. Returns its flits.
-  DEVICE int32_t pass(Port& port, const Packet& packet, int32_t next, int32_t channel, int64_t now) {
+  DEVICE int32_t pass(Port& port, int32_t slot, int32_t next, int32_t channel, int64_t now) {
+    const Packet& packet = s_.slot[slot].packet;
     int32_t size = full_;
     int64_t taken = port.full_time;
     if (packet.number & kShort) {
@@ -796,17 +832,18 @@ class World {
     ++port.packets;
     if (channel == kNone) {
       deliver(packet, port.free + port.latency);
+      free_slot(slot);
     } else {
-      forward(port, packet, next, channel, size, now);
+      forward(port, slot, next, channel, size, now);
     }
     return size;
   }
 
+  // The head leaves a queue.
   DEVICE void leave_queue(Port& port, int32_t place, Queue& queue, int64_t now) {
     const int32_t old = queue.head;
     queue.head = s_.slot[old].packet.next;
     if (transports() && s_.coming[&queue - s_.queue].before == old) s_.coming[&queue - s_.queue].before = kNone;
-    free_slot(old);
     if (queue.head == kNone) {
       queue.ready = kNever;
       forget(port, place);
@@ -818,7 +855,7 @@ class World {
     if (queue.ready < now) queue.ready = now;
     forget(port, place);
     lead(queue, head.packet.step);
-    remember(queue.port, queue.turn, queue.ready);
+    remember(queue.port, b_.edge_turn[edge_ + head.packet.step], queue.ready);
   }
 
   DEVICE void forget(Port& port, int32_t place) const {
@@ -833,7 +870,7 @@ class World {
   // A queue of this port has a head from `ready` on, which had none.
   DEVICE void remember(int32_t p, int32_t place, int64_t ready) const {
     Port& port = s_.port[p];
-    s_.next[p] = ready < s_.next[p] ? ready : s_.next[p];
+    wake(p, ready);
     if (!port.is_large()) {
       port.occupied |= uint64_t{2} << place;
       return;
@@ -861,19 +898,22 @@ class World {
     s_.events->push(event);
   }
 
-  DEVICE void forward(const Port& port, const Packet& packet, int32_t next, int32_t channel, int32_t size,
-                      int64_t now) {
-    if (by_address()) return forward_by_address(port, packet, channel, size, now);
+  DEVICE void forward(const Port& port, int32_t slot, int32_t next, int32_t channel, int32_t size, int64_t now) {
+    if (by_address()) return forward_by_address(port, slot, channel, size, now);
     if (!loses()) take_room(s_.channel[channel], size, now);
-    const int32_t edge = taken_edge(next, packet);
+    const int32_t edge = taken_edge(next, s_.slot[slot].packet);
     if constexpr (!Own::kAlone) {
-      if (!has_edge(edge)) {
-        auto& mail = own_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]);
-        mail.slots.push_back({now, {packet.born, packet.task, 0, packet.number, edge}});
-        return;
-      }
+      if (!has_edge(edge))
+        return send_mail(own_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]), slot, edge, now);
     }
-    wait(port, packet, edge, size, now);
+    wait(port, slot, edge, size, now);
+  }
+
+  // A packet that a port has begun to send at `now` goes to another part, where it takes an edge or lies in a channel.
+  DEVICE void send_mail(auto& mail, int32_t slot, int32_t where, int64_t now) {
+    const Packet& packet = s_.slot[slot].packet;
+    mail.slots.push_back({now, {packet.born, packet.task, packet.step, packet.number, where}});
+    free_slot(slot);
   }
 
   // Whether the packets that take it wait in this part.
@@ -883,23 +923,24 @@ class World {
   }
 
   // A packet that `port` has begun to send at `now` waits for the port of an edge.
-  DEVICE void wait(const Port& port, const Packet& packet, int32_t edge, int32_t size, int64_t now) {
+  DEVICE void wait(const Port& port, int32_t slot, int32_t edge, int32_t size, int64_t now) {
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
-    const bool usual = output_queues() && size == full_;
+    const bool usual = output_queues() && size == full_ && queue.delay != kLongDelay;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
-    const Packet waits{packet.born, packet.task, output_queues() ? taken.next : edge, packet.number, kNone};
-    const bool is_head = enqueue(queue, waits, ready);
+    s_.slot[slot].packet.step = output_queues() ? taken.next : edge;
+    const bool is_head = enqueue(queue, slot, ready);
     if (transports()) expect(queue, ready);
     if (!is_head) return;
     if (!output_queues()) lead(queue, edge);
-    remember(queue.port, queue.turn, ready);
+    const int32_t place = output_queues() ? taken.queue - s_.port[queue.port].first_queue : b_.edge_turn[edge_ + edge];
+    remember(queue.port, place, ready);
   }
 
   // Whether the packet is the head.
-  DEVICE bool enqueue(Queue& queue, const Packet& packet, int64_t ready) {
-    const int32_t slot = take_slot();
-    s_.slot[slot] = {ready, packet};
+  DEVICE bool enqueue(Queue& queue, int32_t slot, int64_t ready) {
+    s_.slot[slot].ready = ready;
+    s_.slot[slot].packet.next = kNone;
     const bool is_head = queue.ready == kNever;
     if (is_head) {
       queue.ready = ready;
@@ -1165,32 +1206,29 @@ class World {
     }
   }
 
-  DEVICE int32_t router_at(int64_t channel) const { return addresses_.end(s_.channel[channel].port); }
+  DEVICE int32_t port_of(int64_t channel) const { return b_.channel_port[channel_ + channel]; }
+  DEVICE int32_t router_at(int64_t channel) const { return addresses_.end(port_of(channel)); }
 
   // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
-  DEVICE void forward_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
+  DEVICE void forward_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
     take_room(s_.channel[channel], size, now);
     if constexpr (!Own::kAlone) {
       const int32_t router = router_at(channel);
-      if (!own_.template has<&Cut::router>(router)) {
-        auto& mail = own_.template mail_for<&Cut::router>(router);
-        mail.slots.push_back({now, {packet.born, packet.task, packet.step, packet.number, channel}});
-        return;
-      }
+      if (!own_.template has<&Cut::router>(router))
+        return send_mail(own_.template mail_for<&Cut::router>(router), slot, channel, now);
     }
-    wait_by_address(port, packet, channel, size, now);
+    wait_by_address(port, slot, channel, size, now);
   }
 
   // A packet that `port` has begun to send at `now` waits at the router where the channel ends, or comes to it.
-  DEVICE void wait_by_address(const Port& port, const Packet& packet, int32_t channel, int32_t size, int64_t now) {
-    Packet waits{packet.born, packet.task, packet.step, packet.number, kNone};
+  DEVICE void wait_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
     if (!adapts()) {
-      const int32_t out = route(channel, waits, now);
-      return wait_at(channel, out, waits, now + delay(port, s_.port[out], size));
+      const int32_t out = route(channel, s_.slot[slot].packet, now);
+      return wait_at(channel, out, slot, now + delay(port, s_.port[out], size));
     }
-    const int32_t slot = take_slot();
     const int64_t ready = now + delay(port, port, size);
-    s_.slot[slot] = {ready, waits};
+    s_.slot[slot].ready = ready;
+    s_.slot[slot].packet.next = kNone;
     Flight& flight = s_.flight[channel];
     const bool is_first = flight.first == kNone;
     (is_first ? flight.first : s_.slot[flight.last].packet.next) = slot;
@@ -1218,27 +1256,24 @@ class World {
   DEVICE void come(int32_t channel, int64_t now) {
     Flight& flight = s_.flight[channel];
     const int32_t slot = flight.first;
-    Packet packet = s_.slot[slot].packet;
+    Packet& packet = s_.slot[slot].packet;
     flight.first = packet.next;
-    packet.next = kNone;
-    free_slot(slot);
     const int32_t size = size_of(packet.task, packet.number), out = route(channel, packet, now);
-    const Port& port = s_.port[s_.channel[channel].port];
+    const Port& port = s_.port[port_of(channel)];
     s_.waiting[out] += size;
-    wait_at(channel, out, packet, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
+    wait_at(channel, out, slot, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
   }
 
-  DEVICE void wait_at(int32_t channel, int32_t out, const Packet& packet, int64_t ready) {
+  DEVICE void wait_at(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
     const int32_t turn = b_.place[channel_ + channel];
     Queue& queue = s_.queue[s_.port[out].first_queue + turn];
-    if (!is_occupied(s_.port[out], turn))
-      queue = {kNever, 0, kNone, kNone, out, turn, channel_after(channel, out), channel};
-    if (enqueue(queue, packet, ready)) remember(out, turn, ready);
+    if (!is_occupied(s_.port[out], turn)) queue = {kNever, 0, kNone, kNone, out, channel_after(channel, out), channel};
+    if (enqueue(queue, slot, ready)) remember(out, turn, ready);
   }
 
   // Where a packet lies after `channel` and port `out`; kNone: it has arrived.
   DEVICE int32_t channel_after(int32_t channel, int32_t out) const {
-    const int32_t in = s_.channel[channel].port, level = addresses_.level(out);
+    const int32_t in = port_of(channel), level = addresses_.level(out);
     if (level == kDown) return kNone;
     const bool rises = addresses_.level(in) != kUp && level <= addresses_.level(in);
     return b_.first_channel[port_ + out] + (channel - b_.first_channel[port_ + in]) + rises;
@@ -1246,7 +1281,7 @@ class World {
 
   // The port by which a packet leaves the router at the end of its channel.
   DEVICE int32_t route(int32_t channel, Packet& packet, int64_t now) {
-    const int32_t in = s_.channel[channel].port, router = addresses_.end(in);
+    const int32_t in = port_of(channel), router = addresses_.end(in);
     const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + packet.task]];
     if (addresses_.level(in) == kUp) {
       packet.step = first_step(channel, router, endpoint, packet, now);
@@ -1327,7 +1362,7 @@ class World {
   State s_;
   int32_t tasks_, ports_;
   int64_t task_, port_;                    // the first
-  int64_t window_;                         // ps
+  int64_t window_, begin_ = 0;             // ps; when the last one began
   int32_t full_;                           // flits of a packet of the full size
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   uint64_t seed_;

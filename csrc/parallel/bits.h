@@ -17,7 +17,8 @@ DEVICE int32_t bits(uint64_t word) {
   return static_cast<int32_t>(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
 #endif
 }
-DEVICE uint64_t rotated(uint64_t word, int32_t n) { return ::cuda::std::rotr(word, n); }   // bit n becomes bit 0
+// Bit n of the word becomes bit 0; n counts modulo 64.
+DEVICE uint64_t rotated(uint64_t word, int32_t n) { return word >> (n & 63) | word << (-n & 63); }
 DEVICE int32_t highest_bit(uint64_t word) { return 63 - ::cuda::std::countl_zero(word); }  // word is not 0
 
 }  // namespace topoflow::BACKEND

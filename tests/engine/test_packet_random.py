@@ -278,6 +278,17 @@ def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: st
     compare(random_world(draw, one_interface=True), random_transport(draw), Run(Device.named(device), threads=1))
 
 
+@settings(max_examples=40)
+@given(seed=CASES)
+def test_on_links_of_milliseconds_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
+    """What a channel and a queue have in 32 bits, and credits that they have no room for, are as exact as the rest."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw), random_model(draw)
+    latency = draw.choice([0.0, 1e-6, 4.2e-3, 5e-3], world.graph.links)
+    model = replace(model, buffer=64 * model.size) if draw.random() < 0.5 else model
+    compare(replace(world, latency=latency), model, Run(Device.named(device), threads=1))
+
+
 @settings(max_examples=50)
 @given(seed=CASES)
 def test_worlds_that_share_their_paths_may_send_other_bytes(seed: int) -> None:

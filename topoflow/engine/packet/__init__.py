@@ -45,7 +45,8 @@ from topoflow.engine.timelines import timeline
 from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 
 SLOT = 32  # B of a packet in a buffer
-QUEUE = 40  # B
+PORT = 216  # B, with one virtual channel
+QUEUE = 32  # B
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
@@ -217,7 +218,7 @@ class Prepared:
 def _needed(prepared: Prepared) -> int:
     """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
     world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
-    _refuse_large(world, SLOT * amounts.slot_total + 200 * layout.ports + QUEUE * int(layout.port_queues[-1]))
+    _refuse_large(world, SLOT * amounts.slot_total + PORT * layout.ports + QUEUE * int(layout.port_queues[-1]))
     if DEPTH * amounts.depths > HOST_MEMORY:
         law = f"depths of queues over time must take at most {HOST_MEMORY / 2**30:.0f} GiB"
         raise ValueError(f"packet.samples: {law}, got {DEPTH * amounts.depths / 2**30:.1f} GiB for {world.name}")
