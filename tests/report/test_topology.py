@@ -18,6 +18,7 @@ from topoflow.fabric.expander import Expander
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.hyperx import HyperX
 from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.fabric.ring import Ring
 from topoflow.fabric.slim_fly import SlimFly
 from topoflow.fabric.topoopt import TopoOpt
@@ -158,6 +159,21 @@ def test_links_between_groups_are_of_a_kind_of_their_own(name: str) -> None:
     )
     (kind,) = [kind for kind in kinds(fabric) if "between groups" in kind.label]
     assert kind.links.tolist() == np.flatnonzero(between).tolist()
+
+
+def test_lines_of_many_servers_are_faint_and_those_of_few_are_not() -> None:
+    """So that links that carry more can be seen among all others: a kind is no more than one layer of ink."""
+    alpha = {}
+    for servers in (16, 1024):
+        fabric = LeafSpine(**SETTINGS, servers_per_leaf=16).build(servers, demand(servers))
+        axes = draw_networks("", [Drawn("", fabric)]).axes[0]
+        for lines in (one for one in axes.collections if isinstance(one, LineCollection)):
+            width = np.asarray(lines.get_linewidths()) * 2.3 / (72 * 8.0)  # of a unit; a panel of 8 inches shows 2.3
+            points = np.array(lines.get_segments())
+            ink = (np.hypot(*np.diff(points, axis=1).T).sum(axis=0) * width).sum() / np.ptp(points, axis=(0, 1)).prod()
+            alpha[servers] = min(alpha.get(servers, 1.0), lines.get_alpha())
+            assert ink * lines.get_alpha() <= 1.0
+    assert alpha[1024] < 0.2 < 0.8 < alpha[16]
 
 
 def test_many_servers_have_few_names() -> None:

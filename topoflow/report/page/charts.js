@@ -77,8 +77,9 @@ function parallel() {
   }));
 }
 
+// The first of these measures that the worlds have.
+const first = (...wanted) => wanted.map((key) => measures.findIndex((each) => each.key === key)).find((found) => found >= 0) ?? 0;
 const keys = measures.map(({ key, label }) => [key, label]);
-const at = (key, other) => Math.max(0, keys.findIndex(([each]) => each === key), keys.some(([each]) => each === key) ? 0 : keys.findIndex(([each]) => each === other));
-options("across", keys, scatter, at("cost_usd", "bandwidth_tax"));
-options("up", keys, scatter, at("iteration_time", "iteration_time"));
+options("across", keys, scatter, first("cost_usd", "bandwidth_tax"));
+options("up", keys, scatter, first("iteration_time"));
 drawings.push(bars, scatter, parallel);

@@ -32,6 +32,8 @@ MAX_ARROWS = 100  # links; with more of them, links have no arrows
 NODE = "#4D5B66"
 MARK = 0.4  # of the distance between two nodes: the size of their marks
 FEW_LINKS = 5000  # with more of them, curves have fewer points and thin lines
+INK = 1.0  # lines of a kind that cover this share of where they are, or more, are the fainter for it
+FAINTEST = 0.05
 MAX_GROUPS = 40  # with their name among their switches
 
 Floats = NDArray[np.float64]
@@ -86,9 +88,10 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
     alpha = float(np.clip(12 / max(1, fabric.links) ** 0.5, 0.3, 0.85))
     width = widest * (0.2 + 0.8 * _shares(network))
     for level, kind in enumerate(of_kinds := kinds(fabric)):
+        faint = INK / max(INK, _covered(lines[kind.links], width[kind.links] / _points(inches)))
         axes.add_collection(
             LineCollection(list(lines[kind.links]), colors=kind.colour, linewidths=width[kind.links].tolist(),
-                           alpha=alpha, capstyle="round", zorder=2 + level, label=kind.label)
+                           alpha=max(FAINTEST, alpha * faint), capstyle="round", zorder=2 + level, label=kind.label)
         )  # fmt: skip
         if not fabric.has_switches and fabric.links <= MAX_ARROWS:
             heads = _arrows(lines[kind.links], max(0.02, 0.008 * widest))
@@ -103,6 +106,20 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2 if inches < 5 else 4,
                     frameon=False, fontsize=8)  # fmt: skip
+
+
+def _points(inches: float) -> float:
+    """Points that a unit of a panel takes, which shows places from -1.15 to 1.15."""
+    return 72 * inches / 2.3
+
+
+def _covered(lines: Floats, width: Floats) -> float:
+    """What lines [K, points, 2] of these widths [K] would cover of the rectangle around them, side by side."""
+    if not len(lines):
+        return 0.0
+    length = np.hypot(*np.diff(lines, axis=1).T).sum(axis=0)
+    around = np.prod(np.ptp(lines.reshape(-1, 2), axis=0))
+    return float((length * width).sum() / max(around, 1e-12))
 
 
 def _shares(network: Drawn) -> Floats:
@@ -147,7 +164,7 @@ def _draw_nodes(axes: Axes, found: Layout, fabric: Fabric, inches: float) -> Non
     tier = tiers(fabric)
     levels = [np.flatnonzero(tier == level) for level in range(int(tier.max()) + 1)]
     apart = [float(np.hypot(*np.diff(found.place[nodes], axis=0).T).min(initial=1.0)) for nodes in levels]
-    unit = 72 * inches / 2.3  # points: a panel shows places from -1.15 to 1.15
+    unit = _points(inches)
     for level, nodes in enumerate(levels):
         near = apart[level] if found.shape == "tiers" else min(apart)
         size = float(np.clip(MARK * unit * near, 1.2, 12))
