@@ -84,7 +84,7 @@ struct Links {
   }
 
   // What comes by a link may be sent on: its sender splits what is left for each destination evenly over its free
-  // links.
+  // links. Who gets the remainder changes from cycle to cycle, as a cell may have to go by one of them.
   DEVICE void compute_offers(int32_t node, int32_t which) const {
     const int32_t from = source_of(node, which);
     const int64_t link = link_of(node, which);
@@ -97,7 +97,7 @@ struct Links {
     tables.share[link].capacity = most - count[which];
     if (count[which] == most) return;
     const int32_t free = tables.free[from];
-    int32_t rank = world.epoch % free;
+    int32_t rank = world.epoch / cycle % free;
     for (int32_t other = 0; other < which; ++other) rank += target_of(from, other) != kNone && count[other] < most;
     uint64_t* const open = tables.open + link * world.words;
     for (int32_t word = 0; word < world.words; ++word) open[word] = 0;

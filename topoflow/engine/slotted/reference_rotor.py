@@ -15,7 +15,9 @@ cycle, as no more than K cells are stored for a destination.
 
 What the paper leaves open, or our memory of it:
 
-    - A node has several links at once, and offers each cell to one of them: backlogs are split evenly.
+    - A node has several links at once, and offers each cell to one of them: backlogs are split evenly, and remainders
+      go to other links in each cycle. (In each slot instead, a cell whose only detour is by a link that is always there
+      in the others' turn would wait for ever.)
     - Fair shares at the node that accepts: links take turns for one cell each, beginning with another link in each
       slot, and each of them goes round the destinations, beginning after its own node, until nothing is left.
     - Offers and answers take no time; they are exchanged at the beginning of the slot.
@@ -121,8 +123,8 @@ class RotorReference(Reference):
             for each in range(self.rotors.switches)
             if links[node][each] != EMPTY and len(sent[node][each]) < self.limit
         ]
-        rank = free.index(switch)
-        return [(left + (rank + to + self.epoch) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
+        turn = free.index(switch) + self.epoch // self.rotors.cycle
+        return [(left + (turn + to) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
 
     def hand_over(self, links: list[list[int]], sent: list[list[list[Cell]]]) -> None:
         """In the order in which cells come: cell k of all links, by switch, then cell k + 1."""
