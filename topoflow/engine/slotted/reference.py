@@ -47,6 +47,7 @@ from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.schedule import EMPTY, Schedule
 
+PATIENCE = 2000  # epochs for each node without a hop, after which there will be none
 REQUEST, GRANT = 0, 1  # purposes of random numbers
 
 
@@ -133,14 +134,20 @@ class Reference:
         for task, pending in enumerate(self.pending):
             if not pending:
                 self.begin(task)
+        sent, since = 0, 0  # hops, and the epoch of the last
         while self.left:
             if self.is_empty():  # nothing is in the network: the next epoch is that after the next event
                 if not self.events:
                     raise ValueError("tasks wait for each other")
                 self.epoch = max(self.epoch, -(-self.events[0][0] // self.world.epoch))
+                since = self.epoch
             if self.epoch * self.world.epoch >= self.world.until:
                 break
             self.advance()
+            if len(self.hops) > sent:
+                sent, since = len(self.hops), self.epoch
+            elif self.epoch - since > PATIENCE * self.world.schedule.nodes:
+                raise ValueError("cells wait that nothing sends")
 
     def advance(self) -> None:
         """One epoch."""
