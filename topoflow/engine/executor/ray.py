@@ -173,18 +173,12 @@ def _end(ray: Any) -> None:
     At the end of a process it sleeps for half a second, for what it may still print, which is nothing here. And it
     gives a second to the monitor of its nodes, which SIGTERM does not end; of a Ray of one machine nobody needs it.
     """
-    for process in _children():
-        if b"ray/autoscaler/" in process.joinpath("cmdline").read_bytes():
-            os.kill(int(process.name), signal.SIGKILL)
-    ray.shutdown()
-
-
-def _children() -> Iterator[Path]:
-    """The folders of processes that this one began and has not waited for, where the system has such folders."""
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):  # nothing where the system has no such folders
         with suppress(OSError):  # it has ended
-            if int(process.joinpath("stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
-                yield process
+            parent = int(process.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"ray/autoscaler/" in process.joinpath("cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+    ray.shutdown()
 
 
 @contextmanager
