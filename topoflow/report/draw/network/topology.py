@@ -202,7 +202,7 @@ def _frame(axes: Axes, found: Layout, lines: Floats) -> None:
     """Limits around all nodes, lines and numbers."""
     points = np.concatenate((found.place, lines.reshape(-1, 2)))
     low, high = points.min(axis=0), points.max(axis=0)
-    if found.shape == "tiers":  # whose names are beside the widest: one server is no reason to be narrower
+    if found.shape == "tiers":  # names of tiers are left of -1, also where all nodes are in one column
         low[0], high[0] = min(low[0], -1), max(high[0], 1)
     room = 0.17 if found.shape == "circle" else 0.08
     axes.set_xlim(low[0] - room, high[0] + room)
