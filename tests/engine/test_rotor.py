@@ -189,7 +189,7 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue() -> None:
 
 @pytest.mark.parametrize(("switch", "transceiver", "target"), [(1, 3, 7), (2, 1, 3), (2, 3, 6), (2, 3, 7), (3, 1, 3)])
 def test_a_cell_gets_its_turn_on_each_link_that_is_left(switch: int, transceiver: int, target: int) -> None:
-    """Two slots in a cycle, two free links in each: turns that change with the slot would always leave out the same one."""
+    """Two slots in a cycle, two free links in each: turns that change with the slot would leave out one for ever."""
     rotors = Rotors(8, 4, 1, FailedRotors(switches=(switch,), transceivers=((0, transceiver),)))
     world = burst(rotors, np.array([0]), np.array([target]), 1, **TIMING)
     (found,) = simulate_cells([world], Settings(), Run(threads=1))
