@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,14 @@ from topoflow.report.base import Report
 MOST_TEXTS = 4096  # kept, of 1 kB each
 SCALAR = json.JSONEncoder(allow_nan=False)
 ENDS: dict[type, str] = {dict: "{}", list: "[]", tuple: "[]"}
+# How values of one word are written. The writer of the standard library is in C for text, and made anew for each other.
+WORDS: dict[type, Callable[[Any], str]] = {
+    str: SCALAR.encode,
+    bool: lambda value: "true" if value else "false",
+    int: int.__repr__,
+    float: lambda value: repr(value) if math.isfinite(value) else SCALAR.encode(value),  # which refuses it
+    type(None): lambda _: "null",
+}
 
 
 def result(report: Report) -> dict[str, object]:
@@ -63,21 +72,29 @@ class Texts:
 
     def of(self, value: object, depth: int) -> str:
         """A value as it is written that deep in a file."""
-        if type(value) is float and math.isfinite(value):
-            return repr(value)  # as JSON has it; its own writer is made anew for each number
-        if value is None or isinstance(value, bool | int | float | str):
-            return SCALAR.encode(value)  # whose writer is in C; that of what is indented is not
-        if type(value) in ENDS and not value:
-            return ENDS[type(value)]
+        kind = type(value)
+        if kind in WORDS:
+            return WORDS[kind](value)
+        if kind in ENDS and not value:
+            return ENDS[kind]
         if not isinstance(value, dict):
-            return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
+            return self._inner(value, depth)
         key = id(value), depth
         if key not in self.known:
             if len(self.known) >= MOST_TEXTS:
                 self.known.clear()
-            text = json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
-            self.known[key] = value, text
+            self.known[key] = value, self._inner(value, depth)
         return self.known[key][1]
+
+    def _inner(self, value: Any, depth: int) -> str:
+        """Of what is not empty: the standard library's writer of indented text is slow, and makes all of it anew."""
+        indent = "  " * depth
+        if isinstance(value, list | tuple):
+            inner = f",\n{indent}  ".join([self.of(each, depth + 1) for each in value])
+            return f"[\n{indent}  {inner}\n{indent}]"
+        if isinstance(value, dict) and all(type(key) is str for key in value):
+            return self.mapping({key: self.of(each, depth + 1) for key, each in value.items()}, depth)
+        return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + indent)
 
     def mapping(self, parts: dict[str, str], depth: int) -> str:
         """A mapping of texts."""

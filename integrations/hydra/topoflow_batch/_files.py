@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Files:
         whole: Any = OmegaConf.to_container(job.config, enum_to_str=True)
         hydra = {"hydra": whole.pop("hydra")}
         gaps = frozenset() if template is None else frozenset(job.changed)
-        found = {name: [*self._parts(each, gaps)] for name, each in (("config", whole), ("hydra", hydra))}
+        found = {name: _merged(self._parts(each, gaps)) for name, each in (("config", whole), ("hydra", hydra))}
         if template is not None:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
@@ -94,6 +94,17 @@ class Files:
                 part = {key: part}
             self.texts[known] = OmegaConf.to_yaml(OmegaConf.create(part)).split("\n", len(path))[-1]
         return self.texts[known]
+
+
+def _merged(pieces: Iterable[str | Place]) -> list[str | Place]:
+    """Texts that follow each other as one."""
+    found: list[str | Place] = []
+    for each in pieces:
+        if isinstance(each, str) and found and isinstance(found[-1], str):
+            found[-1] += each
+        else:
+            found.append(each)
+    return found
 
 
 def _lines(values: list[str], indent: str) -> str:
