@@ -31,8 +31,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from topoflow.cli.kept import DEFAULT, VARIABLE
-from topoflow.study.configure.composer import Composer, composed
+from topoflow.study.configure.composer import Composer
 from topoflow.study.configure.grid import Check, Point, Points, grid, is_of_hydra, one_line
+from topoflow.study.configure.memo import composed
 from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
 from topoflow.study.configure.sweeps import check_count
 

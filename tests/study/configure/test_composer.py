@@ -9,6 +9,7 @@ from hydra import compose, initialize_config_module
 from hydra._internal.config_repository import CachingConfigRepository
 from omegaconf import OmegaConf
 
+from topoflow.study.configure import memo
 from topoflow.study.configure.composer import Composer
 from topoflow.units import register_resolvers
 
@@ -63,6 +64,7 @@ def test_points_that_choose_the_same_files_have_these_looked_up_once(monkeypatch
         original(self, *arguments, **given)
 
     monkeypatch.setattr(CachingConfigRepository, "__init__", counted)
+    monkeypatch.setattr(memo, "MEMO", memo.Memo())
     register_resolvers()
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         composer = Composer("compare")

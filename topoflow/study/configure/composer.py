@@ -17,19 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hydra import compose
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from topoflow.study.configure.memo import composed, options, pickled
+
 MOST_KEPT = 4096  # overrides, and configurations of 40 kB each; a grid may have millions of points
 FIDELITY = "fidelity"  # the key and the config group
 
 WHOLE, NAME = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-PLAIN = (ValueError, TypeError, AssertionError)  # of Hydra and OmegaConf, for an option that is no name, a key in null
 
 Composed = tuple[DictConfig, Mapping[str, str]]  # a configuration, and the names chosen in each config group
 
@@ -135,8 +133,7 @@ class Composer:
 
     def _options(self, group: str) -> list[str]:
         if group not in self.options:
-            loader = GlobalHydra.instance().config_loader()
-            self.options[group] = loader.get_group_options(group, config_name=self.name, overrides=[*self.own])
+            self.options[group] = options(group, self.name, self.own)
         return self.options[group]
 
     def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
@@ -144,7 +141,7 @@ class Composer:
         if overrides not in self.of_files:
             if len(self.of_files) >= MOST_KEPT:
                 self.of_files.clear()
-            self.of_files[overrides] = pickle.dumps(composed(self.name, [*self.own, *overrides]))
+            self.of_files[overrides] = pickled(self.name, [*self.own, *overrides])
         # Bytes that this process made. copy.deepcopy takes 12 ms where this takes 2.4, and a point costs 19 in all.
         config: DictConfig = pickle.loads(self.of_files[overrides])
         return config
@@ -163,16 +160,6 @@ def _check_option(override: Override, known: Sequence[str]) -> None:
     group, value = override.key_or_group, override.value()
     if known and not override.is_delete() and not isinstance(value, str | dict):
         raise ValueError(f"{group}: must be one of {', '.join(known)}, got {override.get_value_element_as_str()}")
-
-
-def composed(name: str, overrides: Sequence[str]) -> DictConfig:
-    """The configuration ``name`` with those ``overrides`` and Hydra's own node."""
-    try:
-        return compose(name, overrides=[*overrides], return_hydra_config=True)
-    except PLAIN as error:
-        if type(error) in PLAIN:  # not one of their own classes, which name the key
-            raise ValueError(f"{' '.join(overrides)}: {error}") from error
-        raise
 
 
 def settings_of(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> list[str]:

@@ -37,9 +37,10 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.executor.local import Local
 from topoflow.engine.observer import Observer, Silent
-from topoflow.study.configure.composer import FIDELITY, Composed, Composer, composed, settings_of
+from topoflow.study.configure.composer import FIDELITY, Composed, Composer, settings_of
 from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.hints import suggest, suggest_key
+from topoflow.study.configure.memo import composed, options
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.search_path import initialized
 from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
@@ -274,10 +275,9 @@ def expand(
 
 def _added_files(arguments: Sequence[str], own: Sequence[str], config: str) -> list[str]:
     """``+experiment=mine``: files, added to those of the config groups, that may say what is swept by default."""
-    loader = GlobalHydra.instance().config_loader()
     added = [argument for argument in arguments if re.fullmatch(r"\+[\w/]+=[\w/]+", argument)]
     groups = {each: each[1:].partition("=")[0] for each in added}
-    return [each for each in added if loader.get_group_options(groups[each], config_name=config, overrides=[*own])]
+    return [each for each in added if options(groups[each], config, own)]
 
 
 def _values(override: Override) -> list[str]:

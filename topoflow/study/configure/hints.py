@@ -5,11 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from hydra import compose
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.study.configure.composer import composed
+from topoflow.study.configure.memo import composed, options
 from topoflow.track import trackers
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
@@ -23,10 +21,9 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     """Keys of the same level as the wrong one, in the configuration of the same groups."""
     if key in REPLACED:
         return f" any more; give {REPLACED[key]}"
-    loader = GlobalHydra.instance().config_loader()
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and loader.get_group_options(at)])
+    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and options(at, name)])
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
@@ -46,7 +43,7 @@ def _is_group(key: str, there: DictConfig) -> bool:
 def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:
     """Where a key is that another command has, or that a part of the configuration takes from another part."""
     first = key.partition(".")[0]
-    others = [other for other in CONFIGS if other != name and first not in config and first in compose(other)]
+    others = [other for other in CONFIGS if other != name and first not in config and first in composed(other, [])]
     if others:
         return f" of topoflow {name}; topoflow {others[0]} has {first}"
     for at in range(1, key.count(".") + 1):

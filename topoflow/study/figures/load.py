@@ -7,14 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
 
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
-
 from topoflow.search.problem import Settings
-from topoflow.study.configure.grid import EXECUTOR, Point, build, check_fields, checked_parser, one_line
+from topoflow.study.configure.grid import EXECUTOR, Point, build, check_fields, checked_parser, config_values, one_line
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
+from topoflow.study.configure.memo import composed
 from topoflow.study.configure.options import options
+from topoflow.study.configure.search_path import initialized
 from topoflow.study.figures.base import Experiment
 from topoflow.track import trackers
 from topoflow.units import register_resolvers
@@ -45,16 +44,15 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
         searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
     file = f"{GROUP}/{name}"
     register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base="1.3"), one_line(given, file):
+    with initialized(), one_line(given, file):
         checked_parser(given)
-        config = OmegaConf.to_container(compose(file, overrides=[*own, *searched]), resolve=True)
-    assert isinstance(config, dict)
+        config = config_values(composed(file, [*own, *searched]))
     if searched:
         if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
             key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]
             raise ValueError(f"{key}: must be left out, as {name} searches no strategies")
         check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
-    experiment: Experiment = build(Point({}, {}, {str(key): value for key, value in config.items()}), GROUP)
+    experiment: Experiment = build(Point({}, {}, config), GROUP)
     return experiment
 
 
