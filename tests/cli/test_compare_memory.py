@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
 from topoflow.cli import main
+from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.search_path import initialized
 from topoflow.units import register_resolvers
 
 MOE = ("workload=moe", "strategy=parallel", "servers=4", "strategy.tensor=4", "gpu=h100", "fabric=ideal_switch")
@@ -25,8 +26,8 @@ def test_memory_per_gpu_is_what_the_strategy_needs_on_the_fullest(tmp_path: Path
     sizes = ["workload.tables=6", "workload.rows=100000", "servers=4"]
     assert main(["compare", "fabric=ideal_switch", *sizes, f"out={tmp_path}"]) == 0
     register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
-        config = compose("compare", overrides=sizes)
+    with initialized():
+        config = Composer("compare").compose(sizes)[0]
     workload = instantiate(config.workload).build()
     needed = instantiate(config.strategy).place(workload, 4).bytes_per_gpu(workload)
     assert len(set(needed.tolist())) > 1, "6 tables on 4 servers"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
 from topoflow.demand import Demand
@@ -21,6 +20,8 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.ocs_reconfig import OcsReconfig
+from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.search_path import initialized
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
 from topoflow.units import register_resolvers
@@ -132,16 +133,16 @@ def test_looks_do_not_care_where_an_iteration_begins() -> None:
 @pytest.fixture(scope="module")
 def dlrm() -> Traffic:
     register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base=None):
-        config = compose("compare", overrides=["workload.tables=8", "workload.rows=1000"])
+    with initialized():
+        config = Composer("compare").compose(["workload.tables=8", "workload.rows=1000"])[0]
         workload = instantiate(config.workload).build()
         return lower(workload, instantiate(config.strategy).place(workload, 8))
 
 
 def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
     register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base=None):
-        design = instantiate(compose("compare", overrides=[f"fabric={name}", *overrides]).fabric)
+    with initialized():
+        design = instantiate(Composer("compare").compose([f"fabric={name}", *overrides])[0].fabric)
     fabric = design.build(8, dlrm.demand())
     assert isinstance(fabric, Fabric)
     return place(dlrm, fabric, name=name, all_reduce="ring", rings="flows"), fabric

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
+from topoflow.study.configure.composer import Composer
+from topoflow.study.configure.memo import composed
+from topoflow.study.configure.search_path import initialized
 from topoflow.units import register_resolvers
 from topoflow.workload.base import Layer, Workload
 
@@ -88,10 +90,10 @@ def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
 def test_each_workload_names_a_strategy_that_suits_it_and_the_command_line_another(model: str) -> None:
     """``hybrid`` places embedding tables: it is of models that have such tables, and of no other."""
     register_resolvers()
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
+    with initialized():
         verb = "search" if model in ("dlrm", "transformer") else "compare"
-        chosen = compose(verb, overrides=[f"workload={model}"], return_hydra_config=True).hydra.runtime.choices
-        other = compose(verb, overrides=[f"workload={model}", "strategy=fsdp"], return_hydra_config=True)
+        chosen = composed(verb, [f"workload={model}"]).hydra.runtime.choices
+        other = composed(verb, [f"workload={model}", "strategy=fsdp"])
     name = next(value for key, value in chosen.items() if key.startswith("strategy"))
     assert other.strategy._target_ == "topoflow.strategy.fsdp.Fsdp"
     if model in LAYERLESS:
@@ -112,7 +114,8 @@ def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
     shown = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
     keys = [(key, value) for key, value in shown if key.rpartition(".")[2] in FIELDS]
     given = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
+    composer = Composer("compare")
+    with initialized():
         for key, value in keys:
             chosen = {path.parts[0]: path.stem, **given} | {key: value}
-            compose("compare", overrides=[f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])
+            composer.compose([f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])
