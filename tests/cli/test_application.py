@@ -173,6 +173,17 @@ def test_configurations_are_printed_as_by_hydra(commands: Commands, mine: Path) 
 
 
 @pytest.mark.parametrize(
+    ("info", "lines"),  # each the first that its process reads
+    [("defaults", ("fabric/ring", "fidelity/packet")), ("defaults-tree", ("fabric: ring", "fidelity@packet: packet"))],
+)
+def test_hydra_says_which_files_a_configuration_has(info: str, lines: tuple[str, ...], commands: Commands) -> None:
+    ((code, out, error),) = commands(["compare", "--info", info, "fabric=ring"])
+    assert (code, error) == (0, "")
+    for line in lines:
+        assert line in out
+
+
+@pytest.mark.parametrize(
     ("line", "words"),
     [
         ("topoflow comp", {"compare"}),

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,6 +80,7 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
         if not os.environ.get(VARIABLE):  # as kept results have it: an empty name is none
             os.environ[VARIABLE] = DEFAULT
         _register_launcher()
+        import_module(PACKAGE)  # registers what its files refer to; to print the defaults Hydra does not import it
         runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
         is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
         given = _without_sweeps(overrides) if is_one_job else overrides
