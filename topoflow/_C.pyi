@@ -128,6 +128,7 @@ IDEAL: int
 DIRECT: int
 ACK_NACK: int
 ROTOR_LB: int
+OPERA: int
 PROTOCOLS: int
 TURNS: int
 ARRIVAL: int

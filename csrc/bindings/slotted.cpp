@@ -30,6 +30,7 @@ void bind_slotted(py::module_& module, py::dict& fields) {
   module.attr("DIRECT") = static_cast<int>(kDirect);
   module.attr("ACK_NACK") = static_cast<int>(kAckNack);
   module.attr("ROTOR_LB") = static_cast<int>(kRotorLB);
+  module.attr("OPERA") = static_cast<int>(kOpera);
   module.attr("PROTOCOLS") = static_cast<int>(kProtocols);
   module.attr("TURNS") = static_cast<int>(kTurns);
   module.attr("ARRIVAL") = static_cast<int>(kArrival);

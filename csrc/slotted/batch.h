@@ -13,7 +13,15 @@
 
 namespace topoflow {
 
-enum Protocol : int32_t { kRequestGrant = 0, kIdeal = 1, kDirect = 2, kAckNack = 3, kRotorLB = 4, kProtocols = 5 };
+enum Protocol : int32_t {
+  kRequestGrant = 0,
+  kIdeal = 1,
+  kDirect = 2,
+  kAckNack = 3,
+  kRotorLB = 4,
+  kOpera = 5,
+  kProtocols = 6
+};
 
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
@@ -26,7 +34,7 @@ struct SlottedBatch {
   const int32_t *slots, *queue, *credits, *cable, *drops, *key;
   const int64_t *slot, *pace, *until, *window;
   const int32_t *radix, *intra, *inter, *room, *pause;
-  const int32_t* switches;
+  const int32_t *switches, *carries;
   const int64_t* arrive;
   const int64_t* node_servers;
   const int32_t* server_node;
@@ -39,6 +47,8 @@ struct SlottedBatch {
   const int32_t* first;
   const int64_t* bit_offsets;
   const int64_t *dark_offsets, *dark;
+  const int64_t *drawn_at, *drawn;
+  const int32_t* low_latency;
   const int64_t* cell_offsets;
   const int32_t *order, *counts, *cancel;
   int64_t *start, *finish;
@@ -63,8 +73,7 @@ constexpr std::tuple kSlottedFields{
     array("node_offsets", &SlottedBatch::node_offsets, "W+1", "first node of each world"),
     array("first_offsets", &SlottedBatch::first_offsets, "W+1", "where the row of each world begins in `first`"),
     array("slots", &SlottedBatch::slots, "W", "of an epoch"),
-    array("queue", &SlottedBatch::queue, "W",
-          "cells that a node has room for, for each destination; of rotor switches: of a link in a slot"),
+    array("queue", &SlottedBatch::queue, "W", "cells that a node has room for, for each destination"),
     array("credits", &SlottedBatch::credits, "W", "cells that a server may have in LOCAL"),
     array("cable", &SlottedBatch::cable, "W", "Cable"),
     array("drops", &SlottedBatch::drops, "W", "1: a packet that finds the buffers of transceivers full is lost"),
@@ -78,8 +87,13 @@ constexpr std::tuple kSlottedFields{
     array("intra", &SlottedBatch::intra, "W", "transceivers of a server to the others of its rack"),
     array("inter", &SlottedBatch::inter, "W", "and to the servers of other racks that have its place"),
     array("room", &SlottedBatch::room, "W", "packets that the buffer of a transceiver holds"),
-    array("pause", &SlottedBatch::pause, "2,W", "of each world by kind: slots until what was received can be sent on"),
+    array(
+        "pause", &SlottedBatch::pause, "2,W",
+        "of each world by kind: slots until what was received can be sent on; of staggered rotor switches the first is "
+        "times of a cell, of those that do not wait for their link"),
     array("switches", &SlottedBatch::switches, "W", "rotor switches, each with a link to every node; 0: none"),
+    array("carries", &SlottedBatch::carries, "2,W",
+          "of each world: cells of a link of a rotor switch in a slot, and of one that turns at the end of it"),
     array(
         "arrive", &SlottedBatch::arrive, "2,W",
         "of each world by kind: ps from the beginning of a slot; of rotor switches: until the first cell of a link has "
@@ -100,9 +114,14 @@ constexpr std::tuple kSlottedFields{
     array("dark_offsets", &SlottedBatch::dark_offsets, "W+1", "first word of `dark` of each world"),
     array("dark", &SlottedBatch::dark, "K",
           "bits: to which other nodes each node does not send, as a part failed; none where nothing did"),
+    array("drawn_at", &SlottedBatch::drawn_at, "W", "first word of `drawn` of each world; of staggered switches alone"),
+    array("drawn", &SlottedBatch::drawn, "M",
+          "bytes: the node that each matching joins each node to, and by slot, node and target the switch that comes "
+          "next, 255: none"),
+    array("low_latency", &SlottedBatch::low_latency, "S", "1: staggered switches send its cells without waiting"),
     array("cell_offsets", &SlottedBatch::cell_offsets, "S+1", "cells of the tasks before"),
     array("order", &SlottedBatch::order, "W", "worlds by Protocol, of each the most expensive first"),
-    on_host("counts", &SlottedBatch::counts, "5", "how many worlds each Protocol has"),
+    on_host("counts", &SlottedBatch::counts, "6", "how many worlds each Protocol has"),
     on_host("cancel", &SlottedBatch::cancel, "1", "not 0: stop"),
     array("start", &SlottedBatch::start, "S", "out, ps"),
     array("finish", &SlottedBatch::finish, "S", "out, ps; 2^62: never, as for a task that lost a cell"),

@@ -7,6 +7,7 @@
 #include "protocols/ack_nack.h"
 #include "protocols/direct.h"
 #include "protocols/ideal.h"
+#include "protocols/opera.h"
 #include "protocols/request_grant.h"
 #include "protocols/rotor.h"
 
@@ -71,7 +72,7 @@ int64_t run_each(SlottedBatch batch) {
 
 int64_t slots(const SlottedBatch& batch) {
   using namespace slotted;  // in the order of their numbers
-  return run_each<RequestGrant, Ideal, Direct, AckNack, RotorLB>(batch);
+  return run_each<RequestGrant, Ideal, Direct, AckNack, RotorLB, Opera>(batch);
 }
 
 }  // namespace topoflow::BACKEND

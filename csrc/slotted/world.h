@@ -39,6 +39,7 @@ class World {
     window = batch.window[world];
     const int64_t* const dark_offsets = batch.dark_offsets + world;
     dark = dark_offsets[0] < dark_offsets[1] ? batch.dark + dark_offsets[0] : nullptr;
+    low_latency = batch.switches[world] ? batch.low_latency + first_task : nullptr;
     key[0] = static_cast<uint32_t>(batch.key[2 * world]);
     key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
   }
@@ -143,8 +144,10 @@ class World {
   }
 
   // For protocols: a cell for the column `target` leaves LOCAL of `source`. There is one.
-  DEVICE Cell take(int32_t source, int32_t target) {
-    Ends& list = state.local[source * columns + target];
+  DEVICE Cell take(int32_t source, int32_t target) { return take(source, state.local[source * columns + target]); }
+
+  // The same of the flow whose turn it is among these.
+  DEVICE Cell take(int32_t source, Ends& list) {
     const int32_t task = list.head;
     Flow& flow = state.flow[task];
     Active* const row = active_of(source);
@@ -263,6 +266,9 @@ class World {
     return !dark || target == column_of(node) || sends_to(node, state.node_at[target]);
   }
 
+  // Whether cells of a task do not wait for their link.
+  DEVICE bool is_prompt(int32_t task) const { return low_latency && low_latency[task]; }
+
   DEVICE Active* active_of(int32_t node) const { return state.active + state.node[node].first; }
 
   DEVICE int32_t first_server_of(int32_t node) const {
@@ -333,13 +339,15 @@ class World {
   int64_t epoch_cells;  // that the cable of a server has time for in an epoch
   int32_t epoch = 0;
   uint32_t key[2];
-  const int64_t* dark;  // bits of pairs of nodes without a slot; nullptr: all have one
+  const int32_t* low_latency;  // of each task; nullptr: all wait for their link
+  const int64_t* dark;         // bits of pairs of nodes without a slot; nullptr: all have one
 
  private:
   static constexpr int32_t kPatience = 64;
 
   DEVICE void begin_node(int32_t i) {
     state.node[i] = {};
+    state.prompt[i] = state.blocked[i] = {kNone, kNone};
     state.node[i].first = static_cast<int32_t>(batch.node_tasks[first_node + i] - batch.node_tasks[first_node]);
     state.place[i] = i % slots;
     state.group[i] = i / slots;
@@ -533,7 +541,8 @@ class World {
     if (flow.place == kNone) {
       flow.place = state.node[flow.source].active++;
       row[flow.place] = {task, 0, kNone, static_cast<uint16_t>(flow.target), 0};
-      append(state.local[flow.source * columns + flow.target], task, &Flow::next_local, state.flow);
+      Ends& list = is_prompt(task) ? state.prompt[flow.source] : state.local[flow.source * columns + flow.target];
+      append(list, task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
     state.server[flow.server].local += number;

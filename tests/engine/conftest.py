@@ -20,6 +20,7 @@ from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.staggered import Staggered
 
 Task = dict[str, Any]
 
@@ -128,6 +129,33 @@ def draw_rotors(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
     arrive = int(draw.integers(each, max(world.slot - each * (cells - 1), each) + 1)), each
     rotors = Rotors(nodes, int(draw.integers(1, nodes + 1)), cells)
     return replace(world, schedule=rotors, arrive=arrive)
+
+
+@pytest.fixture(scope="session")
+def random_staggered() -> Callable[..., Cells]:
+    """``random_staggered(draw, most_cells=40)``: a small world of nodes that staggered rotor switches join."""
+    return draw_staggered
+
+
+def draw_staggered(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
+    nodes, switches = draw.choice([(4, 4), (6, 3), (8, 4), (10, 5)]).tolist()
+    world = draw_cells(draw, most_nodes=nodes, most_cells=most_cells)
+    cells = int(draw.choice([1, 2, 3, 10]))
+    rotors = Staggered(nodes, switches, cells, turning=int(draw.integers(0, cells + 1)), seed=int(draw.integers(0, 3)))
+    node = np.sort(np.append(np.arange(nodes), draw.integers(0, nodes, draw.integers(0, 4)))).astype(np.int32)
+    source = draw.integers(0, len(node), world.tasks)
+    target = (source + draw.integers(1, len(node), world.tasks)) % len(node)
+    ends = {"source": source, "target": np.where(draw.random(world.tasks) < 0.3, (source == 0).astype(int), target)}
+    each = int(draw.integers(1, max(world.slot // cells, 2)))
+    return replace(
+        world,
+        schedule=rotors,
+        node=node,
+        arrive=(each, each),
+        pause=(int(draw.integers(1, 4)), 1),
+        low_latency=(world.cells > 0) & (draw.random(world.tasks) < draw.choice([0.0, 0.5, 1.0])),
+        **{name: np.where(world.cells > 0, end, -1).astype(np.int32) for name, end in ends.items()},
+    )
 
 
 def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:

@@ -15,6 +15,7 @@ from topoflow.engine.slotted.reference import Reference
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import Failed, Schedule
+from topoflow.fabric.circuits.staggered import Staggered
 
 SLOT = 1000  # ps
 
@@ -77,9 +78,12 @@ def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -
     reach = schedule.joined() | np.eye(schedule.nodes, dtype=bool)
     if protocol != "direct":
         reach = reach.astype(int) @ reach > 0
-    lost = ~reach[world.node[world.source], world.node[world.target]]
-    ends = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
-    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **ends)
+    ends = world.node[world.source], world.node[world.target]
+    lost = ~reach[ends]
+    if isinstance(schedule, Staggered) and world.low_latency is not None:
+        lost = np.where(world.low_latency, ~schedule.reach(world.pause[0])[ends], lost)
+    left = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
+    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **left)
 
 
 def assert_equal(found: Found, twin: Reference) -> None:

@@ -67,12 +67,14 @@ def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
 def test_worlds_of_several_protocols_in_one_batch_are_as_alone(
     random_cells: Callable[..., Cells],
     random_rotors: Callable[..., Cells],
+    random_staggered: Callable[..., Cells],
     random_square: Callable[..., Cells],
     run_cells: Callable[..., list[Found]],
     protocol: str,
 ) -> None:
     draw, model = np.random.default_rng(5), Settings(protocol, 4, seed=1)
-    worlds = [make(draw) for _ in range(4) for make in (random_rotors, random_square, random_cells)]
+    kinds = (random_rotors, random_square, random_staggered, random_cells)
+    worlds = [make(draw) for _ in range(4) for make in kinds]
     for together, world in zip(run_cells(worlds, model), worlds, strict=True):
         (alone,) = run_cells([world], model)
         assert alone.hops == together.hops

@@ -16,7 +16,9 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.rotors import Rotating, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY, Cyclic
+from topoflow.fabric.circuits.staggered import Staggered
 from topoflow.fabric.fosquare import FOSquare
+from topoflow.fabric.opera import Opera
 from topoflow.fabric.rotornet import RotorNet
 from topoflow.fabric.sirius import Sirius
 from topoflow.report.base import Report
@@ -49,6 +51,7 @@ def seen(make_outcome: Callable[..., Result]) -> Report:
         "failed": failed,
         "square": FOSquare(1.25e9, 5, 0.0),
         "rotors": RotorNet(1.25e9, 4, 0.0),
+        "staggered": Opera(1.25e9, 4, 0.0, bulk=100e3),
     }
     return Report(tuple(outcome(make_outcome, name, design) for name, design in designs.items()), "")
 
@@ -87,7 +90,7 @@ def test_queues_are_those_that_the_worlds_saw(seen: Report) -> None:
         assert found is not None
         drawn = np.nan_to_num(line.get_ydata())  # nothing is a gap on a logarithmic axis
         np.testing.assert_allclose(drawn / max(drawn), found.waiting[:, 0] / found.waiting[:, 0].max())
-    assert len(fullest.get_lines()) == 4
+    assert len(fullest.get_lines()) == 5
 
 
 def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -> None:
@@ -103,12 +106,14 @@ def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -
 
 def test_a_schedule_has_its_targets_and_leaves_out_what_failed(seen: Report) -> None:
     figure = slots.draw_schedule(seen)
-    assert len(figure.axes) == 3, "a square has no schedule"
-    for number, axes in zip((0, 1, 3), figure.axes, strict=True):
+    assert len(figure.axes) == 4, "a square has no schedule"
+    for number, axes in zip((0, 1, 3, 4), figure.axes, strict=True):
         control = of(seen, number).fabric.control
         assert isinstance(control, Cyclic | Rotating)
         image, schedule = axes.images[0].get_array(), control.schedule
-        assert (~image.mask).sum() == (240 if isinstance(schedule, Rotors) else schedule.joined().sum())
+        pairs = 240 if isinstance(schedule, Rotors) else schedule.joined().sum()
+        slots_of_pair = 4 if isinstance(schedule, Staggered) else 1
+        assert (~image.mask).sum() == pairs * slots_of_pair
         for (node, column), target in np.ndenumerate(image.filled(EMPTY)):
             assert target == schedule.target(node, column % schedule.links, column // schedule.links)
 

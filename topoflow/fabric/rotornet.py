@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ class RotorNet:
     work, which is the least that detours leave.
     """
 
+    name: ClassVar[str] = "rotornet"
+
     bandwidth: float  # B/s of one interface of a server, each direction
     degree: int
     latency: float  # s per link
@@ -51,19 +54,29 @@ class RotorNet:
     failed_transceivers: tuple[tuple[int, int], ...] = ()  # (rack, rotor switch)
 
     def __post_init__(self) -> None:
-        check_interfaces("rotornet", self.bandwidth, self.degree, self.latency)
+        check_interfaces(self.name, self.bandwidth, self.degree, self.latency)
         for field in ("servers_per_rack", "uplinks"):
-            check_count(f"rotornet.{field}", getattr(self, field))
-        check_positive("rotornet.slot", self.slot)
+            check_count(f"{self.name}.{field}", getattr(self, field))
+        check_positive(f"{self.name}.slot", self.slot)
         if not 0 <= self.gap < self.slot:
             raise ValueError(
-                f"rotornet.gap: must be at least 0 and less than the slot of {self.slot:g} s, got {self.gap:g} s"
+                f"{self.name}.gap: must be at least 0 and less than the slot of {self.slot:g} s, got {self.gap:g} s"
             )
         if self.cell is not None:
-            check_count("rotornet.cell", self.cell)
-        if not 1 <= self.cells <= MOST_CELLS:
-            law = f"must be such that 1 to {MOST_CELLS} fill the {self.payload:g} B of a slot"
-            raise ValueError(f"rotornet.cell: {law}, got {self.size}")
+            check_count(f"{self.name}.cell", self.cell)
+        if not 1 <= self.cells <= self.most_cells:
+            law = f"must be such that 1 to {self.most_cells} fill the {self.payload:g} B of a slot"
+            raise ValueError(f"{self.name}.cell: {law}, got {self.size}")
+
+    @property
+    def most_cells(self) -> int:
+        """That an uplink may send in a slot."""
+        return MOST_CELLS
+
+    @property
+    def sending(self) -> float:
+        """The share of the time in which an uplink sends."""
+        return (self.slot - self.gap) / self.slot
 
     @property
     def uplink_bandwidth(self) -> float:
@@ -80,7 +93,7 @@ class RotorNet:
         """B of a cell."""
         if self.cell is not None:
             return self.cell
-        return max(min(JUMBO, int(self.payload)), int(self.payload) // MOST_CELLS)
+        return max(min(JUMBO, int(self.payload)), int(self.payload) // self.most_cells)
 
     @property
     def cells(self) -> int:
@@ -90,26 +103,31 @@ class RotorNet:
     def rotors(self, servers: int) -> Rotors:
         """The cycle of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
         failed = FailedRotors(
-            failures.numbers("rotornet.failed_racks", self.failed_racks),
-            failures.numbers("rotornet.failed_switches", self.failed_switches),
-            failures.pairs("rotornet.failed_transceivers", self.failed_transceivers),
+            failures.numbers(f"{self.name}.failed_racks", self.failed_racks),
+            failures.numbers(f"{self.name}.failed_switches", self.failed_switches),
+            failures.pairs(f"{self.name}.failed_transceivers", self.failed_transceivers),
         )
-        racks = self._racks(servers) + len(failed.nodes)
-        rotors = Rotors(racks, min(self.uplinks, racks), self.cells, failed)
+        rotors = self._rotors(self._racks(servers) + len(failed.nodes), failed)
         if failed:
-            failures.check_reach("rotornet", rotors.joined(), failed.nodes)
+            failures.check_reach(self.name, rotors.joined(), failed.nodes)
         return rotors
+
+    def _rotors(self, racks: int, failed: FailedRotors) -> Rotors:
+        return Rotors(racks, min(self.uplinks, racks), self.cells, failed)
+
+    def _control(self, servers: int) -> Rotating:
+        return Rotating(self.rotors(servers), self.slot, self.size, self.gap, self.servers_per_rack)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         racks = self._racks(servers)
         control: Static = Static()  # there is nothing to join
         shares = np.ones((racks, 2))
         if racks > 1:
-            control = Rotating(self.rotors(servers), self.slot, self.size, self.gap, self.servers_per_rack)
+            control = self._control(servers)
             shares = control.shares()
-        uplinks = self.uplinks * self.uplink_bandwidth * (self.slot - self.gap) / self.slot / 2
+        uplinks = self.uplinks * self.uplink_bandwidth * self.sending / 2
         return racked(
-            "rotornet",
+            self.name,
             core="rotor switches",
             servers=servers,
             servers_per_rack=self.servers_per_rack,
@@ -122,7 +140,7 @@ class RotorNet:
         )
 
     def _racks(self, servers: int) -> int:
-        return count_racks("rotornet", servers, self.servers_per_rack)
+        return count_racks(self.name, servers, self.servers_per_rack)
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
         """A port of a rotor switch costs what one of an optical circuit switch does, which is an upper bound."""

@@ -11,59 +11,100 @@
 
 namespace topoflow::BACKEND::slotted {
 
+// Whom switches join in a slot: node i and i + 0, i + 1, ... A protocol has such a type.
 template <Team T>
-struct Links {
-  World<T>& world;
-  State& state = world.state;
-  const RotorTables& tables = world.state.rotors;
-  const int32_t nodes = world.nodes;
+struct Shifts {
+  const World<T>& world;
   const int32_t switches = world.batch.switches[world.world];
-  const int32_t cycle = (nodes + switches - 1) / switches;
-  const int32_t most = world.room;  // K
+  const int32_t cycle = (world.nodes + switches - 1) / switches;
   const int32_t slot = world.epoch % cycle;
-  const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
+  const int32_t most = world.batch.carries[2 * world.world];
 
   // The node that a switch joins `node` to, for what it sends; kNone: no other, or a part on the way failed.
   DEVICE int32_t target_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, end = node + shift, to = end < nodes ? end : end - nodes;
-    return shift && shift < nodes && world.sends_to(node, to) ? to : kNone;
+    const int32_t shift = which * cycle + slot, end = node + shift, to = end < world.nodes ? end : end - world.nodes;
+    return shift && shift < world.nodes && world.sends_to(node, to) ? to : kNone;
   }
 
   DEVICE int32_t source_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, end = node - shift, from = end < 0 ? end + nodes : end;
-    return shift && shift < nodes && world.sends_to(from, node) ? from : kNone;
+    const int32_t shift = which * cycle + slot, end = node - shift, from = end < 0 ? end + world.nodes : end;
+    return shift && shift < world.nodes && world.sends_to(from, node) ? from : kNone;
   }
+
+  // Cells of a link of a switch.
+  DEVICE int32_t carries(int32_t) const { return most; }
+};
+
+template <Team T, class Joined>
+struct Links {
+  World<T>& world;
+  const Joined joined{world};
+  State& state = world.state;
+  const RotorTables& tables = world.state.rotors;
+  const int32_t nodes = world.nodes;
+  const int32_t switches = joined.switches;
+  const int32_t most = joined.most;  // K
+  const int32_t words = (most + kWordBits - 1) / kWordBits;
+  const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
 
   DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
 
   // Of a receiver, in `offered` and `accepted`.
   DEVICE int64_t row_of(int32_t node, int32_t which) const { return node * tables.row + which * nodes; }
 
-  DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
-    tables.sent[link * most + tables.count[link]++] = cell;
-    --state.node[node].held;
+  // The first time of a slot from `time` on in which a link sends nothing; `most`: there is none.
+  DEVICE int32_t free_from(int64_t link, int32_t time) const {
+    for (int32_t word = time >> kWordLog; word < words; ++word, time = 0) {
+      const uint64_t free = ~tables.taken[link * words + word] & ~(World<T>::bit(time) - 1);
+      const int32_t found = free ? word * kWordBits + lowest_bit(free) : most;
+      if (free) return found < most ? found : most;
+    }
+    return most;
+  }
+
+  // A link of `node` sends a cell at a time of the slot that is free.
+  DEVICE void send_at(int32_t node, int64_t link, int32_t time, const Cell& cell) const {
+    tables.sent[link * most + time] = cell;
+    World<T>::set_own_bit(tables.taken + link * words, time);
+    ++tables.count[link];
+    if (time >= tables.end[link]) tables.end[link] = time + 1;
     ++state.node[node].hops;
     if (world.batch.through) world.record(cell, node, 0);
+  }
+
+  DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
+    --state.node[node].held;
+    send_at(node, link, free_from(link, 0), cell);
+  }
+
+  // A slot begins: links of `node` have sent nothing.
+  DEVICE void clear(int32_t node) const {
+    for (int64_t link = link_of(node, 0); link < link_of(node + 1, 0); ++link) {
+      tables.count[link] = tables.end[link] = 0;
+      for (int32_t word = 0; word < words; ++word) tables.taken[link * words + word] = 0;
+    }
   }
 
   // What is stored for the nodes that `node` is joined to, and what is in LOCAL for them.
   DEVICE void send_own(int32_t node) const {
     int32_t free = 0;
     for (int32_t which = 0; which < switches; ++which) {
-      const int32_t to = target_of(node, which);
-      const int64_t link = link_of(node, which);
-      tables.count[link] = 0;
+      const int32_t to = joined.target_of(node, which);
       if (to == kNone) continue;
-      while (state.queue[node * nodes + to].count) send(node, link, world.next_relayed(node, to));
-      while (tables.count[link] < most && state.local[node * nodes + to].head != kNone)
+      const int64_t link = link_of(node, which);
+      const int32_t limit = joined.carries(which);
+      while (tables.count[link] < limit && state.queue[node * nodes + to].count)
+        send(node, link, world.next_relayed(node, to));
+      while (tables.count[link] < limit && state.local[node * nodes + to].head != kNone)
         send(node, link, world.take(node, to));
-      free += tables.count[link] < most;
+      free += tables.count[link] < limit;
     }
     tables.free[node] = free;
     int32_t* const backlog = tables.backlog + node * nodes;
     for (int32_t to = 0; to < nodes; ++to) backlog[to] = 0;
     const Active* const flows = world.active_of(node);
-    for (int32_t i = 0; i < state.node[node].active; ++i) backlog[flows[i].target] += flows[i].local;
+    for (int32_t i = 0; i < state.node[node].active; ++i)
+      if (!world.is_prompt(flows[i].task)) backlog[flows[i].target] += flows[i].local;
   }
 
   // Links take turns to bring a cell, and each goes round the destinations.
@@ -71,7 +112,7 @@ struct Links {
     int32_t* const space = tables.space + node * nodes;
     for (int32_t to = 0; to < nodes; ++to) {
       const int32_t at = node * nodes + to;
-      space[to] = most - tables.backlog[at] - static_cast<int32_t>(state.queue[at].count);
+      space[to] = world.room - tables.backlog[at] - static_cast<int32_t>(state.queue[at].count);
       if (to == node || !world.sends_to(node, to)) space[to] = 0;
     }
     for (int32_t which = 0; which < switches; ++which) compute_offers(node, which);
@@ -86,7 +127,7 @@ struct Links {
   // What comes by a link may be sent on: its sender splits what is left for each destination evenly over its free
   // links. Who gets the remainder changes from cycle to cycle, as a cell may have to go by one of them.
   DEVICE void compute_offers(int32_t node, int32_t which) const {
-    const int32_t from = source_of(node, which);
+    const int32_t from = joined.source_of(node, which);
     const int64_t link = link_of(node, which);
     tables.share[link] = {0, node + 1 == nodes ? 0 : node + 1};
     const int64_t row = row_of(node, which);
@@ -94,11 +135,13 @@ struct Links {
     for (int32_t to = 0; to < nodes; ++to) accepted[to] = 0;
     if (from == kNone) return;
     const int32_t* const count = tables.count + from * switches;
-    tables.share[link].capacity = most - count[which];
-    if (count[which] == most) return;
+    const int32_t left_over = joined.carries(which) - count[which];
+    tables.share[link].capacity = left_over;
+    if (!left_over) return;
     const int32_t free = tables.free[from];
-    int32_t rank = world.epoch / cycle % free;
-    for (int32_t other = 0; other < which; ++other) rank += target_of(from, other) != kNone && count[other] < most;
+    int32_t rank = world.epoch / joined.cycle % free;
+    for (int32_t other = 0; other < which; ++other)
+      rank += joined.target_of(from, other) != kNone && count[other] < joined.carries(other);
     uint64_t* const open = tables.open + link * world.words;
     for (int32_t word = 0; word < world.words; ++word) open[word] = 0;
     for (int32_t to = 0; to < nodes; ++to) {
@@ -134,7 +177,7 @@ struct Links {
   // What was accepted follows.
   DEVICE void send_accepted(int32_t node) const {
     for (int32_t which = 0; which < switches; ++which) {
-      const int32_t by = target_of(node, which);
+      const int32_t by = joined.target_of(node, which);
       if (by == kNone) continue;
       const uint8_t* const accepted = tables.accepted + row_of(by, which);
       for (int32_t to = 0; to < nodes; ++to)
@@ -142,22 +185,23 @@ struct Links {
     }
   }
 
-  // Cells come: the first of all links, by switch, then the second.
+  // Cells come: the first of all links, by switch, then the second. Those of low latency have been sent on.
   DEVICE void receive_at(int32_t node) const {
     int64_t time = world.epoch * world.epoch_time + arrive[0];
     bool any = true;
     for (int32_t number = 0; any; ++number, time += arrive[1]) {
       any = false;
       for (int32_t which = 0; which < switches; ++which) {
-        const int32_t from = source_of(node, which);
+        const int32_t from = joined.source_of(node, which);
         const int64_t link = link_of(from, which);
-        if (from == kNone || number >= tables.count[link]) continue;
+        if (from == kNone || number >= tables.end[link]) continue;
         any = true;
+        if (!(tables.taken[link * words + (number >> kWordLog)] & World<T>::bit(number))) continue;
         const Cell cell = tables.sent[link * most + number];
         const int32_t to = state.flow[cell.task].target;
         if (to == node) {
           world.deliver(cell, node, time);
-        } else {
+        } else if (!world.is_prompt(cell.task)) {
           ++state.queue[node * nodes + to].reserved;
           world.relay(node, to, cell);
           ++state.node[node].held;
@@ -166,6 +210,13 @@ struct Links {
     }
     world.note_fullest(node);
     world.serve_cables(node);
+  }
+
+  // RotorLB, after send_own: the rest of a slot.
+  DEVICE void balance() const {
+    world.team.for_each(nodes, [&](int32_t node) { accept_at(node); });
+    world.team.for_each(nodes, [&](int32_t node) { send_accepted(node); });
+    world.team.for_each(nodes, [&](int32_t node) { receive_at(node); });
   }
 };
 
@@ -176,11 +227,12 @@ struct RotorLB : Scheduled {
   template <Team T>
   DEVICE static void advance(World<T>& world) {
     world.inject();
-    const Links<T> links{world};
-    world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
-    world.team.for_each(world.nodes, [&](int32_t node) { links.accept_at(node); });
-    world.team.for_each(world.nodes, [&](int32_t node) { links.send_accepted(node); });
-    world.team.for_each(world.nodes, [&](int32_t node) { links.receive_at(node); });
+    const Links<T, Shifts<T>> links{world};
+    world.team.for_each(world.nodes, [&](int32_t node) {
+      links.clear(node);
+      links.send_own(node);
+    });
+    links.balance();
   }
 };
 

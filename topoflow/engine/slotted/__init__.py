@@ -28,6 +28,7 @@ from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, Control, cells_o
 from topoflow.engine.slotted.settings import Settings
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.circuits.on_demand import OnDemand
+from topoflow.fabric.circuits.staggered import Staggered
 
 PER_TASK = 120  # B of arrays
 PER_WORLD = 12 * _C.MOST_SAMPLES  # B
@@ -47,9 +48,8 @@ class Slotted(Settings):
         fabric, graph = world.fabric, world.graph
         got = "none" if fabric is None else fabric.name
         if fabric is None or not isinstance(fabric.control, Control):
-            return (
-                f"fabric: must have slots with fidelity={self.name}, as sirius, fosquare and rotornet have, got {got}"
-            )
+            law = f"must have slots with fidelity={self.name}, as sirius, fosquare, rotornet and opera have"
+            return f"fabric: {law}, got {got}"
         if self.loss != "none" and not isinstance(fabric.control, OnDemand):
             return f"slotted.loss: must be none with fabric={fabric.name}, as racks that follow a schedule promise room"
         if not _is_whole(world, fabric.control):
@@ -155,7 +155,9 @@ def _steps(
 
 def _needed(world: Cells, log: bool) -> int:
     """B of its arrays."""
-    return PER_WORLD + PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
+    schedule = world.schedule
+    drawn = schedule.nodes**2 * (schedule.nodes + 1) if isinstance(schedule, Staggered) else 0
+    return drawn + PER_WORLD + PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
 
 
 def _raise_unfinished(batch: Batch) -> None:

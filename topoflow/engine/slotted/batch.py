@@ -22,11 +22,13 @@ from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, Settings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.staggered import Staggered
 
 Array = NDArray[Any]
 
 WORD = 32  # cells whose bits are in a word
 PAIRS = 64  # the same for pairs of nodes
+WORD_BYTES = 8  # of tables of bytes
 
 # Arrays that the kernel writes: their type, what they have entries for, and how many for each of these.
 ANSWERS = {
@@ -102,6 +104,7 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
     first = [_first(world) for world in worlds]
     followers = [_followers(world) for world in worlds]
     dark = [_dark(world) for world in worlds]
+    drawn_at, drawn = _drawn(worlds)
     cells = _joined([world.cells for world in worlds], np.int64)
     size = np.array([world.cells.sum() for world in worlds], np.int64)
     arrays |= {
@@ -111,6 +114,10 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "queue": np.array([_queue(world, settings) for world in worlds], np.int32),
         "credits": np.array([_credits(world, settings) for world in worlds], np.int32),
         "switches": np.array([_switches(world) for world in worlds], np.int32),
+        "carries": np.array([_carries(world) for world in worlds], np.int32).ravel(),
+        "drawn_at": drawn_at,
+        "drawn": drawn,
+        "low_latency": _joined([_low_latency(world) for world in worlds], np.int32),
         "cable": np.array([_cable(world, settings) for world in worlds], np.int32),
         "drops": np.full(len(worlds), settings.loss == "drop", np.int32),
         "keys": np.array([[settings.seed, world.seed] for world in worlds], np.uint32).view(np.int32).ravel(),
@@ -148,15 +155,16 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
 
 
 def _protocol(world: Cells, settings: Settings) -> int:
-    """A schedule can be used by several protocols; switches that are asked have one, and rotor switches another."""
+    """A schedule can be used by several protocols; switches that are asked have one, and rotor switches others."""
     if isinstance(world.schedule, Schedule):
         return PROTOCOLS[settings.protocol]
-    return int(_C.ACK_NACK if isinstance(world.schedule, Square) else _C.ROTOR_LB)
+    if isinstance(world.schedule, Square):
+        return int(_C.ACK_NACK)
+    return int(_C.OPERA if isinstance(world.schedule, Staggered) else _C.ROTOR_LB)
 
 
 def _queue(world: Cells, settings: Settings) -> int:
-    """Rotor switches: what a link sends in a slot."""
-    return world.schedule.cells if isinstance(world.schedule, Rotors) else settings.queue
+    return world.schedule.stored if isinstance(world.schedule, Rotors) else settings.queue
 
 
 def _credits(world: Cells, settings: Settings) -> int:
@@ -165,6 +173,32 @@ def _credits(world: Cells, settings: Settings) -> int:
 
 def _switches(world: Cells) -> int:
     return world.schedule.switches if isinstance(world.schedule, Rotors) else 0
+
+
+def _carries(world: Cells) -> tuple[int, int]:
+    """Of a link in a slot: of a switch that holds its matching, and of one that turns at the end."""
+    if not isinstance(world.schedule, Rotors):
+        return 0, 0
+    schedule = world.schedule
+    return schedule.cells, schedule.turning if isinstance(schedule, Staggered) else schedule.cells
+
+
+def _low_latency(world: Cells) -> NDArray[np.bool_]:
+    return np.zeros(world.tasks, bool) if world.low_latency is None else world.low_latency
+
+
+def _drawn(worlds: Sequence[Cells]) -> tuple[Offsets, Offsets]:
+    """[W] where matchings and routes of each world begin, and their bytes; once for all worlds that have the same."""
+    at, parts, size = dict[Schedule | Square | Rotors, int](), [np.zeros(0, np.uint8)], 0
+    for schedule in (world.schedule for world in worlds if isinstance(world.schedule, Staggered)):
+        if schedule not in at:
+            at[schedule] = size // WORD_BYTES
+            part = np.concatenate([schedule.drawn.ravel().astype(np.uint8), schedule.routes.ravel()])
+            parts.append(np.pad(part, (0, -len(part) % WORD_BYTES)))
+            size += len(parts[-1])
+    begin: Offsets = np.array([at.get(world.schedule, 0) for world in worlds], np.int64)
+    found: Offsets = np.concatenate(parts).view(np.int64)
+    return begin, found
 
 
 def _cable(world: Cells, settings: Settings) -> int:

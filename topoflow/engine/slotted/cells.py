@@ -16,6 +16,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand, Square
 from topoflow.fabric.circuits.rotors import Rotating, Rotors
 from topoflow.fabric.circuits.schedule import Cyclic, Schedule
+from topoflow.fabric.circuits.staggered import Staggered, pause_of
 
 Control = Cyclic | OnDemand | Rotating  # of networks where time is slots
 
@@ -55,7 +56,9 @@ class Cells:
         0,
     )  # ps from the beginning of a slot: of a square by kind of transceiver; of rotors until
     # the first cell of a link has come, and from each to the next
-    pause: tuple[int, int] = (1, 1)  # slots until what was received can be sent on, by kind; of a square alone
+    pause: tuple[int, int] = (1, 1)  # until what was received can be sent on: of a square slots, by kind; of staggered
+    # rotors times of a cell, of those that do not wait for their link
+    low_latency: NDArray[np.bool_] | None = None  # [T] whose cells do not wait for their link; None: all do
 
     @property
     def tasks(self) -> int:
@@ -99,6 +102,7 @@ def cells_of(world: World) -> Cells:
         window=int(min(world.until * SECOND, float(NEVER))),
         seed=world.seed % 2**32,
         credited=not isinstance(control, Cyclic) or control.servers_per_node > 1,
+        low_latency=sends & (graph.bytes < control.bulk) if isinstance(control, Rotating) else None,
         **_timing(control),
     )
 
@@ -121,9 +125,9 @@ def _timing(control: Control) -> dict[str, tuple[int, int]]:
     if isinstance(control, Cyclic):
         return {}
     if isinstance(control, Rotating):
-        gap = round(control.gap * SECOND)
+        gap = 0 if isinstance(control.schedule, Staggered) else round(control.gap * SECOND)
         each = (round(control.slot * SECOND) - gap) // control.schedule.cells
-        return {"arrive": (gap + each, each)}
+        return {"arrive": (gap + each, each), "pause": (pause_of(control.flight * SECOND, each), 1)}
     intra, inter = (round(each * SECOND) for each in control.arrive)
     slot, buffering = round(control.slot * SECOND), round(control.buffering * SECOND)
     return {"arrive": (intra, inter), "pause": (-(-(intra + buffering) // slot), -(-(inter + buffering) // slot))}

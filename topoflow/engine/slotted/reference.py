@@ -232,24 +232,33 @@ class Reference:
             return
         if not flow.local:
             self.active[source].append(task)
-            self.local[source][target].append(task)
+            self.turns(task).append(task)
         flow.local += number
         self.server[self.world.source[task]].local += number
 
+    def turns(self, task: int) -> deque[int]:
+        """The flows with cells in LOCAL among which it takes turns."""
+        source, target = self.ends(task)
+        return self.local[source][target]
+
     def take(self, source: int, destination: int, through: int) -> Cell:
         """A cell leaves LOCAL."""
-        task = self.local[source][destination].popleft()
+        return self.take_next(self.local[source][destination], source, through)
+
+    def take_next(self, flows: deque[int], source: int, through: int) -> Cell:
+        """A cell of the flow whose turn it is among these leaves LOCAL."""
+        task = flows.popleft()
         flow = self.flow[task]
         flow.local -= 1
         self.server[self.world.source[task]].local -= 1
         flow.left += 1
         if flow.local:
-            self.local[source][destination].append(task)
+            flows.append(task)
         else:
-            flows = self.active[source]
-            swap(flows, flows.index(task), len(flows) - 1)
-            flows.pop()
-        return Cell(task, flow.left - 1, destination, through)
+            active = self.active[source]
+            swap(active, active.index(task), len(active) - 1)
+            active.pop()
+        return Cell(task, flow.left - 1, self.ends(task)[1], through)
 
     def ends(self, task: int) -> tuple[int, int]:
         """The nodes of a task's servers."""

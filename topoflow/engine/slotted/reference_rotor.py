@@ -40,6 +40,8 @@ from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 
+Sent = list[list[dict[int, Cell]]]  # [N, U] what a link sends in a slot, by the time (of K) at which it does
+
 
 class RotorReference(Reference):
     """One world of rotor switches; ``run`` simulates it to the end."""
@@ -57,14 +59,18 @@ class RotorReference(Reference):
         self.note_fullest()
         nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
         links = [[self.rotors.target(node, switch, self.epoch) for switch in switches] for node in nodes]
-        sent = [[self.own(node, target) for target in links[node]] for node in nodes]
+        sent: Sent = [[{} for _ in switches] for _ in nodes]
+        self.send_first(sent)
+        for node in nodes:
+            for switch, target in enumerate(links[node]):
+                self.send_own(node, switch, target, sent)
         backlog = [self.backlog(node) for node in nodes]
         accepted = [self.accept(node, links, sent, backlog) for node in nodes]
         for node in nodes:
             for switch, target in enumerate(links[node]):
                 for to in nodes if target != EMPTY else ():
                     for _ in range(accepted[target][switch][to]):
-                        sent[node][switch].append(self.take(node, to, target))
+                        self.send_cell(self.take(node, to, target), sent[node][switch])
         self.hand_over(links, sent)
         self.note_fullest()
         for server in self.server:
@@ -72,35 +78,42 @@ class RotorReference(Reference):
         self.note_waiting()
         self.epoch += 1
 
-    def own(self, node: int, target: int) -> list[Cell]:
+    def send_first(self, sent: Sent) -> None:
+        """What goes before all else: nothing."""
+
+    def send_own(self, node: int, switch: int, target: int, sent: Sent) -> None:
         """What is stored for the node at the other end of a link, then what is in LOCAL for it."""
-        if target == EMPTY:
-            return []
-        store = self.relayed[node][target]
-        sent = [store.popleft() for _ in range(len(store))]
-        while len(sent) < self.limit and self.local[node][target]:
-            sent.append(self.take(node, target, target))
-        return sent
+        link = sent[node][switch]
+        while target != EMPTY and self.capacity(node, switch, sent) and self.relayed[node][target]:
+            self.send_cell(self.relayed[node][target].popleft(), link)
+        while target != EMPTY and self.capacity(node, switch, sent) and self.local[node][target]:
+            self.send_cell(self.take(node, target, target), link)
+
+    def send_cell(self, cell: Cell, link: dict[int, Cell]) -> None:
+        """At the first time of the slot that is free."""
+        link[next(time for time in range(self.limit) if time not in link)] = cell
+
+    def capacity(self, node: int, switch: int, sent: Sent) -> int:
+        """Cells that a link can still send in this slot."""
+        return self.rotors.carries(switch, self.epoch) - len(sent[node][switch])
 
     def backlog(self, node: int) -> list[int]:
         """[N] cells of LOCAL by destination."""
         return [sum(self.flow[task].local for task in flows) for flows in self.local[node]]
 
-    def accept(
-        self, node: int, links: list[list[int]], sent: list[list[list[Cell]]], backlog: list[list[int]]
-    ) -> list[list[int]]:
+    def accept(self, node: int, links: list[list[int]], sent: Sent, backlog: list[list[int]]) -> list[list[int]]:
         """[U, N] cells that a node accepts by each switch, for each destination."""
         nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
         accepted = [[0 for _ in nodes] for _ in switches]
-        room = [self.limit - backlog[node][to] - len(self.relayed[node][to]) for to in nodes]
+        room = [self.rotors.stored - backlog[node][to] - len(self.relayed[node][to]) for to in nodes]
         room = [each if to != node and self.rotors.joins(node, to) else 0 for to, each in enumerate(room)]
         first = self.epoch % self.rotors.switches
         turns: deque[tuple[int, int, int, list[int]]] = deque()  # (switch, capacity, next destination, offer)
         for switch in (*switches[first:], *switches[:first]):
             source = next((each for each in nodes if links[each][switch] == node), EMPTY)
-            if source != EMPTY and len(sent[source][switch]) < self.limit:
+            if source != EMPTY and (capacity := self.capacity(source, switch, sent)):
                 offer = self.offer(source, switch, links, sent, backlog)
-                turns.append((switch, self.limit - len(sent[source][switch]), (node + 1) % len(nodes), offer))
+                turns.append((switch, capacity, (node + 1) % len(nodes), offer))
         while turns:
             switch, capacity, begin, offer = turns.popleft()
             ahead = (each % len(nodes) for each in range(begin, begin + len(nodes)))
@@ -114,25 +127,23 @@ class RotorReference(Reference):
                 turns.append((switch, capacity - 1, (to + 1) % len(nodes), offer))
         return accepted
 
-    def offer(
-        self, node: int, switch: int, links: list[list[int]], sent: list[list[list[Cell]]], backlog: list[list[int]]
-    ) -> list[int]:
+    def offer(self, node: int, switch: int, links: list[list[int]], sent: Sent, backlog: list[list[int]]) -> list[int]:
         """[N] cells that a node offers to the other end of a link: its part of what is left for each destination."""
         free = [
             each
             for each in range(self.rotors.switches)
-            if links[node][each] != EMPTY and len(sent[node][each]) < self.limit
+            if links[node][each] != EMPTY and self.capacity(node, each, sent)
         ]
         turn = free.index(switch) + self.epoch // self.rotors.cycle
         return [(left + (turn + to) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
 
-    def hand_over(self, links: list[list[int]], sent: list[list[list[Cell]]]) -> None:
-        """In the order in which cells come: cell k of all links, by switch, then cell k + 1."""
+    def hand_over(self, links: list[list[int]], sent: Sent) -> None:
+        """In the order in which cells come: those of time k of all links, by switch, then those of k + 1."""
         first, each = self.world.arrive
         for number in range(self.limit):
             for switch in range(self.rotors.switches):
                 for node, row in enumerate(sent):
-                    if number < len(row[switch]):
+                    if number in row[switch]:
                         target, cell = links[node][switch], row[switch][number]
                         self.hops.append(Hop(self.epoch, node, target, cell))
                         time = self.epoch * self.world.epoch + first + number * each
@@ -143,7 +154,7 @@ class RotorReference(Reference):
             self.deliver(cell, time)
             return
         self.relayed[node][cell.to].append(cell)
-        assert len(self.relayed[node][cell.to]) <= self.limit, "no more than the next link to it can carry"
+        assert len(self.relayed[node][cell.to]) <= self.rotors.stored, "no more than its next link carries"
 
     def is_empty(self) -> bool:
         return super().is_empty() and not any(map(any, self.relayed))

@@ -20,6 +20,7 @@ together join all pairs. Ours: that these are shifts by 0 .. N-1 in this order; 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ class FailedRotors:
 class Rotors:
     """The cycle of ``switches`` that join ``nodes``, less what has ``failed``; a link sends ``cells`` in a slot."""
 
+    network: ClassVar[str] = "rotornet"
+
     nodes: int
     switches: int
     cells: int
@@ -62,7 +65,7 @@ class Rotors:
             ("switches", [(switch,) for switch in self.failed.switches], (self.switches,)),
             ("transceivers", self.failed.transceivers, (self.nodes, self.switches)),
         ):
-            failures.check_parts(f"rotornet.failed_{what}", parts, limits)
+            failures.check_parts(f"{self.network}.failed_{what}", parts, limits)
 
     @property
     def slots(self) -> int:
@@ -70,18 +73,32 @@ class Rotors:
         return 1
 
     @property
-    def cycle(self) -> int:
-        """P, slots until every pair has been joined."""
+    def matchings(self) -> int:
+        """P, of a switch."""
         return -(-self.nodes // self.switches)
+
+    @property
+    def cycle(self) -> int:
+        """Slots until every pair has been joined."""
+        return self.matchings
 
     @property
     def links(self) -> int:
         """Of a node, one to each switch."""
         return self.switches
 
+    @property
+    def stored(self) -> int:
+        """The most cells that a node stores for another: what its links to it carry in a cycle."""
+        return self.cells
+
+    def carries(self, switch: int, slot: int) -> int:
+        """Cells of a link of a switch in a slot."""
+        return self.cells
+
     def target(self, node: int, switch: int, slot: int) -> int:
         """The node that a switch joins ``node`` to, EMPTY: none, or the node itself."""
-        shift = switch * self.cycle + slot % self.cycle
+        shift = switch * self.matchings + slot % self.cycle
         other = (node + shift) % self.nodes
         return other if 0 < shift < self.nodes and self.joins(node, other) else EMPTY
 
@@ -98,18 +115,23 @@ class Rotors:
 
     def joined(self) -> NDArray[np.bool_]:
         """[N, N] which nodes each has a link to in a cycle; never itself."""
-        found, every = ~np.eye(self.nodes, dtype=bool), np.arange(self.nodes)
+        found = ~np.eye(self.nodes, dtype=bool)
         nodes = list(self.failed.nodes)
         found[nodes] = found[:, nodes] = False
-        by = (every - every[:, None]) % self.nodes // self.cycle  # [N, N] the switch that joins them
+        by = self.joining() // self.matchings  # [N, N] the switch that joins them
         found[np.isin(by, self.failed.switches)] = False
         for node, switch in self.failed.transceivers:
             found[node, by[node] == switch] = found[by[:, node] == switch, node] = False
         return found
 
+    def joining(self) -> NDArray[np.int64]:
+        """[N, N] the number of the matching that joins two nodes: P of the first switch, P of the next, ..."""
+        every = np.arange(self.nodes)
+        return (every - every[:, None]) % self.nodes
+
     def meeting(self, source: int, target: int) -> tuple[int, int]:
-        """The switch that joins two nodes, and in which slot of a cycle."""
-        return divmod((target - source) % self.nodes, self.cycle)
+        """The switch that joins two nodes, and by which of its matchings."""
+        return divmod((target - source) % self.nodes, self.matchings)
 
 
 @dataclass(frozen=True)
@@ -122,8 +144,10 @@ class Rotating(Static):
     schedule: Rotors
     slot: float  # s, the time in which switches turn included
     cell: int  # B
-    gap: float  # s at the beginning of a slot, in which switches turn
+    gap: float  # s in which switches turn: at the beginning of a slot, of staggered ones at the end
     servers_per_node: int
+    bulk: float = 0.0  # B; a message of fewer does not wait for its link, where switches turn one after another
+    flight: float = 0.0  # s from a node to the next one, of such messages and after their first hop
 
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
         """[S] the node of each of the first ``servers``."""

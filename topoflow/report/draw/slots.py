@@ -123,7 +123,7 @@ def _schedules(report: Report) -> dict[Schedule | Rotors, str]:
 def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
     columns = [
         (slot, uplink) for slot in range(schedule.cycle) for uplink in range(schedule.links)
-    ]  # below 2 MAX_NODES
+    ]  # below 2 MAX_NODES, or of staggered rotors that times their switches
     to = np.array([[schedule.target(node, uplink, slot) for slot, uplink in columns] for node in range(schedule.nodes)])
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes.imshow(np.ma.masked_equal(to, EMPTY), cmap=colours, aspect="auto", interpolation="nearest", vmin=0)

@@ -1,0 +1,116 @@
+// Rotor switches that turn one after another: cells of low latency take a shortest path of the slot, all of it within
+// the slot; what they leave is for bulk, by RotorLB.
+//
+//   K = 4 times of a slot, 0 joined to 1 and 1 to 2; two cells of low latency from 0 to 2
+//     time    0   1   2   3
+//     0 -> 1  a   b   .   .     . is free for bulk
+//     1 -> 2  .   a   b   .
+//
+// Source: Opera (Mellette et al., NSDI 2020); reference_opera.py says what it leaves open.
+#pragma once
+
+#include "slotted/protocols/rotor.h"
+
+namespace topoflow::BACKEND::slotted {
+
+// Whom switches join in a slot: drawn matchings of both directions.
+template <Team T>
+struct Staggered {
+  const World<T>& world;
+  const int32_t switches = world.batch.switches[world.world];
+  const int32_t cycle = world.nodes;
+  const int32_t slot = world.epoch % cycle;
+  const int32_t most = world.batch.carries[2 * world.world];
+  const int32_t turning = world.batch.carries[2 * world.world + 1];
+  const int32_t matchings = world.nodes / switches;  // of a switch
+  const uint8_t* const drawn = reinterpret_cast<const uint8_t*>(world.batch.drawn + world.batch.drawn_at[world.world]);
+  const uint8_t* const routes = drawn + int64_t{world.nodes} * world.nodes * (slot + 1);
+
+  DEVICE int32_t joined_to(int32_t node, int32_t which) const {
+    return drawn[(which * matchings + (slot + which) / switches % matchings) * world.nodes + node];
+  }
+
+  // kNone: no other, or a part on the way failed.
+  DEVICE int32_t target_of(int32_t node, int32_t which) const {
+    const int32_t to = joined_to(node, which);
+    return to != node && world.sends_to(node, to) ? to : kNone;
+  }
+
+  DEVICE int32_t source_of(int32_t node, int32_t which) const { return target_of(node, which); }
+
+  DEVICE int32_t carries(int32_t which) const { return (slot + which) % switches == switches - 1 ? turning : most; }
+};
+
+template <Team T>
+struct LowLatency {
+  const Links<T, Staggered<T>>& links;
+  World<T>& world = links.world;
+  State& state = world.state;
+  const int32_t nodes = world.nodes;
+  const int32_t pause = world.batch.pause[2 * world.world];  // times from a hop to the next
+
+  // Nodes take turns for a cell each, beginning with another one in each slot; at a node flows do.
+  DEVICE void send() const {
+    const int32_t first = world.epoch % nodes;
+    for (bool any = true; any;) {
+      any = false;
+      for (int32_t i = 0; i < nodes; ++i) any |= send_one(first + i < nodes ? first + i : first + i - nodes);
+    }
+    for (int32_t node = 0; node < nodes; ++node) {
+      state.prompt[node] = state.blocked[node];
+      state.blocked[node] = {kNone, kNone};
+    }
+  }
+
+  // Of the next flow whose path has a time left on each link. The others send nothing more in this slot.
+  DEVICE bool send_one(int32_t node) const {
+    Ends& list = state.prompt[node];
+    while (list.head != kNone) {
+      const int32_t task = list.head, target = state.flow[task].target;
+      if (follow(node, target, [](int32_t, int64_t, int32_t) {})) {
+        const Cell cell = world.take(node, list);
+        --state.node[node].held;
+        follow(node, target, [&](int32_t at, int64_t link, int32_t time) { links.send_at(at, link, time, cell); });
+        return true;
+      }
+      list.head = state.flow[task].next_local;
+      World<T>::append(state.blocked[node], task, &Flow::next_local, state.flow);
+    }
+    return false;
+  }
+
+  // Calls send(node, link, time) for each hop of a path. False: there is none, or no time is left on one of its links.
+  template <class F>
+  DEVICE bool follow(int32_t node, int32_t target, const F& send) const {
+    for (int32_t time = 0; node != target; time += pause) {
+      const int32_t which = links.joined.routes[node * nodes + target];
+      if (which == kNowhere) return false;
+      const int64_t link = links.link_of(node, which);
+      time = time < links.most ? links.free_from(link, time) : links.most;
+      if (time == links.most) return false;
+      send(node, link, time);
+      node = links.joined.joined_to(node, which);
+    }
+    return true;
+  }
+
+  static constexpr int32_t kNowhere = 255;
+};
+
+struct Opera : Scheduled {
+  static constexpr int32_t kNumber = kOpera;
+
+  // One slot.
+  template <Team T>
+  DEVICE static void advance(World<T>& world) {
+    world.inject();
+    const Links<T, Staggered<T>> links{world};
+    const LowLatency<T> low_latency{links};
+    world.team.for_each(world.nodes, [&](int32_t node) { links.clear(node); });
+    world.team.for_each(1, [&](int32_t) { low_latency.send(); });
+    world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
+    links.balance();
+  }
+};
+
+}  // namespace topoflow::BACKEND::slotted
