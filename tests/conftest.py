@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,7 @@ from topoflow.units import register_resolvers
 os.environ["PYTHONSAFEPATH"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 # A law is tried on the same examples in every run, so that what has passed does not fail where nothing changed;
 # pytest --hypothesis-profile=anew draws others. How long an example takes tells of the machine, not of the law.
@@ -77,6 +79,16 @@ def check_device() -> Callable[[str], str]:
 def device(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -> str:
     """Where a kernel runs, every device that this machine has."""
     return check_device(request.param)
+
+
+@pytest.fixture
+def without_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of reports are made, but their pixels are not, which takes longer than all else that small commands do.
+
+    For tests of what commands compute, write and print. Those of tests/report, of other commands and of the
+    documentation look at pictures.
+    """
+    monkeypatch.setattr("topoflow.report.draw.pictures.png", lambda figure: b64decode(PIXEL))
 
 
 class Watching:

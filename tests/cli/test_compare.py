@@ -12,6 +12,8 @@ import pytest
 
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 FILES = {
     "iteration_time.png",

@@ -12,6 +12,8 @@ import pytest
 import topoflow
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 TRACE = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 FAILS = ("fail.each=fiber,server", "fail.each=fiber", "fail.each=[fiber,server]")

@@ -14,6 +14,8 @@ from topoflow.study.configure.composer import Composer
 from topoflow.study.configure.search_path import initialized
 from topoflow.units import register_resolvers
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 MOE = ("workload=moe", "strategy=parallel", "servers=4", "strategy.tensor=4", "gpu=h100", "fabric=ideal_switch")
 
 

@@ -15,6 +15,8 @@ from topoflow.capture.jsonl import write
 from topoflow.capture.merge import NO_COMPUTE
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 
 def job(size: int = 0, unsized: float = 0.0) -> Trace:
     """Two ranks that compute 2 s, communicate without a size, and all-reduce; a first iteration of 31 s."""

@@ -8,6 +8,8 @@ import pytest
 
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ("servers=2", "workload.tables=2", "workload.rows=1000")
 WRITERS = {

@@ -11,6 +11,8 @@ import pytest
 
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 
 

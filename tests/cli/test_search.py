@@ -18,6 +18,8 @@ from topoflow.strategy.grid import Grid
 from topoflow.study.configure.grid import Point, build, grid
 from topoflow.study.searches import CONFIG, check, names
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=2")
 FILES = {"checkpoint.npz", "plan.json", "report.html", "result.json"}
 

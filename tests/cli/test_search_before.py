@@ -14,6 +14,8 @@ from topoflow.search.found import Found
 from topoflow.strategy.grid import Grid
 from topoflow.study import searches
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposals=64", "search.rounds=1")
 
 

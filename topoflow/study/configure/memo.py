@@ -30,7 +30,10 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Memo:
-    """Answers of Hydra, by all that they depend on but the ``ConfigStore``, which held ``stored`` for all of them."""
+    """Answers of Hydra, by all that they depend on but the folder where a program runs, which Hydra notes in its node.
+
+    The ``ConfigStore`` held ``stored`` for all of them.
+    """
 
     answers: dict[Hashable, Any] = field(default_factory=dict)
     stored: list[object] = field(default_factory=list)
@@ -44,7 +47,7 @@ class Memo:
         if len(self.answers) >= MOST_KEPT or [*map(id, stored)] != [*map(id, self.stored)]:
             self.answers.clear()
             self.stored = stored
-        runtime = (os.getcwd(), JobRuntime.instance().get("name"), VersionBase.instance().getbase())
+        runtime = (JobRuntime.instance().get("name"), VersionBase.instance().getbase())
         place = (key, *overrides), tuple(map(repr, sources)), runtime
         if place not in self.answers:
             self.answers[place] = make()
@@ -59,11 +62,12 @@ def composed(name: str, overrides: Sequence[str]) -> DictConfig:
     """The configuration ``name`` with those ``overrides`` and Hydra's own node: a copy that may be changed."""
     # Bytes that this process made. copy.deepcopy takes 12 ms where this takes 2.4.
     config: DictConfig = pickle.loads(pickled(name, overrides))
+    config.hydra.runtime.cwd = os.getcwd()
     return config
 
 
 def pickled(name: str, overrides: Sequence[str]) -> bytes:
-    """``composed``, pickled."""
+    """``composed``, pickled, perhaps in another folder."""
     return MEMO.get(overrides, name, lambda: pickle.dumps(_composed(name, overrides)))
 
 
