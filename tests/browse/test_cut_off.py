@@ -16,6 +16,8 @@ from topoflow import progress
 from topoflow.browse.run import run_at
 from topoflow.cli import main
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 SMALL = ("servers=4", "workload.tables=2", "workload.rows=1000")
 COMPARE = ("compare", "fabric=ring,torus", *SMALL)
 SEARCH = ("search", "fabric=topoopt", "search.proposals=400", "search.rounds=2", *SMALL)
