@@ -5,16 +5,20 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, replace
+from io import BytesIO
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from topoflow.case.base import Result
 from topoflow.case.rows import COLUMNS, Row, flows_between
+from topoflow.demand import Demand
 from topoflow.engine.base import Graph
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
-from topoflow.report.draw.heat_map import MAX_BLOCKS, by_block
+from topoflow.report.draw.heat_map import MAX_BLOCKS, by_block, draw_matrices
+from topoflow.report.draw.style import png
 from topoflow.traffic.base import Compute, Traffic, Transfer
 
 Make = Callable[..., Result]
@@ -108,6 +112,21 @@ def test_the_traffic_of_100000_servers_takes_memory_by_pairs_that_send() -> None
     assert drawn.sum() == graph.bytes.sum()
     few = replace(flows, source=flows.source[:0], target=flows.target[:0], bytes=flows.bytes[:0])
     assert not by_block(few).any()
+
+
+@pytest.mark.parametrize("panels", [1, 3, 4, 6])
+def test_every_row_of_a_heat_map_has_a_pixel(panels: int) -> None:
+    """A ring of 1,024 servers is a diagonal without gaps."""
+    servers = np.arange(1024)
+    ring = by_block(Demand(1024, {}, servers, (servers + 1) % 1024, np.ones(1024)))
+    figure = draw_matrices([f"{n}" for n in range(panels)], [ring] * panels, "server", [1024] * panels)
+    pixels = imread(BytesIO(png(figure)))[::-1, :, :3]  # from below
+    coloured = np.ptp(pixels, axis=2) > 0.3
+    for axes in figure.axes[:panels]:
+        (left, low), (right, high) = np.rint(axes.get_position().get_points() * coloured.T.shape).astype(int)
+        inner = coloured[low + 3 : high - 3, left + 3 : right - 3]  # within the frame
+        assert inner.any(axis=0).all()
+        assert inner.any(axis=1).all()
 
 
 def test_no_link_is_used_more_than_it_can_be(report: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw import pictures
 from topoflow.report.draw.pictures import Picture
 from topoflow.report.files import whole_folder
-from topoflow.report.page import data
+from topoflow.report.page import data, template
 from topoflow.report.page.template import page
 from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
@@ -127,6 +128,20 @@ def test_the_page_says_which_worlds_it_does_not_draw(
     text = page(report, {})
     assert "Drawn are 1 of 4 worlds" in text
     assert "Drawn are 0 of 2 different networks: this page has room for 6 different networks, 0 kB." in text
+
+
+def test_a_chart_without_room_for_its_data_is_its_picture(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that is large, too: the page stays below 3 MB."""
+    small, large = b"topology", bytes(template.PICTURE_BYTES + 1)
+    charted = page(report, {"topology.png": small})
+    monkeypatch.setattr(data, "NETWORK_BYTES", 0)
+    for image, is_shown in ((small, True), (large, False)):
+        text = page(report, {"topology.png": image})
+        assert (base64.b64encode(small).decode() in text) == is_shown
+        assert ("id=network-world" in text) != is_shown
+        assert "Drawn are 0 of 2 different networks" in text
+    assert base64.b64encode(small).decode() not in charted
+    assert "id=network-world" in charted
 
 
 def test_measures_are_numbers_where_their_key_is_swept(

@@ -18,7 +18,7 @@ from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
 MAX_PANELS = 6  # panels
-MAX_BLOCKS = 1024  # rows; where there are more servers, a row is several of them: a picture has no more pixels
+MAX_BLOCKS = 256  # rows; where there are more servers, a row is several of them: a row has a pixel or more in any panel
 NOTHING = "#F2F2F2"
 
 

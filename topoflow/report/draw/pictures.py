@@ -63,7 +63,7 @@ PICTURES: tuple[Picture[Report], ...] = (
         "Each cell is what the server of that row sends to the server of that column in one step, whichever path "
         "it travels (as Figure 1 of TopoOpt, NSDI 2023). A diagonal line is a ring all-reduce: everyone sends to the "
         "next in the ring. Full rows and columns are servers that hold a part of the model that all others need. "
-        "The job fixes how much must be exchanged; a fabric may choose other rings. Of more than 1,024 servers a row "
+        "The job fixes how much must be exchanged; a fabric may choose other rings. Of more than 256 servers a row "
         "is several neighbours.",
         heat_map.draw,
         needs=lambda report: any(len(outcome.flows.bytes) for outcome in report.outcomes),

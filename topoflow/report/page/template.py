@@ -44,6 +44,7 @@ ABOUT = {
     "then quick, a part may show more than 100 %. A torus and a HyperX are grids, a dragonfly and a Slim "
     "Fly their groups, other switches are in tiers above the servers, other servers on a circle by their numbers.",
 }
+PICTURE_BYTES = 300_000  # of a picture in place of a chart: the page stays below 3 MB
 ELSEWHERE = {"timeline": "trace.json has the same for https://ui.perfetto.dev."}
 CONTROLS = {
     "timeline": "<p class=controls><label>World <select id=timeline-world></select></label> "
@@ -67,7 +68,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
         answers=paragraphs(answers(report), "answer") + paragraphs([*memory_notes(report), *notes(report)]),
         tables=_tables(report),
         left_out=paragraphs(f"Left out: {reason}" for reason in report.left_out),
-        interactive=_interactive(report, data),
+        interactive=_interactive(report, data, images),
         pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
         data=as_script(data),
         scripts=scripts() + own(*SCRIPTS),
@@ -108,23 +109,31 @@ def own_script(name: str) -> str:
     return resources.files("topoflow.report.page").joinpath(f"{name}.js").read_text("utf-8")
 
 
-def _interactive(report: Report, data: Plain) -> str:
-    """The places of the charts, each with its title, what to see in it, and what it leaves out."""
+def _interactive(report: Report, data: Plain, images: Mapping[str, bytes]) -> str:
+    """The charts that scripts draw, each with its title, what to see in it, and what it leaves out.
+
+    Where the page has no room for the data of a chart, its picture is there.
+    """
     omitted = left_out(report, data)
-    text = {picture.file: picture for picture in PICTURES if picture.interactive}
     charts = {
-        "iteration_time.png": "bars",
-        "timeline.png": "timeline",
-        "topology.png": "network",
-        "ports_queues.png": "queues",
+        "iteration_time.png": ("bars", data["rows"]),
+        "timeline.png": ("timeline", data["timelines"]),
+        "topology.png": ("network", data["networks"]),
+        "ports_queues.png": ("queues", data["queues"]),
     }
-    return "".join(
-        place(
-            name, text[file].title, " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name)))), file
-        )
-        for file, name in charts.items()
-        if text[file].needs(report)
-    )
+    found = []
+    for picture in PICTURES:
+        if not picture.interactive or picture.file not in charts or not picture.needs(report):
+            continue
+        name, drawn = charts[picture.file]
+        image = b"" if drawn else images.get(picture.file, b"")
+        if 0 < len(image) <= PICTURE_BYTES:
+            caption = " ".join(filter(None, (picture.caption, ELSEWHERE.get(name), omitted.get(name))))
+            found.append(figure(caption, image, picture.title))
+        else:
+            caption = " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name))))
+            found.append(place(name, picture.title, caption, picture.file))
+    return "".join(found)
 
 
 def place(name: str, title: str, caption: str, file: str = "") -> str:
