@@ -83,12 +83,13 @@ def device(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -
 
 @pytest.fixture
 def without_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures of reports are made, but their pixels are not, which takes longer than all else that small commands do.
+    """Pictures are made, but their pixels are not, which takes longer than all else that small commands do.
 
     For tests of what commands compute, write and print. Those of tests/report, of other commands and of the
     documentation look at pictures.
     """
-    monkeypatch.setattr("topoflow.report.draw.pictures.png", lambda figure: b64decode(PIXEL))
+    for module in ("topoflow.report.draw.pictures", "topoflow.study.figures.base"):
+        monkeypatch.setattr(f"{module}.png", lambda figure: b64decode(PIXEL))
 
 
 class Watching:

@@ -17,6 +17,8 @@ from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
 
+pytestmark = pytest.mark.usefixtures("without_pixels")
+
 FLOWS = ("servers=192", "workload.count=400", "workload.load=0.5")
 
 APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]", "experiment.volume=2e5")
