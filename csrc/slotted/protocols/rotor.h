@@ -73,8 +73,9 @@ struct Links {
   }
 
   DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
+    const int32_t count = tables.count[link];
     --state.node[node].held;
-    send_at(node, link, free_from(link, 0), cell);
+    send_at(node, link, count == tables.end[link] ? count : free_from(link, 0), cell);  // no time before is free
   }
 
   // A slot begins: links of `node` have sent nothing.
