@@ -112,8 +112,8 @@ def test_packets_that_a_server_stores_for_long_are_no_lack_of_progress() -> None
 def test_what_it_cannot_say_is_refused_in_a_line() -> None:
     model = Slotted()
     other = place(JOB, FatTree(1e9, 4, 0.0).build(16, JOB.demand()), name="other")
-    law = "fabric: must have slots with fidelity=slotted, as sirius, fosquare, rotornet and opera have, got fat_tree"
-    assert model.refuses(other) == law
+    law = "fabric: must have slots with fidelity=slotted, as two racks of sirius, fosquare, rotornet or opera have"
+    assert model.refuses(other) == f"{law}, got fat_tree with servers=16"
     law = "slotted.loss: must be none with fabric=sirius, as racks that follow a schedule promise room"
     assert Slotted(loss="drop").refuses(world()) == law
     graph = replace(world().graph, ends=None)

@@ -46,9 +46,9 @@ class Slotted(Settings):
     def refuses(self, world: World) -> str | None:
         """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
         fabric, graph = world.fabric, world.graph
-        got = "none" if fabric is None else fabric.name
+        got = "none" if fabric is None else f"{fabric.name} with servers={fabric.servers}"
         if fabric is None or not isinstance(fabric.control, Control):
-            law = f"must have slots with fidelity={self.name}, as sirius, fosquare, rotornet and opera have"
+            law = f"must have slots with fidelity={self.name}, as two racks of sirius, fosquare, rotornet or opera have"
             return f"fabric: {law}, got {got}"
         if self.loss != "none" and not isinstance(fabric.control, OnDemand):
             return f"slotted.loss: must be none with fabric={fabric.name}, as racks that follow a schedule promise room"
