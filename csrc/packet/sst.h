@@ -16,6 +16,7 @@
 #pragma once
 
 #include "addresses.h"
+#include "depths.h"
 #include "parallel/random.h"
 
 namespace topoflow::BACKEND::packet {
@@ -45,7 +46,7 @@ struct VirtualLane {
   HeadList out, in;
   int32_t space;    // flits that are free before the link
   int32_t credits;  // and at its end, as is known before it
-  int32_t least;    // credits there ever were
+  int32_t least;    // credits in the last interval (of all time where there are none)
   int32_t to;       // lane of the output that the first packet at its end goes to
   int64_t rank;     // of that packet at the crossbar: who was granted least recently is the first
 };
@@ -89,6 +90,7 @@ struct SstState {
   VirtualLane* lane;  // [N * V]
   int32_t* active;    // [N * V]
   int32_t* granted;   // [N]
+  int32_t* counted;   // [C] lanes whose buffers at the end are counted
   Machine* machine;   // [N * 2], of NICs
   HeadList* offered;  // [N] tasks whose messages come to a NIC
   Message* message;   // [T]
@@ -110,6 +112,7 @@ struct SstState {
     lane = memory.take<VirtualLane>(lanes);
     active = memory.take<int32_t>(lanes);
     granted = memory.take<int32_t>(ports);
+    counted = memory.take<int32_t>(count(batch.channel_offsets));
     machine = memory.take<Machine>(kMachines * ports);
     offered = memory.take<HeadList>(ports);
     message = memory.take<Message>(tasks);
@@ -145,9 +148,12 @@ class Sst {
         task_(batch.task_offsets[world]),
         port_(batch.port_offsets[world]),
         root_(batch.root_offsets[world]),
+        channel_(batch.channel_offsets[world]),
+        counted_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
         full_(batch.size / batch.flit),
         seed_(static_cast<uint64_t>(batch.seed[world])),
-        addresses_(batch, world) {}
+        addresses_(batch, world),
+        depths_(batch, world, counted_) {}
 
   DEVICE void begin_counts() {
     for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
@@ -173,7 +179,8 @@ class Sst {
       for (int32_t r = 0; r < routers_; ++r) first = s_.next[r] < first ? s_.next[r] : first;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
-      const int64_t end = first + b_.window[world_];
+      if (first >= depths_.end()) depths_.write(first, 0, counted_, *this);
+      const int64_t end = first + b_.window[world_] < depths_.end() ? first + b_.window[world_] : depths_.end();
       while (s_.events->time() < end) happen(s_.events->pop());
       for (int32_t r = 0; r < routers_; ++r)
         if (s_.next[r] < end) run_to(r, end);
@@ -188,10 +195,12 @@ class Sst {
 
   // Writes what ports and buffers saw.
   DEVICE void end() const {
-    const int64_t first = b_.channel_offsets[world_], channels = b_.channel_offsets[world_ + 1] - first;
-    for (int64_t c = 0; c < channels; ++c) {
-      b_.fullest[first + c] = 0;
-      b_.waits_for[first + c] = kNone;
+    for (int32_t c = 0; c < counted_; ++c) {
+      const VirtualLane& lane = s_.lane[s_.counted[c]];
+      int32_t& fullest = b_.fullest[channel_ + c];
+      if (most(c) > fullest) fullest = most(c);
+      b_.waits_for[channel_ + c] =
+          lane.in.first == kNone ? kNone : channel_of(lane.to / channels_, lane.to % channels_);
     }
     for (int32_t p = 0; p < ports_; ++p) {
       const HeadPort& port = s_.port[p];
@@ -203,17 +212,13 @@ class Sst {
       b_.idle_1us[port_ + p] = port.idle_1us;
       b_.idle_1ms[port_ + p] = port.idle_1ms;
       b_.free[port_ + p] = port.free;
-      for (int32_t v = 0; v < channels_; ++v) {
-        const int32_t own = channel_of(p, v);
-        if (own == kNone) continue;
-        const VirtualLane& lane = lane_of(p, v);
-        b_.fullest[first + own] = b_.depth[port_ + p] - lane.least;
-        if (lane.in.first != kNone) b_.waits_for[first + own] = channel_of(lane.to / channels_, lane.to % channels_);
-      }
     }
+    depths_.finish(*this);
   }
 
  private:
+  friend class Depths;
+
   // Before the first window
 
   DEVICE void begin_port(int32_t p) {
@@ -236,6 +241,10 @@ class Sst {
     for (int32_t v = 0; v < channels_; ++v) {  // at first in the order of links
       const int64_t rank = int64_t{b_.first_seen[port_ + p]} * channels_ + v - (int64_t{1} << 40);
       lane_of(p, v) = {{kNone, kNone}, {kNone, kNone}, room, room, room, kNone, rank};
+      const int32_t counted = channel_of(p, v);
+      if (counted == kNone) continue;
+      s_.counted[counted] = p * channels_ + v;
+      b_.fullest[channel_ + counted] = 0;
     }
   }
 
@@ -273,6 +282,30 @@ class Sst {
   DEVICE int32_t channel_of(int32_t p, int32_t v) const {
     const int32_t first = b_.first_channel[port_ + p];
     return first == kNone || (v > 0 && is_up(p)) ? kNone : first + v;
+  }
+
+  // Depths of queues over time (Depths): a column for each buffer at the end of a link
+
+  // Flits at most in the interval that has begun last.
+  DEVICE int32_t most(int32_t c) const {
+    const int32_t lane = s_.counted[c];
+    return b_.depth[port_ + lane / channels_] - s_.lane[lane].least;
+  }
+
+  DEVICE void remember(int32_t c, int32_t flits) {
+    const int32_t lane = s_.counted[c], credits = b_.depth[port_ + lane / channels_] - flits;
+    if (credits < s_.lane[lane].least) s_.lane[lane].least = credits;
+  }
+
+  // With the credits that come at this time.
+  DEVICE void begin_interval(int32_t c, int64_t now) {
+    int32_t& fullest = b_.fullest[channel_ + c];
+    if (most(c) > fullest) fullest = most(c);
+    VirtualLane& lane = s_.lane[s_.counted[c]];
+    lane.least = lane.credits;
+    int32_t i = s_.port[s_.counted[c] / channels_].credits.first;
+    for (; i != kNone && s_.slot[i].ready <= now; i = s_.slot[i].next)
+      if (s_.slot[i].channel == s_.counted[c] % channels_) lane.least += s_.slot[i].step;
   }
 
   // Tasks
@@ -672,10 +705,12 @@ class Sst {
   int32_t world_;
   SstState s_;
   int32_t tasks_, ports_, routers_, channels_;
-  int64_t task_, port_, root_;  // the first
-  int32_t full_;                // flits of a packet of the full size
+  int64_t task_, port_, root_, channel_;  // the first
+  int32_t counted_;                       // channels
+  int32_t full_;                          // flits of a packet of the full size
   uint64_t seed_;
   Addresses addresses_;
+  Depths depths_;
   int32_t free_slot_ = kNone, slots_ = 0;       // list of free slots; those from this number on have never been taken
   int64_t latency_sum_ = 0, latency_most_ = 0;  // ps
 };

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "addresses.h"
+#include "depths.h"
 #include "parallel/random.h"
 #include "part.h"
 
@@ -48,14 +49,13 @@ class World {
         branch_(batch.branch_offsets[world]),
         channel_(batch.channel_offsets[world]),
         channels_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
-        interval_(window_),
-        interval_end_(batch.samples > 0 ? interval_ : kNever),
         addresses_(batch, world),
         routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
         first_port_(own.first_port()),
         end_port_(own.end_port(ports_)),
         first_router_(own.first_router()),
-        end_router_(own.end_router(adapts() ? routers_ : 0)) {}
+        end_router_(own.end_router(adapts() ? routers_ : 0)),
+        depths_(batch, world, loses() ? ports_ : channels_) {}
 
   // All of the world's state, but for what is counted by each thread.
   DEVICE void begin() {
@@ -82,8 +82,8 @@ class World {
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       begin_ = first;
-      if (first >= interval_end_) write_depths(first);
-      const int64_t end = first + window_ < interval_end_ ? first + window_ : interval_end_;
+      if (first >= depths_.end()) write_depths(first);
+      const int64_t end = first + window_ < depths_.end() ? first + window_ : depths_.end();
       if (own_.leads())
         while (s_.events->time() < end) happen(s_.events->pop());
       own_.after_tasks(end);
@@ -150,13 +150,12 @@ class World {
         if (waits == kNone) waits = queue.after;
       }
     }
-    if (b_.samples == 0) return;
-    for (int32_t i = 0; i < (loses() ? ports_ : channels_); ++i) depths(filled_)[i] = most_of(i);
-    b_.interval[world_] = interval_;
-    b_.intervals[world_] = filled_ + 1;
+    depths_.finish(*this);
   }
 
  private:
+  friend class Depths;
+
   DEVICE bool output_queues() const { return kUsual || b_.output_queues; }
   DEVICE bool by_age() const { return !kUsual && b_.by_age; }
   DEVICE bool by_arrival() const { return !kUsual && b_.by_arrival; }
@@ -537,46 +536,18 @@ class World {
 
   DEVICE void wake(int32_t p, int64_t time) const { s_.next[p] = time < s_.next[p] ? time : s_.next[p]; }
 
-  // Depths of queues over time: the maximum in each interval. There are at most `samples` intervals; once all are used,
-  // every two become one, twice as long. A window ends where an interval does, so all ports and channels are known
-  // there.
+  // Depths of queues over time (Depths): a column for each channel, or where packets are lost for each port
 
-  DEVICE int32_t* depths(int32_t row) const {
-    return b_.depths + b_.depth_offsets[world_] + int64_t{row} * (loses() ? ports_ : channels_);
-  }
-
-  // Flits at most in the interval that has begun last, of a channel, or where packets are lost of a port.
-  DEVICE int32_t most_of(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
-  DEVICE int32_t most_taken(int32_t c) const { return b_.buffer[channel_ + c] - s_.channel[c].least; }
-
-  // Writes down the intervals that have ended by `now`; nothing happens between the last window and then.
   DEVICE void write_depths(int64_t now) {
     const int32_t first = loses() ? first_port_ : own_.first_channel();
-    const int32_t end = loses() ? end_port_ : own_.end_channel(channels_);
-    while (now / interval_ >= b_.samples) double_interval(first, end);
-    for (; now >= interval_end_; interval_end_ += interval_) {
-      int32_t* const row = depths(filled_++);
-      for (int32_t i = first; i < end; ++i) {
-        row[i] = most_of(i);
-        begin_interval(i, interval_end_);
-      }
-    }
+    depths_.write(now, first, loses() ? end_port_ : own_.end_channel(channels_), *this);
   }
 
-  // Every two intervals are one; a last one that has no second is a part of that which has begun.
-  DEVICE void double_interval(int32_t first, int32_t end) {
-    for (int32_t row = 0; row < filled_ / 2; ++row) {
-      const int32_t *const one = depths(2 * row), *const two = depths(2 * row + 1);
-      for (int32_t i = first; i < end; ++i) depths(row)[i] = one[i] > two[i] ? one[i] : two[i];
-    }
-    if (filled_ % 2)
-      for (int32_t i = first; i < end; ++i) remember_most(i, depths(filled_ - 1)[i]);
-    filled_ /= 2;
-    interval_ *= 2;
-    interval_end_ = (filled_ + 1) * interval_;
-  }
+  // Flits at most in the interval that has begun last.
+  DEVICE int32_t most(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
+  DEVICE int32_t most_taken(int32_t c) const { return b_.buffer[channel_ + c] - s_.channel[c].least; }
 
-  DEVICE void remember_most(int32_t i, int32_t flits) {
+  DEVICE void remember(int32_t i, int32_t flits) {
     if (loses()) {
       if (flits > s_.lane[i].most) s_.lane[i].most = flits;
     } else {
@@ -1367,13 +1338,13 @@ class World {
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   uint64_t seed_;
   int64_t root_, edge_, branch_, channel_;  // the first
-  int32_t channels_, filled_ = 0;           // intervals that have ended
-  int64_t interval_, interval_end_;         // ps; the end of the one that has begun
+  int32_t channels_;
   Addresses addresses_;
   int32_t routers_;                                            // 0: packets follow paths
   int32_t first_port_, end_port_, first_router_, end_router_;  // of this part; routers with adaptive routing only
   int64_t latency_sum_ = 0, latency_most_ = 0;                 // ps
-  bool gives_up_ = false;                                      // a message does
+  Depths depths_;
+  bool gives_up_ = false;  // a message does
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -229,7 +229,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
 
 def agree_over_time(ports: Ports, layout: Layout, twin: Simulation, model: Packet, end: int) -> None:
     """Depths of queues, interval by interval; and their greatest is the one that is counted besides."""
-    if not model.intervals:
+    if not model.samples:
         assert ports.queues is None
         return
     assert ports.queues is not None

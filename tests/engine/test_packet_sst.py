@@ -18,12 +18,15 @@ from hypothesis import strategies as st
 
 from tests.engine.test_packet_addresses import dragonfly
 from tests.engine.test_packet_random import compare, twin_of
+from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import Run, Timeline, World
-from topoflow.engine.device import Device
+from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.packet import Packet
+from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, Prepared, layout_of
+from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.reference_sst import SstSimulation
+from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.dragonfly_plus import DragonflyPlus
@@ -173,6 +176,21 @@ def test_a_credit_loop_sends_at_most_a_buffer_each_round_trip(packets: int) -> N
     assert (found - delivered(0, 3)) / (sent - 1) == pytest.approx(period, rel=0.005)
 
 
+@pytest.mark.parametrize("samples", [1, 5, 64])
+def test_queues_fill_to_what_was_ever_taken_and_empty_again(samples: int) -> None:
+    """Five senders to one: the depths over time have the peak of each buffer, and nothing when all has been sent."""
+    fabric = dragonfly(3, 2, 1, 1)
+    world = world_of(fabric, [*(Transfer(40 * 2048.0, each, 5) for each in range(5)), Compute(1e-3, None)])
+    found = run(world, replace(NETWORK, samples=samples))
+    ports: Any = found.ports
+    assert ports.queues.depth.max(axis=1).tolist() == ports.fullest[ports.queues.link].tolist()
+    assert ports.fullest.max() == 14 * 2048
+    assert samples / 2 <= ports.queues.depth.shape[1] <= samples
+    ends = np.arange(1, ports.queues.depth.shape[1] + 1) * ports.queues.interval
+    assert not ports.queues.depth[:, ends - ports.queues.interval > found.finish[:5].max() + 1e-6].any()
+    assert 0 <= ends[-1] - found.makespan < ports.queues.interval
+
+
 def crossed(world: World, model: Packet = NETWORK) -> np.ndarray:
     """Packets over each link."""
     ports: Any = run(world, model).ports
@@ -288,8 +306,9 @@ def random_model(draw: np.random.Generator) -> Packet:
         name: float(draw.choice([0, 1e-8, 5e-8])) for name in ("switch_latency", "credit_latency", "setup", "match")
     }
     buffer, threshold = int(size * draw.choice([1, 1.5, 4])), float(draw.choice([0.5, 1.0, 2.0]))
-    nic = float(draw.choice([0, 1e-9]))
-    return Packet(model="sst", flit=flit, size=size, buffer=buffer, threshold=threshold, nic_latency=nic, **times)
+    nic, samples = float(draw.choice([0, 1e-9])), int(draw.choice([0, 1, 2, 7, 64]))
+    settings: dict[str, Any] = {"flit": flit, "size": size, "buffer": buffer, "nic_latency": nic, "samples": samples}
+    return Packet(model="sst", threshold=threshold, **settings, **times)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -368,3 +387,19 @@ def test_worlds_that_it_does_not_have_are_refused() -> None:
     assert SST.refuses(world_of(plus, sends)) == f"{law}, got dragonfly_plus"
     with pytest.raises(ValueError, match=r"^sst.latency: must be more than 0 with packet.model=sst, got 0 ps$"):
         run(world_of(dragonfly(2, 2, 3, 1, latency=0.0), sends), replace(NETWORK, switch_latency=0.0))
+
+
+def test_a_world_beyond_memory_is_refused_before_it_starts() -> None:
+    """With what it would take; that is what the kernel takes, but for its tasks."""
+    fabric = dragonfly(2, 3, 4, 1)
+    world = world_of(fabric, [Transfer(1e6, each, 23 - each) for each in range(12)], "adaptive_local")
+    layout = layout_of(world.graph, SST, world.routing)
+    prepared = Prepared(world, layout, numbers(world, layout, SST), is_sst=True)
+    batch = pack([world], [layout], [prepared.amounts])
+    taken = _C.packets(batch.arrays, SST.kernel(), HOST_MEMORY, 0, 1, PORTS_OF_A_THREAD)
+    assert prepared.state == pytest.approx(taken, rel=0.05)
+    large = world_of(fabric, [Transfer(1e13, 0, 23)], "adaptive_local")
+    with pytest.raises(
+        ValueError, match=r"^packet.buffer: a world's buffers must take at most 32 GiB, got \d+\.\d GiB"
+    ):
+        run(large, replace(SST, buffer=2**34))

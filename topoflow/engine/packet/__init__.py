@@ -47,6 +47,7 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
 QUEUE = 32  # B
+SST_SLOT, SST_PORT, SST_LANE = 40, 300, 48  # B with packet.model=sst: a packet or credit, a port, its virtual channel
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
@@ -112,7 +113,7 @@ class Packet(Settings):
             key = (_routes(world.graph), world.routing)
             if key not in layouts:
                 layouts[key] = layout_of(world.graph, self, world.routing)
-            prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self)))
+            prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self), self.is_sst))
         return in_pieces(
             prepared,
             run.device,
@@ -137,7 +138,7 @@ class Packet(Settings):
             in_order=self.in_order,
             by_free=self.by_free,
             threshold=self.threshold,
-            samples=self.intervals,
+            samples=self.samples,
             transport=self.transport,
             is_sst=self.is_sst,
             setup=in_picoseconds(self.setup),
@@ -209,16 +210,25 @@ class Prepared:
     world: World
     layout: Layout
     amounts: Numbers
+    is_sst: bool = False
 
     @property
     def name(self) -> str:
         return self.world.name
 
+    @property
+    def state(self) -> int:
+        """B of packets, ports and queues while it runs, at most."""
+        slots, ports, queues = self.amounts.slot_total, self.layout.ports, int(self.layout.port_queues[-1])
+        if self.is_sst:
+            return SST_SLOT * slots + (SST_PORT + SST_LANE * self.layout.channels_needed) * ports
+        return SLOT * slots + PORT * ports + QUEUE * queues
+
 
 def _needed(prepared: Prepared) -> int:
     """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
     world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
-    _refuse_large(world, SLOT * amounts.slot_total + PORT * layout.ports + QUEUE * int(layout.port_queues[-1]))
+    _refuse_large(world, prepared.state)
     if DEPTH * amounts.depths > HOST_MEMORY:
         law = f"depths of queues over time must take at most {HOST_MEMORY / 2**30:.0f} GiB"
         raise ValueError(f"packet.samples: {law}, got {DEPTH * amounts.depths / 2**30:.1f} GiB for {world.name}")
@@ -322,7 +332,7 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
             batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
         ),
         message_latency=_message_latency(batch, index, amounts),
-        queues=_queues(batch, index, settings, fullest, end) if settings.intervals else None,
+        queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
         flows=Flows(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
     )
 

@@ -185,6 +185,7 @@ class SstSimulation(Simulation):
         output = self.outputs[port]
         output.credits[virtual] += flits
         assert output.credits[virtual] <= self.depth[port], "a credit comes back once"
+        self.see_depth(port, virtual, now)
         if output.waits:
             self.wake_at(port, now + self.flit[port])
 
@@ -219,7 +220,7 @@ class SstSimulation(Simulation):
         else:
             output.credits[virtual] -= packet.flits
             assert output.credits[virtual] >= 0, "a packet without room in the next buffer must wait"
-            self.see_fullest(port, virtual)
+            self.see_depth(port, virtual, now)
             self.at(there, partial(self.come, packet, port, virtual), port, HEAD)
         if self.level[port] != UP:
             self.run_clock(self.routers[int(self.hops.source[port])], now)
@@ -235,11 +236,11 @@ class SstSimulation(Simulation):
         state.bytes += packet.bytes
         state.packets += 1
 
-    def see_fullest(self, port: int, virtual: int) -> None:
+    def see_depth(self, port: int, virtual: int, now: int) -> None:
         if virtual and self.level[port] == UP:
             return
         channel = int(self.by.tables.first_channel[port]) + virtual
-        taken = self.depth[port] - self.outputs[port].credits[virtual]
+        taken = self.depths[channel][now] = self.depth[port] - self.outputs[port].credits[virtual]
         self.fullest[channel] = max(self.fullest[channel], taken)
 
     def deliver_head(self, packet: Head, time: int) -> None:

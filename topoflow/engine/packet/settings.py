@@ -126,11 +126,6 @@ class Settings(Transport):
         return self.model == MODELS[1]
 
     @property
-    def intervals(self) -> int:
-        """``samples``; SST's model writes no depths down."""
-        return 0 if self.is_sst else self.samples
-
-    @property
     def cut_through(self) -> bool:
         return self.switching == SWITCHING[0]
 
@@ -225,7 +220,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         buffer,
         slots,
         slot_total,
-        settings.intervals * (layout.ports if settings.loses else layout.channels),
+        settings.samples * (layout.ports if settings.loses else layout.channels),
         control,
         _sst_window(world, layout, settings, latency)
         if isinstance(layout, AddressedLayout) and settings.is_sst

@@ -1,0 +1,75 @@
+// Depths of queues over time: the maximum in each interval. There are at most `samples` intervals; once all are used,
+// every two become one, twice as long. A window ends where an interval does, so everything is known there.
+//
+// `Columns` has what is counted, a column for each of its queues:
+//
+//   most(i)                   flits at most in the interval that has begun last
+//   remember(i, n)            there were n flits in it
+//   begin_interval(i, now)    another one begins
+//
+// Source: ours; tests/engine/test_packet_random.py states what is written down (agree_over_time).
+#pragma once
+
+#include "state.h"
+
+namespace topoflow::BACKEND::packet {
+
+class Depths {
+ public:
+  // `columns`: of the world; each row of `depths` has as many.
+  DEVICE Depths(const PacketBatch& batch, int32_t world, int32_t columns)
+      : b_(batch),
+        world_(world),
+        columns_(columns),
+        interval_(batch.window[world]),
+        end_(batch.samples > 0 ? interval_ : kNever) {}
+
+  // ps, of the interval that has begun last; kNever: none is written down.
+  DEVICE int64_t end() const { return end_; }
+
+  // Writes down the intervals that have ended by `now`, of columns `first` to `last`; nothing happens between the last
+  // window and then.
+  template <class Columns>
+  DEVICE void write(int64_t now, int32_t first, int32_t last, Columns& columns) {
+    while (now / interval_ >= b_.samples) double_interval(first, last, columns);
+    for (; now >= end_; end_ += interval_) {
+      int32_t* const row = row_of(filled_++);
+      for (int32_t i = first; i < last; ++i) {
+        row[i] = columns.most(i);
+        columns.begin_interval(i, end_);
+      }
+    }
+  }
+
+  // And of all columns the one that has begun last.
+  template <class Columns>
+  DEVICE void finish(const Columns& columns) const {
+    if (b_.samples == 0) return;
+    for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.most(i);
+    b_.interval[world_] = interval_;
+    b_.intervals[world_] = filled_ + 1;
+  }
+
+ private:
+  DEVICE int32_t* row_of(int32_t row) const { return b_.depths + b_.depth_offsets[world_] + int64_t{row} * columns_; }
+
+  // Every two intervals are one; a last one that has no second is a part of that which has begun.
+  template <class Columns>
+  DEVICE void double_interval(int32_t first, int32_t last, Columns& columns) {
+    for (int32_t row = 0; row < filled_ / 2; ++row) {
+      const int32_t *const one = row_of(2 * row), *const two = row_of(2 * row + 1);
+      for (int32_t i = first; i < last; ++i) row_of(row)[i] = one[i] > two[i] ? one[i] : two[i];
+    }
+    if (filled_ % 2)
+      for (int32_t i = first; i < last; ++i) columns.remember(i, row_of(filled_ - 1)[i]);
+    filled_ /= 2;
+    interval_ *= 2;
+    end_ = (filled_ + 1) * interval_;
+  }
+
+  const PacketBatch& b_;
+  int32_t world_, columns_, filled_ = 0;  // intervals that have ended
+  int64_t interval_, end_;                // ps
+};
+
+}  // namespace topoflow::BACKEND::packet
