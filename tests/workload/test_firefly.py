@@ -91,7 +91,7 @@ def test_calls_of_a_rank_follow_each_other() -> None:
 
 @pytest.mark.parametrize("bytes", [100.0, 50_000.0])
 def test_a_message_waits_for_the_receive(bytes: float) -> None:
-    """Of a receiver that computes first: nothing but matching, or the get, comes after that."""
+    """Of a receiver that computes first: the call, for a long one pinning, and matching or the get come after that."""
     late = 1e-3
     writer = Writer(2, 12_000.0, library=True)
     writer.compute(np.array([1]), late)
@@ -100,9 +100,9 @@ def test_a_message_waits_for_the_receive(bytes: float) -> None:
     (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="late", routing="minimal")], Run(threads=1))
     rest = round((found.makespan - late) * 1e12)
     if bytes == 100:
-        assert rest == WALK + RECEIVE + OUT
+        assert rest == IN + WALK + RECEIVE + OUT
     else:
-        got = arrived(10**9 + WALK + RECEIVE, 2, 13)
+        got = arrived(10**9 + IN + pin(50_000) + WALK + RECEIVE, 2, 13)
         assert rest == arrived(got + READ, 2, 50_013) + pin(50_000) + OUT - 10**9
 
 

@@ -1,9 +1,11 @@
 """What an MPI library and its host take for a message, as SST's firefly has it.
 
-    eager    sender    call in 30, set up 130                  call out 30, then its next call
+    eager    receiver  call in 30, call out 30, for each receive of a step, before it sends
+             sender    call in 30, set up 130                  call out 30, then its next call
              NIC       a header of 45 B before the message
              receiver                        walk 150, set up 100, call out 30 after it has arrived
-    longer   sender    call in 30, set up 130, pin             its step ends with the acknowledgement, call out 30
+    longer   receiver  call in 30, pin, call out 30, for each receive, before it sends
+             sender    call in 30, set up 130, pin             its step ends with the acknowledgement, call out 30
              request   45 B: a header alone
              receiver            walk 150, set up 100, once it has posted the receive
              get       13 B back
@@ -33,6 +35,7 @@ READ = 200 * NS  # s, the NIC from the host, before it sends what was asked for
 HEADER, GET, ACKNOWLEDGEMENT = 45.0, 13.0, 15.0  # B
 PIN, PAGE, OF_A_PAGE = 3000 * NS, 4096, 100 * NS
 
+POSTED = 2 * CALL  # s, a call that posts a receive, but for pinning
 SENT = 2 * CALL + SET_UP  # s, a call that sends
 BEFORE = CALL + SET_UP  # s of it until the NIC has the message
 MATCHED = WALK + RECEIVE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from topoflow.arrays import Floats, Mask, Offsets
+from topoflow.arrays import Floats, Offsets
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.messages import firefly
 
@@ -27,6 +27,7 @@ class Writer:
     def __init__(self, ranks: int, eager: float, request: float | None = None, *, library: bool = False) -> None:
         self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
         self._library, self._calling = library, np.zeros(ranks)  # s that the calls of each rank in this step take
+        self._said: list[tuple[Offsets, Offsets, Floats]] = []  # messages whose calls are not written yet
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
         self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
@@ -34,10 +35,10 @@ class Writer:
 
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
         """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
-        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
         if self._library:
-            self._call(source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source)), long)
+            self._said.append((source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source))))
             return
+        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
         answers = self._match(source[long], target[long]) if self._request is not None else None
         tasks = self._add(source, target, bytes, 0.0)
         self._wait(tasks, self._last[source])
@@ -46,9 +47,19 @@ class Writer:
         self._open.append((tasks, target))
         self._open.append((tasks[long], source[long]))
 
-    def _call(self, source: Offsets, target: Offsets, bytes: Floats, long: Mask) -> None:
-        """``send`` with a library; ``long`` [k]."""
+    def _call(self) -> None:
+        """The calls of messages that were said: a rank posts all of its receives, and then sends."""
+        if not self._said:
+            return
+        source, target, bytes = (np.concatenate(column) for column in zip(*self._said, strict=True))
+        self._said = []
+        long = bytes > self._eager
         pinned = firefly.pinned(bytes) * long
+        receives = firefly.POSTED + pinned  # an irecv each
+        posted = self._wait_for(target, self._calling[target] + _earlier(target, receives) + firefly.CALL + pinned)
+        self._wait(posted, self._last[target])
+        alone = np.bincount(source, minlength=self.ranks) + np.bincount(target, minlength=self.ranks) == 1
+        np.add.at(self._calling, target, np.where(alone[target], 0.0, receives))
         before = self._calling[source] + _earlier(source, firefly.SENT + pinned)
         np.add.at(self._calling, source, firefly.SENT + pinned)
         begun = self._wait_for(source, before + firefly.BEFORE + pinned)
@@ -60,7 +71,7 @@ class Writer:
         self._wait(sent, begun)
         matched = self._wait_for(target, np.where(long, firefly.MATCHED, firefly.MATCHED + firefly.CALL))
         self._wait(matched, sent)
-        self._wait(matched, self._last[target])
+        self._wait(matched, posted)
         self._open.append((matched[~long], target[~long]))
         if long.any():
             self._get(source[long], target[long], bytes[long], matched[long])
@@ -97,12 +108,14 @@ class Writer:
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
         """``seconds`` on each ``rank`` [k], which are different ones, as a step of its own."""
+        self._call()
         tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
         self._wait(tasks, self._last[rank])
         self._last[rank] = tasks
 
     def step(self, only: Offsets | None = None) -> None:
         """The end of a step: of ``only`` some ranks, None: of all."""
+        self._call()
         mask = np.ones(self.ranks, np.bool_)
         if only is not None:
             mask[:] = False
@@ -119,6 +132,7 @@ class Writer:
 
     def messages(self) -> Messages:
         """All of it."""
+        self._call()
         source, target, bytes, seconds = (np.concatenate(column) for column in zip(*self._columns, strict=True))
         task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
         return Messages(source, target, bytes, seconds, (task, earlier))
