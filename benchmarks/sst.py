@@ -1,0 +1,222 @@
+"""``packet.model=sst`` and SST itself: the same scripts of ranks on the same dragonflies, idle and under load.
+
+    python benchmarks/sst.py sst=PATH/bin/sst
+    python benchmarks/sst.py sst=PATH/bin/sst cases=halo3d26,fft3d cables=1 routing=minimal hosts=firefly
+
+Prints ``case.cables.routing.metric value`` lines. A case is a script of each rank, most of them motifs of topoflow,
+which SST's Ember replays. Routers, links and NICs have the parameters of the tapered dragonfly. With ``hosts=none``
+hosts take no time, and all messages are eager: the network and its NICs alone. With ``hosts=firefly`` they take what
+firefly's do, on our side ``workload.library=firefly``.
+
+Ranks begin at once, so who is first is decided by ns that say nothing: ``ours_least_us`` to ``ours_most_us`` is what
+twelve runs take whose messages begin 0 to 2 ns later and whose routes draw other numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.sst_peer import Answer, Script, Sst
+
+from topoflow.demand import Demand
+from topoflow.engine.base import Run, Timeline, World
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.packet import Packet
+from topoflow.fabric.dragonfly import Dragonfly, DragonflyRoutes
+from topoflow.strategy.ranks import Ranks
+from topoflow.traffic.lower import lower
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.messages import firefly
+from topoflow.workload.messages.motif import MOTIFS, Motif
+from topoflow.workload.messages.scripts import Writer
+
+BANDWIDTH, LATENCY = 12.5e9, 150e-9  # B/s, s: the paper's III-B, as all of the following
+MODEL = Packet(
+    model="sst",
+    size=2048,
+    buffer=28672,
+    switch_latency=300e-9,
+    credit_latency=300e-9,
+    nic_latency=1e-9,
+    setup=50e-9,
+    match=100e-9,
+)
+GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
+EAGER = 12_000  # B; firefly's default
+RUNS = 12
+NODES, ROUTERS, GROUPS = 3, 6, 4
+CABLES = (1, 3, 12)
+ROUTINGS = ("minimal", "valiant_group", "adaptive_local")
+
+Rule = Any  # (Motif, Writer or Script) -> None
+
+
+def storm(motif: Motif, writer: Any) -> None:
+    """Each rank sends to 20 random others at once."""
+    draw = np.random.default_rng(7)
+    rank = np.arange(writer.ranks)
+    for _ in range(20):
+        target = (rank + draw.integers(1, writer.ranks, writer.ranks)) % writer.ranks
+        writer.send(rank, target, motif.value("bytes"))
+    writer.step()
+
+
+def all_to_all(motif: Motif, writer: Any) -> None:
+    """In lock steps: in the k-th each rank sends to the k-th after it."""
+    rank = np.arange(writer.ranks)
+    for shift in range(1, writer.ranks):
+        writer.send(rank, (rank + shift) % writer.ranks, motif.value("bytes"))
+        writer.step()
+
+
+def groups(motif: Motif, writer: Any) -> None:
+    """Each rank sends messages to that of the same number in the next group: the links between groups fill."""
+    rank, size = np.arange(writer.ranks), NODES * ROUTERS
+    for _ in range(motif.rounds):
+        writer.send(rank, (rank + size) % writer.ranks, motif.value("bytes"))
+    writer.step()
+
+
+def walk(motif: Motif, writer: Any) -> None:
+    """One message at a time: the last rank sends to each other one, which answers before it sends to the next."""
+    last = np.array([writer.ranks - 1])
+    for rank in range(writer.ranks - 1):
+        for ends in ((last, np.array([rank])), (np.array([rank]), last)):
+            writer.send(*ends, motif.value("bytes"))
+            writer.step(np.concatenate(ends))
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: Rule
+    motif: Motif
+
+
+def motif(name: str, eager: float = EAGER, **parameters: Any) -> Motif:
+    return Motif(GPU, name, eager=eager, library="firefly", **parameters)
+
+
+CASES: Mapping[str, Case] = {
+    "idle_eager": Case(walk, motif("random", bytes=1000)),
+    "idle_full": Case(walk, motif("random", bytes=11_000)),
+    "idle_long": Case(walk, motif("random", bytes=2**20)),
+    "storm": Case(storm, motif("random", bytes=12_000)),
+    "storm_2k": Case(storm, motif("random", bytes=2_000)),
+    "groups": Case(groups, motif("random", bytes=12_000, iterations=10)),
+    "alltoall_eager": Case(all_to_all, motif("random", bytes=12_000)),
+    "alltoall_long": Case(all_to_all, motif("random", bytes=100_000)),
+    **{
+        name: Case(MOTIFS[name], motif(name, **parameters))
+        for name, parameters in {
+            "allpingpong": {"iterations": 20, "bytes": 12_000},
+            "allreduce": {},
+            "random": {"bytes": 12_000},
+            "halo3d": {"cells": 30},
+            "halo3d26": {"cells": 30},
+            "sweep3d": {"cells": 20},
+            "fft3d": {},
+        }.items()
+    },
+}
+
+
+class Headed(Writer):
+    """Messages with what firefly puts before them."""
+
+    def send(self, source: Any, target: Any, bytes: Any) -> None:
+        super().send(source, target, bytes + firefly.HEADER)
+
+
+@dataclass(frozen=True)
+class Played(Motif):
+    """A motif by a case's rule, whose hosts take nothing and whose messages are all eager, or what firefly's take."""
+
+    rule: Any = None
+    hosts: bool = False
+
+    def messages(self, ranks: int) -> Any:
+        writer = Writer(ranks, self.eager, library=True) if self.hosts else Headed(ranks, np.inf)
+        self.rule(self, writer)
+        return writer.messages()
+
+
+def world_of(case: Case, cables: int, routing: str, *, hosts: bool) -> tuple[World, DragonflyRoutes]:
+    ranks = NODES * ROUTERS * GROUPS
+    fabric = Dragonfly(BANDWIDTH, 1, LATENCY, NODES, ROUTERS, GROUPS, cables).build(ranks, Demand(ranks))
+    played = Played(**vars(case.motif), rule=case.rule, hosts=hosts)
+    traffic = lower(played, Ranks().place(played, ranks))
+    plan: Any = fabric.route
+    return place(traffic, fabric, name="sst", routing=routing, seed=0), plan
+
+
+def ours(world: World) -> tuple[Timeline, float, list[float]]:
+    """A timeline, its CPU time, and s that runs take in which messages begin a little later."""
+    begin = time.process_time()
+    (found,) = MODEL.simulate([world], Run(threads=1))
+    taken, graph, others = time.process_time() - begin, world.graph, []
+    for seed in range(RUNS):
+        later = np.random.default_rng(seed).integers(0, 3, graph.tasks) * 1e-9 * (graph.bytes > 0)
+        others.append(replace(world, graph=replace(graph, delay=graph.delay + later), seed=seed))
+    return found, taken, [each.makespan for each in MODEL.simulate(others, Run(threads=1))]
+
+
+def theirs(program: Sst, case: Case, plan: DragonflyRoutes, routing: str, *, hosts: bool) -> Answer:
+    script = Script(NODES * ROUTERS * GROUPS)
+    case.rule(case.motif, script)
+    eager = EAGER if hosts else max(script.most, EAGER)
+    return program.run(script, plan, (BANDWIDTH, LATENCY), routing, MODEL, eager, hosts=hosts)
+
+
+def main() -> None:
+    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    program = asked.pop("sst", "sst")
+    cases = asked.pop("cases", ",".join(CASES)).split(",")
+    cables = [int(each) for each in asked.pop("cables", ",".join(map(str, CABLES))).split(",")]
+    routings = asked.pop("routing", ",".join(ROUTINGS)).split(",")
+    hosts = asked.pop("hosts", "none")
+    if asked:
+        sys.exit(f"sst, cases, cables, routing, hosts: must be the only keys, got {' '.join(sys.argv[1:])}")
+    missing = Sst.missing(program)
+    if missing is not None:
+        sys.exit(missing)
+    with tempfile.TemporaryDirectory() as folder:
+        peer = Sst(Path(program), Path(folder))
+        for name in cases:
+            for count in cables:
+                for routing in routings:
+                    compare(peer, name, count, routing, hosts=hosts == "firefly")
+
+
+def compare(peer: Sst, name: str, cables: int, routing: str, *, hosts: bool) -> None:
+    case = CASES[name]
+    world, plan = world_of(case, cables, routing, hosts=hosts)
+    timeline, seconds, others = ours(world)
+    other = theirs(peer, case, plan, routing, hosts=hosts)
+    ports: Any = timeline.ports
+    row = {
+        "sst_us": other.makespan * 1e6,
+        "ours_us": timeline.makespan * 1e6,
+        "ours_least_us": min(others) * 1e6,
+        "ours_most_us": max(others) * 1e6,
+        "sst_latency_us": other.latency * 1e6,
+        "ours_latency_us": ports.latency.mean * 1e6,
+        "sst_stalled_us": other.stalled * 1e6,
+        "ours_stalled_us": float(ports.stalled.sum()) * 1e6,
+        "sst_hops": other.packets,
+        "ours_hops": int(ports.packets.sum()),
+        "sst_hops_per_s": other.packets / other.cpu,
+        "ours_hops_per_s": ports.packets.sum() / seconds,
+    }
+    for metric, value in row.items():
+        print(f"{name}.{cables}.{routing}.{metric} {value:.6g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""SST replays what ranks do: their traces call what the script says, and a missing program is one line."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+from peers.sst_peer import FINALIZE, INIT, IRECV, RECV, SEND, WAITALL, Script, Sst, trace
+
+ranks = np.array
+
+
+def kinds(script: Script, folder: Path) -> list[list[int]]:
+    """Of the calls of each rank, by their lengths in the format of SIRIUS."""
+    script.write(folder / "trace", 12_000)
+    length = {INIT: 24, FINALIZE: 24, SEND: 52, RECV: 52, IRECV: 60}
+    found = []
+    for rank in range(script.ranks):
+        rest, calls = (folder / f"trace.{rank}").read_bytes(), []
+        while rest:
+            calls.append(struct.unpack("<I", rest[:4])[0])
+            if calls[-1] == WAITALL:
+                rest = rest[28 + 8 * struct.unpack("<I", rest[12:16])[0] :]
+            else:
+                rest = rest[length[calls[-1]] :]
+        found.append(calls)
+    return found
+
+
+def test_a_rank_posts_its_receives_sends_and_waits_for_all(tmp_path: Path) -> None:
+    script = Script(3)
+    script.send(ranks([0, 1]), ranks([1, 0]), 100.0)
+    script.send(ranks([2]), ranks([1]), 100.0)
+    script.step()
+    script.send(ranks([0]), ranks([2]), 20_000.0)
+    assert script.most == 100
+    both = [IRECV, SEND, WAITALL]
+    assert kinds(script, tmp_path) == [
+        [INIT, *both, SEND, FINALIZE],
+        [INIT, IRECV, *both, FINALIZE],
+        [INIT, SEND, RECV, FINALIZE],
+    ]
+    assert script.most == 20_000
+
+
+def test_a_rank_computes_until_its_next_call() -> None:
+    """In whole ns: Ember cuts the rest off."""
+    found = trace([("compute", 0, 1e-6), ("compute", 0, 0.0), ("send", 1, 5)], 10)
+    (begin,) = struct.unpack("<d", found[28:36])
+    assert int(begin * 1e9) == 1000
+
+
+def test_a_program_that_is_none_is_one_line() -> None:
+    law = "must be the program of SST 16 with merlin, firefly and Ember"
+    assert Sst.missing("/nowhere/sst") == f"sst: {law}, got '/nowhere/sst', which is none"
