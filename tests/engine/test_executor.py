@@ -91,6 +91,7 @@ class Workers:
     draws: list[tuple[int, bool]] = field(default_factory=list)  # then: the first, and it lives
     count: int = 3
     seconds: float = 1e-4
+    least_seconds: float = 0.5
     retries: int = 100
     is_prompt: bool = True
     busy: dict[int, bytes] = field(default_factory=dict)
@@ -140,6 +141,14 @@ def test_every_item_is_answered_once_whichever_workers_end(
     assert all(answer.tolist() == [items[number] ** 2] for number, answer in found)
     if most == 1000 and not any(ends for _, ends in draws):
         assert sorted(cluster.asked) == items  # nothing is done twice
+
+
+@pytest.mark.parametrize(("least", "is_few"), [(1e9, True), (0.0, False)])
+def test_a_piece_takes_as_long_as_is_worth_a_beginning(least: float, is_few: bool) -> None:
+    """Half of the items, and when it is known how long they took, all others or again a half of them."""
+    cluster = Workers(count=1, is_prompt=False, least_seconds=least)
+    assert len(list(Remote(cluster).map(Squaring(), list(range(16)), Run()))) == 16
+    assert (cluster.begun == 2) == is_few
 
 
 @given(DRAWS, st.integers(1, 20), st.integers(0, 19))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,8 +16,8 @@ from typing import Any
 import pytest
 
 from topoflow.engine.executor.answers import keys_of, read
-from topoflow.engine.executor.slurm import Slurm, _bytes_of, _event_of
-from topoflow.engine.executor.worker import Ended, Failed
+from topoflow.engine.executor.slurm import Slurm, SlurmPool, _bytes_of, _event_of
+from topoflow.engine.executor.worker import Ended, Failed, Note
 
 # Work whose every beginning leaves a line; that of late numbers waits for a file, so that the first driver cannot end.
 # What is defined in a script is sent to workers as it is.
@@ -86,6 +87,21 @@ def test_without_slurm_on_the_machine_it_is_said(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=r"executor: must be on a machine that submits to Slurm, got .*srun"):
         Slurm().pool("cpu", tmp_path)
+
+
+def test_a_note_is_an_event_once(tmp_path: Path) -> None:
+    """Else the process that asks never sleeps while a job works."""
+    pool = SlurmPool(None, tmp_path, 1, has_queue=False, _checked=time.monotonic())
+    pool.busy["own"] = None
+    assert pool.wait(0.0) == []
+    note = tmp_path / "own.note"
+    for number, done in enumerate((0.25, 0.5)):
+        note.write_text(json.dumps([done, {"best": done}]))
+        os.utime(note, ns=(number, number))  # the clock of a file may be coarse
+        assert pool.wait(0.0) == [("own", Note(done, {"best": done}))]
+        assert pool.wait(0.0) == []
+    note.write_text("[0.75, {")  # which is still being written
+    assert pool.wait(0.0) == []
 
 
 def system_of(name: str) -> str:

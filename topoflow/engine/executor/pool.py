@@ -38,6 +38,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def least_seconds(self) -> float:
+        """That a piece but the last is to take at least, once it is known how long one takes: to begin one costs."""
+        ...
+
+    @property
     def retries(self) -> int:
         """Of a piece whose worker has ended."""
         ...

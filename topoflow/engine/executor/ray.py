@@ -40,6 +40,7 @@ class Ray:
     gpus: float | None = None
     seconds: float = 10.0
     retries: int = 3
+    least_seconds = 0.5  # to begin a piece takes some 10 ms
     is_prompt = True
 
     def __post_init__(self) -> None:

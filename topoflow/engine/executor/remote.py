@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL = 0.1  # s
 GROWTH = 8  # the most that a piece may be larger than one whose time is known
-LEAST_SECONDS = 0.5  # of a piece that is not the last, as to begin one takes some 10 ms
 MOST_BYTES = 2**28  # of the answers of a piece, which its worker and this process have in memory
 SHARES = 2  # pieces, for each worker, that the items which are left are cut into at least
 MAX_NAMES = 3  # of items in an error
@@ -153,8 +152,8 @@ class _Spread:
     def _cut(self, workers: int) -> tuple[int, ...]:
         """The next piece of those that wait."""
         most = self.left / (SHARES * workers)
+        most = max(most, self.rate * self.remote.cluster.least_seconds)
         if self.remote.cluster.is_prompt:
-            most = max(most, self.rate * LEAST_SECONDS)
             most = min(most, self.rate * self.remote.cluster.seconds, self.largest * GROWTH)
             most = min(most, MOST_BYTES / self.bytes if self.bytes else most)
         piece: list[int] = []

@@ -56,6 +56,7 @@ class Slurm:
     system: str = "slurm"
     retries: int = 3
     seconds = 0.0  # pieces are cut for all jobs at once
+    least_seconds = 10.0  # to begin a job takes most of a second, besides the time in the queue
     is_prompt = False
 
     def __post_init__(self) -> None:
@@ -113,6 +114,7 @@ class SlurmPool:
     count: int
     has_queue: bool  # of Slurm
     busy: dict[str, Any] = field(default_factory=dict)  # jobs by the names of their files
+    _noted: dict[str, int] = field(default_factory=dict)  # when the notes that were seen last were written, ns
     _over: set[str] = field(default_factory=set)  # those that had ended at the last look, without an answer
     _checked: float = 0.0
     _begun: bool = False
@@ -150,6 +152,7 @@ class SlurmPool:
         for own, event in found:
             if not isinstance(event, Note):
                 del self.busy[str(own)]
+                self._noted.pop(str(own), None)
                 self._forget(str(own))
         if not found:
             time.sleep(seconds)
@@ -174,11 +177,12 @@ class SlurmPool:
                 return Ended(f"job {self.busy[own].job_id}; what it printed is in {self.folder}")
             self._over.add(own)
         note = self._file(own, "note")
-        if not note.exists():
-            return None
-        with suppress(ValueError, OSError):  # it is being written
-            done, values = json.loads(note.read_text())
-            return Note(float(done), dict(values))
+        with suppress(ValueError, OSError):  # there is none yet, or it is being written
+            written = note.stat().st_mtime_ns
+            if written != self._noted.get(own):
+                done, values = json.loads(note.read_text())
+                self._noted[own] = written
+                return Note(float(done), dict(values))
         return None
 
     def _answered(self, own: str) -> Event | None:
