@@ -56,7 +56,7 @@ class Slurm:
     system: str = "slurm"
     retries: int = 3
     seconds = 0.0  # pieces are cut for all jobs at once
-    least_seconds = 10.0  # to begin a job takes most of a second, besides the time in the queue
+    least_seconds = 30.0  # to begin a job takes a second of the CPU, besides the time in the queue
     is_prompt = False
 
     def __post_init__(self) -> None:
