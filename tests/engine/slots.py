@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from topoflow.arrays import offsets
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference import Reference
+from topoflow.engine.slotted.settings import CABLES, Settings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import Failed, Schedule
@@ -84,6 +86,33 @@ def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -
         lost = np.where(world.low_latency, ~schedule.reach(world.pause[0])[ends], lost)
     left = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
     return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **left)
+
+
+def check_twin(
+    draw: np.random.Generator,
+    world: Cells,
+    reference: Callable[[Cells, Settings], Reference],
+    run_cells: Callable[..., list[Found]],
+) -> None:
+    """The kernel is exactly the twin on a world, half of the time with parts that failed."""
+    model = Settings(cable=str(draw.choice(list(CABLES))))
+    if draw.random() < 0.5:
+        world = with_failures(draw, world)
+    twin = reference(world, model)
+    twin.run()
+    (found,) = run_cells([world], model)
+    assert_equal(found, twin)
+
+
+def of_seeds(
+    first: int, count: int, make: Callable[..., Cells], run_cells: Callable[..., list[Found]]
+) -> Iterator[Found]:
+    """What becomes of a world of each seed, half of them with parts that failed."""
+    for begin in range(first, first + count, 500):
+        draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
+        worlds = [make(draw, most_cells=60) for draw in draws]
+        failed = zip(draws[::2], worlds[::2], strict=True)
+        yield from run_cells([*worlds[1::2], *(with_failures(draw, world) for draw, world in failed)], Settings())
 
 
 def assert_equal(found: Found, twin: Reference) -> None:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.slots import SLOT, assert_equal, burst, random_failed_rotors, with_failures
+from tests.engine.slots import SLOT, burst, check_twin, of_seeds, random_failed_rotors
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.reference_opera import OperaReference
-from topoflow.engine.slotted.settings import CABLES, Settings
+from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 from topoflow.fabric.circuits.staggered import NOWHERE, Staggered, factorize
@@ -105,13 +105,7 @@ def test_the_kernel_is_exactly_the_twin(
     random_staggered: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    world, model = random_staggered(draw), Settings(cable=str(draw.choice(list(CABLES))))
-    if draw.random() < 0.5:
-        world = with_failures(draw, world)
-    twin = OperaReference(world, model)
-    twin.run()
-    (found,) = run_cells([world], model)
-    assert_equal(found, twin)
+    check_twin(draw, random_staggered(draw), OperaReference, run_cells)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +114,8 @@ def test_the_kernel_is_exactly_the_twin(
 def test_every_cell_comes_once_by_one_detour_or_a_shortest_path_and_no_link_has_more_than_it_can(
     random_staggered: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int
 ) -> None:
-    for begin in range(first, first + count, 500):
-        draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
-        worlds = [random_staggered(draw, most_cells=60) for draw in draws]
-        failed = zip(draws[::2], worlds[::2], strict=True)
-        worlds = [*worlds[1::2], *(with_failures(draw, world) for draw, world in failed)]
-        for found in run_cells(worlds, Settings()):
-            check(found)
+    for found in of_seeds(first, count, random_staggered, run_cells):
+        check(found)
 
 
 def check(found: Found) -> None:

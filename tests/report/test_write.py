@@ -138,6 +138,7 @@ def test_a_chart_without_room_for_its_data_is_its_picture(report: Report, monkey
     for image, is_shown in ((small, True), (large, False)):
         text = page(report, {"topology.png": image})
         assert (base64.b64encode(small).decode() in text) == is_shown
+        assert ("This is topology.png in place of a chart." in text) == is_shown
         assert ("id=network-world" in text) != is_shown
         assert "Drawn are 0 of 2 different networks" in text
     assert base64.b64encode(small).decode() not in charted

@@ -14,8 +14,9 @@ than a cycle. A node stores for each other one what its link to it carries while
 
 What is open, or our memory of it:
 
-    - A slot is long beside a hop, so that paths of several hops fit into it. What servers make during a slot leaves
-      from the next one on: a message of low latency waits for half a slot on average. With shorter slots it does not.
+    - A slot is much longer than a hop, so that paths of several hops fit into it. What servers make during a slot
+      leaves from the next one on: a message of low latency waits for half a slot on average. In shorter slots it waits
+      less, but long paths do not fit.
     - A path is taken as a whole, or not at all: cells wait at their source. (In Opera racks have short queues, what
       does not fit is cut to its header, and the source sends it again, by NDP.) There are no losses, and no requests.
     - Nodes take turns for a cell each, beginning with another one in each slot; at a node flows do, and a flow whose

@@ -128,7 +128,8 @@ def _interactive(report: Report, data: Plain, images: Mapping[str, bytes]) -> st
         name, drawn = charts[picture.file]
         image = b"" if drawn else images.get(picture.file, b"")
         if 0 < len(image) <= PICTURE_BYTES:
-            caption = " ".join(filter(None, (picture.caption, ELSEWHERE.get(name), omitted.get(name))))
+            instead = f"This is {picture.file} in place of a chart."
+            caption = " ".join(filter(None, (picture.caption, ELSEWHERE.get(name), instead, omitted.get(name))))
             found.append(figure(caption, image, picture.title))
         else:
             caption = " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name))))
