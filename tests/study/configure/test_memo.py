@@ -9,6 +9,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from topoflow.study.configure import memo
+from topoflow.study.configure.composer import Composer
 from topoflow.study.configure.memo import composed, options, pickled
 from topoflow.study.configure.search_path import initialized
 from topoflow.units import register_resolvers
@@ -37,6 +38,7 @@ def test_where_a_program_runs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyP
         before = composed("compare", []).hydra.runtime.cwd
         monkeypatch.chdir(tmp_path)
         assert composed("compare", []).hydra.runtime.cwd == str(tmp_path) != before
+        assert Composer("compare").whole([]).hydra.runtime.cwd == str(tmp_path)
 
 
 def test_a_file_of_the_user_may_change(tmp_path: Path) -> None:
