@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +179,14 @@ def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     program = asked.pop("sst", "sst")
     cases = asked.pop("cases", ",".join(CASES)).split(",")
-    cables = [int(each) for each in asked.pop("cables", ",".join(map(str, CABLES))).split(",")]
+    cables = asked.pop("cables", ",".join(map(str, CABLES))).split(",")
     routings = asked.pop("routing", ",".join(ROUTINGS)).split(",")
     hosts = asked.pop("hosts", "none")
+    known = {"cases": CASES, "cables": map(str, CABLES), "routing": ROUTINGS, "hosts": ("none", "firefly")}
+    for key, given in (("cases", cases), ("cables", cables), ("routing", routings), ("hosts", [hosts])):
+        names = [*known[key]]
+        if not {*given} <= {*names}:
+            sys.exit(f"{key}: must be of {', '.join(names)}, got {','.join(given)}")
     if asked:
         sys.exit(f"sst, cases, cables, routing, hosts: must be the only keys, got {' '.join(sys.argv[1:])}")
     missing = Sst.missing(program)
@@ -188,10 +194,8 @@ def main() -> None:
         sys.exit(missing)
     with tempfile.TemporaryDirectory() as folder:
         peer = Sst(Path(program), Path(folder))
-        for name in cases:
-            for count in cables:
-                for routing in routings:
-                    compare(peer, name, count, routing, hosts=hosts == "firefly")
+        for name, count, routing in product(cases, map(int, cables), routings):
+            compare(peer, name, count, routing, hosts=hosts == "firefly")
 
 
 def compare(peer: Sst, name: str, cables: int, routing: str, *, hosts: bool) -> None:
