@@ -7,6 +7,7 @@ have them. Towards the end pieces are smaller, so that workers end together.
 
     work      in the fidelity alone
     worker    of their processes in addition: receiving worlds, packing and sending answers; of Slurm also beginning
+    begin     of this, until the first piece of a process is simulated; with Ray, processes wait for work
     driver    of the process that asks, once workers are there: pickling worlds, waiting, unpacking, keeping answers
 
 All is done twice. The first time, libraries are imported, the program is digested, and the system gives workers and the
@@ -21,6 +22,7 @@ import resource
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -93,7 +95,12 @@ def measured(remote: Any, worlds: list[World], expected: Timeline) -> tuple[set[
     for number, (timeline, clock) in remote.map(Timed(Fluid()), worlds, Run(executor=remote)):
         clocks.add(clock)
         assert number or timeline.finish.tobytes() == expected.finish.tobytes()
-    return clocks, time.process_time() - driver, children() - others, time.perf_counter() - wall
+    driver, wall = time.process_time() - driver, time.perf_counter() - wall
+    if isinstance(remote.cluster, Slurm):  # processes count when they have ended
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
+    return clocks, driver, children() - others, wall
 
 
 def main(words: list[str]) -> None:
@@ -112,6 +119,7 @@ def main(words: list[str]) -> None:
         between = [max(0.0, then - now) for (one, _, now), (other, then, _) in pairwise(sorted(clocks)) if one == other]
         work = sum(took)
         worker = sum(between) if name == "ray" else others - work
+        begin = 0.0 if name == "ray" else sum({pid: before for pid, before, _ in sorted(clocks, reverse=True)}.values())
         large = sum(each for each in took if each > 0.8 * seconds)
         for key, value in (
             ("pieces", f"{len(took)}"),
@@ -119,6 +127,7 @@ def main(words: list[str]) -> None:
             ("pieces.large", f"{100 * large / work:.0f} % of the work in pieces of at least {0.8 * seconds:g} s"),
             ("work", f"{work:.3f}"),
             ("worker", f"{worker:.3f}"),
+            ("worker.begin", f"{begin:.3f}"),
             ("driver", f"{driver:.3f}"),
             ("wall", f"{wall:.3f}"),
             ("worker.each_world", f"{1e3 * worker / count:.3f} ms"),

@@ -145,10 +145,10 @@ def test_every_item_is_answered_once_whichever_workers_end(
 
 @pytest.mark.parametrize(("least", "is_few"), [(1e9, True), (0.0, False)])
 def test_a_piece_takes_as_long_as_is_worth_a_beginning(least: float, is_few: bool) -> None:
-    """Half of the items, and when it is known how long they took, all others or again a half of them."""
-    cluster = Workers(count=1, is_prompt=False, least_seconds=least)
+    """One item, and when it is known how long it took, eight times as many, or again a half of them towards the end."""
+    cluster = Workers(count=1, is_prompt=False, least_seconds=least, seconds=1e9)
     assert len(list(Remote(cluster).map(Squaring(), list(range(16)), Run()))) == 16
-    assert (cluster.begun == 2) == is_few
+    assert (cluster.begun == 3) == is_few
 
 
 @given(DRAWS, st.integers(1, 20), st.integers(0, 19))

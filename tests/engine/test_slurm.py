@@ -8,15 +8,22 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from topoflow.engine.base import Run
 from topoflow.engine.executor.answers import keys_of, read
-from topoflow.engine.executor.slurm import Slurm, SlurmPool, _bytes_of, _event_of
+from topoflow.engine.executor.remote import Remote
+from topoflow.engine.executor.slurm import Slurm, SlurmPool, _bytes_of, _event_of, _next
 from topoflow.engine.executor.worker import Ended, Failed, Note
 
 # Work whose every beginning leaves a line; that of late numbers waits for a file, so that the first driver cannot end.
@@ -91,7 +98,7 @@ def test_without_slurm_on_the_machine_it_is_said(tmp_path: Path, monkeypatch: py
 
 def test_a_note_is_an_event_once(tmp_path: Path) -> None:
     """Else the process that asks never sleeps while a job works."""
-    pool = SlurmPool(None, tmp_path, 1, has_queue=False, _checked=time.monotonic())
+    pool = SlurmPool(None, tmp_path, 1, has_queue=False, limit=60.0, _checked=time.monotonic())
     pool.busy["own"] = None
     assert pool.wait(0.0) == []
     note = tmp_path / "own.note"
@@ -102,6 +109,92 @@ def test_a_note_is_an_event_once(tmp_path: Path) -> None:
         assert pool.wait(0.0) == []
     note.write_text("[0.75, {")  # which is still being written
     assert pool.wait(0.0) == []
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """Cubes of numbers, each of which leaves a line in a file when it is computed."""
+
+    log: Path
+    is_batch = True
+
+    def keys(self, items: Sequence[int]) -> list[str | None]:
+        return [f"{item:064x}" for item in items]
+
+    def weight(self, item: int) -> float:
+        return 1.0
+
+    def name(self, item: int) -> str:
+        return f"number {item}"
+
+    def do(self, items: Sequence[int], run: Run) -> list[np.ndarray]:
+        with self.log.open("a") as file:
+            file.writelines(f"{item}\n" for item in items)
+        return [np.full(9000, item**3) for item in items]
+
+    def pack(self, item: int, answer: np.ndarray) -> dict[str, np.ndarray]:
+        return {"cube": answer}
+
+    def unpack(self, item: int, arrays: Any) -> int:
+        return int(arrays["cube"][-1])
+
+
+@dataclass(frozen=True)
+class Threads(Slurm):
+    """Jobs that are threads of this process."""
+
+    begun: list[threading.Thread] = field(default_factory=list)
+
+    def _executor(self, device: str, folder: Path) -> Any:
+        return self
+
+    def submit(self, function: Any, *asked: Any) -> Any:
+        self.begun.append(threading.Thread(target=function, args=asked, daemon=True))
+        self.begun[-1].start()
+        return SimpleNamespace(job_id="here", done=lambda: False)
+
+
+def cubes(tmp_path: Path, cluster: Threads, count: int, keeps: bool = True) -> None:
+    """Have numbers cubed by 2 jobs, and check that each is once, and that nothing is left of the jobs."""
+    log, folder = tmp_path / "log", tmp_path / "kept"
+    remote = Remote(cluster, folder=folder, keeps=keeps)
+    assert dict(remote.map(Cubes(log), range(count), Run())) == {number: number**3 for number in range(count)}
+    assert sorted(map(int, log.read_text().split())) == [*range(count)]
+    for thread in cluster.begun:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert [*(folder / "slurm").iterdir()] == []
+    kept = [str(key) for path in folder.glob("*.answers") for key in keys_of(read(path))]
+    assert sorted(kept) == [f"{number:064x}" for number in range(count) if keeps]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_job_that_has_answered_does_the_next_piece(keeps: bool, tmp_path: Path) -> None:
+    cluster = Threads(jobs=2, system="local")
+    cubes(tmp_path, cluster, 40, keeps)
+    assert len(cluster.begun) == 2
+
+
+def test_a_job_without_time_for_another_piece_does_one(tmp_path: Path) -> None:
+    cluster = Threads(jobs=2, minutes=2, system="local")  # submitit ends it after half a minute
+    cubes(tmp_path, cluster, 9)
+    assert len(cluster.begun) == 3  # of 1, 1 and 7 numbers
+
+
+def test_a_job_that_leaves_while_it_is_given_a_piece_does_it_or_another_job_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topoflow.engine.executor.slurm.POLL_INTERVAL", 1e-3)
+    monkeypatch.setattr("topoflow.engine.executor.remote.POLL_INTERVAL", 1e-3)
+    monkeypatch.setattr("topoflow.engine.executor.slurm.PATIENCE", 2e-3)
+    cluster = Threads(jobs=2, system="local")
+    cubes(tmp_path, cluster, 300)
+    assert len(cluster.begun) > 2
+
+
+def test_a_job_that_is_not_wanted_any_more_waits_for_no_piece(tmp_path: Path) -> None:
+    (tmp_path / "own.open").touch()
+    assert _next(tmp_path / "own", patience=1e9) is None
 
 
 def system_of(name: str) -> str:

@@ -12,6 +12,7 @@ more for each answer than to write it to a file.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.executor.base import Arrays
-from topoflow.files import read_bytes, write_atomically
+from topoflow.files import open_regular, write_atomically
 
 Bytes = NDArray[np.uint8]
 
@@ -93,12 +94,16 @@ def keys_of(content: Content) -> list[str | None]:
 
 
 def parted(content: Content) -> list[Arrays]:
-    """The answers, with arrays of their own."""
+    """The answers, with arrays of their own. Long ones that were read are not copied: it can be done once."""
+
+    given: set[int] = set()
 
     def array(kind: str, shape: Sequence[int], block: int, place: int) -> NDArray[Any]:
-        dtype = np.dtype(kind)
-        end = place + dtype.itemsize * prod(shape)
-        found: NDArray[Any] = content.blocks[block][place:end].copy().view(dtype).reshape(shape)
+        dtype, whole = np.dtype(kind), content.blocks[block]
+        part = whole[place : place + dtype.itemsize * prod(shape)]
+        is_free = block and block not in given and whole.flags.owndata and whole.flags.writeable
+        given.add(block)
+        found: NDArray[Any] = (part if is_free else part.copy()).view(dtype).reshape(shape)
         return found
 
     return [{name: array(*each) for name, each in one.items()} for one in json.loads(content.header)["answers"]]
@@ -112,18 +117,32 @@ def write(path: Path, content: Content) -> None:
 
 def read(path: Path) -> Content:
     """Raises ``ValueError`` unless it is as it was written: what can be read of changed bytes is anything."""
-    whole = memoryview(read_bytes(path))
-    begin = bytes(whole[: len(NAME) + 64]).split(b"\n")[0]
-    words = begin.removeprefix(NAME).split()
-    if not begin.startswith(NAME) or len(words) != 2 or not all(word.isdigit() for word in words):
-        raise _refused(path, "another first line")
-    length, checksum = map(int, words)
-    rest = whole[len(begin) + 1 :]
-    if begin + b"\n" != _first_line(length, checksum) or zlib.crc32(rest, _of_length(length)) != checksum:
+    with open_regular(path) as file:
+        begin = file.readline(len(NAME) + 64)
+        words = begin.removeprefix(NAME).split()
+        if not begin.startswith(NAME) or len(words) != 2 or not all(word.isdigit() for word in words):
+            raise _refused(path, "another first line")
+        length, checksum = map(int, words)
+        header = file.read(min(length, os.fstat(file.fileno()).st_size))
+        lengths = _lengths(header, os.fstat(file.fileno()).st_size - file.tell())
+        blocks = [np.empty(each, np.uint8) for each in lengths or ()]
+        found = zlib.crc32(header, _of_length(length))
+        for block in blocks:  # read and computed while the processor has it
+            file.readinto(block.data)
+            found = zlib.crc32(block.data, found)
+    if begin != _first_line(length, checksum) or lengths is None or found != checksum:
         raise _refused(path, "another checksum")
-    header = bytes(rest[:length])
-    blocks = np.split(np.frombuffer(rest[length:], np.uint8), np.cumsum(json.loads(header)["blocks"])[:-1])
     return Content(header, blocks, checksum)
+
+
+def _lengths(header: bytes, rest: int) -> list[int] | None:
+    """B of each block, of which the file has ``rest`` in all; None: the header is not as it was written."""
+    try:
+        lengths = json.loads(header)["blocks"]
+        is_right = all(type(each) is int and each >= 0 for each in lengths) and sum(lengths) == rest
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return lengths if is_right else None
 
 
 def _refused(path: Path, got: str) -> ValueError:

@@ -66,17 +66,18 @@ class Kept:
             path.unlink(missing_ok=True)
 
 
-def add_there(shared: Path | None, keys: Sequence[str | None], content: Content) -> bool:
-    """The same as ``Kept.add``, by a worker. Whether it has: where it cannot, the process that asks does, or fails."""
+def add_there(shared: Path | None, keys: Sequence[str | None], content: Content) -> str | None:
+    """The same as ``Kept.add``, by a worker. The name of the file; None: it cannot, and the process that asks does."""
     if shared is None or not any(keys):
-        return False
+        return None
+    path = _path(shared.parent, keys)
     try:
         if not shared.exists():
-            return False
-        answers.write(_path(shared.parent, keys), content)
+            return None
+        answers.write(path, content)
     except OSError:
-        return False
-    return True
+        return None
+    return path.name
 
 
 def _path(folder: Path, keys: Sequence[str | None]) -> Path:

@@ -9,7 +9,6 @@ worker has ended is done again, in halves, as its items may not have fitted in m
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +73,7 @@ class Remote:
         with kept.shared() as shared:
             spread = _Spread(self, work, items, keys, run, [*missing], shared)
             for piece, answered in spread.run():
-                if not answered.is_kept:
+                if answered.kept is None:
                     kept.add([keys[number] for number in piece], answered.content)
                 for number, arrays in zip(piece, parted(answered.content), strict=True):
                     yield number, work.unpack(items[number], arrays)
@@ -86,7 +85,6 @@ class _Begun:
 
     piece: tuple[int, ...]  # numbers of its items
     weight: float
-    since: float  # s
     note: Note
 
 
@@ -147,15 +145,14 @@ class _Spread:
             call = Call(self.work, items, keys, remote.device, threads, os.getcwd(), self.shared)
             handle = self.pool.begin(_pickled(call), version(), self._names(piece))
             weight = sum(self.weight[number] for number in piece)
-            self.busy[handle] = _Begun(piece, weight, time.monotonic(), Note(0.0, {}))
+            self.busy[handle] = _Begun(piece, weight, Note(0.0, {}))
 
     def _cut(self, workers: int) -> tuple[int, ...]:
         """The next piece of those that wait."""
         most = self.left / (SHARES * workers)
         most = max(most, self.rate * self.remote.cluster.least_seconds)
-        if self.remote.cluster.is_prompt:
-            most = min(most, self.rate * self.remote.cluster.seconds, self.largest * GROWTH)
-            most = min(most, MOST_BYTES / self.bytes if self.bytes else most)
+        most = min(most, self.rate * self.remote.cluster.seconds, self.largest * GROWTH)
+        most = min(most, MOST_BYTES / self.bytes if self.bytes else most)
         piece: list[int] = []
         taken = 0.0
         while self.waiting and (not piece or taken + self.weight[self.waiting[0]] <= most):
@@ -171,7 +168,7 @@ class _Spread:
             return None
         del self.busy[handle]
         if isinstance(event, Answered):
-            self.rate = begun.weight / max(time.monotonic() - begun.since, 1e-6)
+            self.rate = begun.weight / max(event.seconds, 1e-6)
             self.largest = max(self.largest, begun.weight)
             self.bytes = event.content.size / begun.weight
             self.done += len(begun.piece)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -40,7 +41,8 @@ class Answered:
     """The answers of all items, as ``answers.joined`` makes them."""
 
     content: Content
-    is_kept: bool = False  # in the folder of the process that asks
+    seconds: float  # that the worker took, without what its start and its queue took
+    kept: str | None = None  # the file in the folder of the process that asks, where a worker has written it
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,12 @@ class Call:
     def answered(self, observer: Seen) -> Answered:
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
+        began = time.monotonic()
         found = self.work.do(self.items, Run(Device.named(self.device), self.threads, observer))
         answers = [self.work.pack(item, answer) for item, answer in zip(self.items, found, strict=True)]
         content = joined(self.keys, answers)
-        return Answered(content, add_there(self.shared, self.keys, content))
+        kept = add_there(self.shared, self.keys, content)
+        return Answered(content, time.monotonic() - began, kept)
 
 
 @dataclass
