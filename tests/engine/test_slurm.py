@@ -225,13 +225,15 @@ def test_nothing_is_lost_or_done_twice_where_a_job_and_the_driver_end(name: str,
             assert time.monotonic() < end, "it takes too long"
             time.sleep(0.05)
 
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = tmp_path / "stderr"  # no pipe: jobs have it, too, and end later
+    with said.open("w") as stderr:
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
     until(lambda: begun() or first.poll() is not None)
-    assert first.poll() is None, first.communicate()
+    assert first.poll() is None, said.read_text()
     os.kill(begun()[0][1], signal.SIGKILL)  # the process of a job
     until(lambda: kept() or first.poll() is not None)
     first.kill()  # the driver
-    first.communicate()
+    first.wait()
     there, before = kept(), len(begun())
     (tmp_path / "log.late").touch()
     second = subprocess.run(command, capture_output=True, text=True, timeout=1000)
