@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -26,26 +25,6 @@ from topoflow.track import trackers
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000")
-AGENT = """
-import multiprocessing, sys
-import wandb, yaml
-from wandb.apis.public import sweeps
-from wandb.wandb_agent import Agent
-
-sweep = yaml.safe_load(sys.argv[1])
-points = [{"fabric": "fat_tree", "bandwidth_gbps": 25}, {"fabric": "torus", "bandwidth_gbps": 400}]
-given = [{key: {"value": value} for key, value in point.items()} for point in points]
-left = [
-    {"type": "run", "run_id": f"point{number}", "program": sweep["program"], "args": args}
-    for number, args in enumerate(given)
-]
-sweeps._sweep_with_runs = lambda api, name, specs: {"config": sys.argv[1]}
-sweeps._register_agent = lambda api, host, sweep_id: {"id": "agent"}
-sweeps._agent_heartbeat = lambda api, agent, metrics, running: [left.pop(0)] if left and not running else []
-wandb.Api = lambda: None
-Agent.POLL_INTERVAL = 1
-Agent(None, multiprocessing.Queue(), sweep_id="sweep", count=len(points)).run()
-"""
 OFFLINE = ("wandb=offline", "wandb.timeout=300")  # a busy machine starts the process of W&B late
 SEARCH = ("search", *SMALL, "search.proposals=64", "search.rounds=1")
 
@@ -239,29 +218,6 @@ def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
     )
     (run,) = wandb_runs(tmp_path)
     assert sweep["metric"]["name"] in run.summary
-
-
-@pytest.mark.slow  # two processes of W&B and one of topoflow for each of two points
-def test_the_agent_of_wandb_runs_the_sweep_of_the_documentation(tmp_path: Path, wandb_runs: Any) -> None:
-    """The loop that ``wandb agent`` is, in a process of its own; its three requests to the server are answered here."""
-    text = (ROOT / "docs" / "track.md").read_text().partition("```yaml\n")[2].partition("```")[0]
-    sweep = text.replace("wandb=online", "wandb=offline, wandb.timeout=300, workload.tables=4, workload.rows=1000")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "WANDB_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", AGENT, sweep],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    runs = wandb_runs(tmp_path)
-    found = sorted((run.run.run_id, run.config["fabric"], run.config["bandwidth_gbps"]) for run in runs)
-    assert found == [("point0", "fat_tree", 25), ("point1", "torus", 400)]  # as the sweep names them
-    assert all("topoflow compare" in run.config["command"] for run in runs)
-    assert all("iteration_time" in run.summary for run in runs)
 
 
 @pytest.mark.parametrize(
