@@ -34,10 +34,11 @@ class Files:
     def write(self, folder: Path, job: Composed) -> None:
         """``config.yaml``, ``hydra.yaml`` and ``overrides.yaml`` of the job."""
         subfolder = job.at(OUTPUT)
-        make_folder(str(folder))
+        whole = str(folder)
+        make_folder(whole)
         if subfolder is None:
             return
-        target = os.path.join(folder, str(subfolder))
+        target = os.path.join(whole, str(subfolder))
         make_folder(target)
         for name, pieces in self._pieces(job).items():
             parts = [each if isinstance(each, str) else self._value(each, job.changed[each]) for each in pieces]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ class LaunchedJob:
     @classmethod
     def of(cls, composed: Composed) -> LaunchedJob:
         """The job in the folder that Hydra's settings say; ``${hydra:...}`` reads these."""
-        folder = Path(str(composed.at(DIR)), str(composed.at(SUBDIR))).absolute()
+        folder = Path(os.getcwd(), str(composed.at(DIR)), str(composed.at(SUBDIR)))  # a path of its own stays as it is
         composed.changed[OUT] = str(folder)
         found = cls(composed, folder)
         if composed.family.reads_hydra:
