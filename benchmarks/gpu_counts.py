@@ -1,6 +1,7 @@
 """What the device code costs that needs no GPU to be known; kept in benchmarks/results/gpu_counts.txt.
 
     python benchmarks/gpu_counts.py [radices=4,6]      # counts per event of case C on fat-trees of these radices
+    python benchmarks/gpu_counts.py places=1           # also where in the source warps wait at barriers
 
 It also prints what nvcc says of each kernel, where there is one (gpu_resources.py).
 
@@ -26,21 +27,21 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cuda_emulation" / "python"))
 
 
-def counts(radices: str) -> None:
-    """Print what the kernels do for each event."""
+def counts(radices: str, *options: str) -> None:
+    """Print what the kernels do for each event; ``places``: also where in the source warps wait at barriers."""
     import emulation
 
     settings = {"CUDA_EMULATION_COUNT": "1", "CUDA_EMULATION_PROCESSORS": "1", "CUDA_EMULATION_BLOCKS": "1"}
     environment = emulation.environment(emulation.build())
     environment["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'benchmarks'}"
     script = ROOT / "benchmarks" / "gpu_kernels.py"
-    command = [sys.executable, str(script), radices]
+    command = [sys.executable, str(script), radices, *options]
     subprocess.run(command, env={**environment, **settings}, check=True)
 
 
 def main() -> None:
     arguments = dict(one.partition("=")[::2] for one in sys.argv[1:])
-    counts(arguments.get("radices", "4"))
+    counts(arguments.get("radices", "4"), *(["places"] if "places" in arguments else []))
     if shutil.which("nvcc"):
         gpu_resources.write()
 

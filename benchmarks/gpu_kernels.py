@@ -1,15 +1,18 @@
 """Runs each kernel once on an emulated GPU and prints what it did; gpu_counts.py starts it.
 
-python benchmarks/gpu_kernels.py 4,6        # radices of fat-trees
+python benchmarks/gpu_kernels.py 4,6 [places]       # radices of fat-trees; where warps wait at barriers
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 
+import emulation
 import numpy as np
 import torch
 from worlds.cases import all_to_all
@@ -27,20 +30,24 @@ from topoflow.search.problem import Settings
 from topoflow.search.tempering import Tempering, shares
 
 CHAINS, STEPS, SERVERS = 8, 2, 16
+CALLERS = 4  # lines of a place, with those that call it
 
 
 def main() -> None:
     library = ctypes.CDLL(os.environ["TOPOFLOW_EMULATED"])
-    library.emulation_counts.restype = ctypes.c_char_p
+    library.emulation_counts.restype = library.emulation_places.restype = ctypes.c_char_p
 
     def count(name: str, kernel: Callable[[], int]) -> None:
         """Print what ``kernel`` does for each of the events whose number it returns."""
         library.emulation_counts()  # forgets what was counted
         events = kernel()
         print(f"{name}.events {events}")
+        places = library.emulation_places().decode() if "places" in sys.argv else ""
         for line in library.emulation_counts().decode().splitlines():
             what, number = line.split()
             print(f"{name}.launches {number}" if what == "launches" else f"{name}.{what} {int(number) / events:.1f}")
+        for place, number in barriers(places).most_common():
+            print(f"{name}.warp_barriers.{place} {number / events:.1f}", flush=True)
 
     device = Device.named("cuda")
     for radix in map(int, sys.argv[1].split(",")):
@@ -51,6 +58,16 @@ def main() -> None:
     gradient_of = gradient(all_to_all("C", 4, ecmp=False, uneven=True).world)
     count("gradient.all_to_all_16_hosts", gradient_of)
     count(f"ladder.dlrm_{SERVERS}_servers", ladder(device))
+
+
+def barriers(places: str) -> Counter[str]:
+    """How often a warp waits at a barrier, by ``file:line<file:line of the caller<...``."""
+    found: Counter[str] = Counter()
+    for line in places.splitlines():
+        number, _, offsets = line.partition(" ")
+        lines = re.findall(r" at (\w+\.h:\d+)", "\n".join(emulation.places(offsets)))
+        found["<".join(lines[:CALLERS])] += int(number)
+    return found
 
 
 def fluid(world: World, device: Device) -> int:

@@ -140,6 +140,7 @@ class Adjust {
   // Another link comes before this one: then this goes back into the queue.
   DEVICE bool comes_later(const Team auto& team, int32_t l, double level, double key) const {
     if (level <= key * (1 + kSame) || level <= rates_.queue.lowest(team) * (1 + kSame)) return false;
+    team.wait();  // until all have looked into the queue
     team.for_each(1, [&](int32_t) { rates_.queue.lower(team, l, level); });
     return true;
   }

@@ -132,13 +132,16 @@ class LinkStore {
       const bool other = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
       return Given{p, other ? -1 : level[l]};
     };
-    team.for_each(n, given, [=, this](int32_t, const Given& path) {
-      if (path.level < 0) return;
-      if constexpr (kPacked)
-        move(team, path.path, static_cast<int64_t>(path.level * per_unit + 0.5), sign);
-      else
-        move_wide(team, path.path, path.level, sign);
-    });
+    if constexpr (kPacked) {
+      team.for_each(n, given, [=](int32_t, const Given& path) {
+        if (path.level >= 0) move(team, path.path, static_cast<int64_t>(path.level * per_unit + 0.5), sign);
+      });
+    } else {  // not read ahead: a GPU's code would hold several copies of this
+      team.for_each(n, [=, this](int32_t i) {
+        const Given path = given(i);
+        if (path.level >= 0) move_wide(team, path.path, path.level, sign);
+      });
+    }
   }
 
   // Forgets snapshots with more than `frozen` paths. Returns how many the last one has, 0 if there is none.
@@ -152,11 +155,11 @@ class LinkStore {
   // Keeps a snapshot for when this many paths are frozen.
   template <bool kPacked>
   DEVICE void save(const Team auto& team, int32_t frozen) {
+    team.once([&] { rates_.frozen_at[snapshots_] = frozen; });
     if constexpr (kPacked)
       packed_links().copy(team, links(), packed_snapshot(snapshots_));
     else
       team.copy(links(), static_cast<const LinkState*>(rates_.link), snapshot(snapshots_));
-    team.set(&rates_.frozen_at[snapshots_], frozen);
     ++snapshots_;
   }
 

@@ -159,7 +159,7 @@ struct Rates {
         n, [&](int32_t i) { return 8 * info[touched[i]].idle > info[touched[i]].listed; },
         [&](int32_t i) { clean(team, touched[i], event); });
     team.for_each(n, [&](int32_t i) { f(touched[i]); });
-    touched.clear(team);
+    touched.forget(team);
   }
 
   DEVICE void clean(const Team auto& team, int32_t l, int32_t event) const {

@@ -134,6 +134,7 @@ class Refill {
     while (level < kInfinity) {
       restart<kPacked>(team, level);
       level = fill<kPacked>(team, flowing) ? wake_overloaded<kPacked>(team) : wake_open<kPacked>(team);
+      if (level < kInfinity) team.wait();  // until all have read what is left of the links
       if (level < 0) return false;
     }
     const int32_t* const frozen = r.order.items + fresh_;
@@ -166,12 +167,10 @@ class Refill {
     const int32_t kept = team.first(filled_, [&](int32_t i) { return levels[fills[i]] >= least; });
     const int32_t from = kept < filled_ ? rates_.first_frozen[kept] : frozen_;
     const int32_t near = store_.forget(from);
-    if (from - near < frozen_ - from) {
-      store_.restore<kPacked>(team);
-      store_.move_all<kPacked>(team, from - near, order + near, -1);
-    } else {
-      store_.move_all<kPacked>(team, frozen_ - from, order + from, 1);
-    }
+    const bool restores = from - near < frozen_ - from;
+    if (restores) store_.restore<kPacked>(team);
+    store_.move_all<kPacked>(team, restores ? from - near : frozen_ - from, order + (restores ? near : from),
+                             restores ? -1 : 1);  // one call: a GPU's code holds a copy of it for each
     team.for_each(
         frozen_ - from, [&](int32_t i) { return order[from + i]; },
         [&](int32_t, int32_t p) {
@@ -185,6 +184,13 @@ class Refill {
   // Fills the links that are awake, the lowest level first. Returns false if that leaves paths open.
   template <bool kPacked, Team T>
   DEVICE bool fill(const T& team, int32_t flowing) {
+    const bool all = fill_in_order<kPacked>(team, flowing);
+    team.wait();  // the last level is seen by all
+    return all;
+  }
+
+  template <bool kPacked, Team T>
+  DEVICE bool fill_in_order(const T& team, int32_t flowing) {
     const Tournament& queue = rates_.queue;
     const LinkInfo* const info = rates_.info;
     const int32_t* const wakes = rates_.awake;

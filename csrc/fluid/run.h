@@ -56,7 +56,8 @@ struct RunWorld {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  // (A call would put the team into local memory.)
+  INLINED void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
     team.set(&batch.status[world], kRunning);
     auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());

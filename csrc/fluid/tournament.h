@@ -56,7 +56,7 @@ struct Tournament {
             winner[block(i)] = low;
             stale[block(i)] = 0;
           });
-      again.clear(team);
+      again.forget(team);
     }
     return team.min_of(blocks(), winner);
   }
@@ -68,6 +68,7 @@ struct Tournament {
     const int32_t block = team.first(blocks(), [&](int32_t i) { return winner[i] == low; });
     const int32_t item =
         (block << log) + team.first(size(block), [&](int32_t i) { return key[(block << log) + i] == low; });
+    team.wait();  // until all have found it
     team.for_each(1, [&](int32_t) { set(team, item, kInfinity); });
     return item;
   }

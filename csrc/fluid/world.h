@@ -279,7 +279,7 @@ class World {
       x.arrived = -1;
       if (rate > 0) state_.ends.set(team, p, now + (state_.flow[x.root].target - served) / rate);
     });
-    state_.changed.clear(team);
+    state_.changed.forget(team);
   }
 
   const Graphs& graph_;

@@ -184,6 +184,7 @@ class Gradient {
                                return flows_on ? data_.bytes_worth[q] * (data_.before[q] - rates_.rate[q]) : 0;
                              })
                        : 0;
+    team.wait();  // until all have read which paths flow
     team.for_each(1, [&](int32_t) { list(p, more); });
     return true;
   }

@@ -73,7 +73,7 @@ struct GradientBytes {
 
 struct RunGradient {
   static constexpr int kThreads = 32;  // of a team on a GPU
-  static constexpr int kTeams = 1;     // that a multiprocessor has registers for, at least
+  static constexpr int kTeams = 16;    // that a multiprocessor has registers for: with fewer it would take 164 of them
   static constexpr int64_t kShared = sizeof(GradientData);
 
   GradientBatch batch;

@@ -1,9 +1,11 @@
 // A *team* runs one world: one thread, or a block or a warp of threads of a GPU. Kernels take it as a template
 // parameter. (A warp and a thread also offer what only csrc/fluid needs.)
 //
-// All threads of a team call the same team functions in the same order; each of them ends with the whole team having
-// seen its effects. So what decides which one comes next must be the same for all threads: none may write what another
-// still reads since the last of them.
+// All threads of a team call the same team functions in the same order, so what decides which one comes next must be
+// the same for all of them. Functions after which memory is another (for_each, set, pick, ...; not once) end with the
+// whole team having seen their effects. Those that only read (min, sum, first, any, get, ...) return the same to all
+// threads, but a warp does not wait in them: no thread may write what another still reads since the last function that
+// waits.
 #pragma once
 
 #include <concepts>
@@ -40,6 +42,10 @@ struct List {
   DEVICE int32_t operator[](int32_t i) const { return items[i]; }
   DEVICE int32_t count(const Team auto& team) const { return team.get(static_cast<const int32_t*>(size)); }
   DEVICE void clear(const Team auto& team) const { team.set(static_cast<int32_t*>(size), 0); }
+  // As clear(), but the team has seen it only after the next function that waits.
+  DEVICE void forget(const Team auto& team) const {
+    team.once([&] { *static_cast<int32_t*>(size) = 0; });
+  }
   DEVICE void append(const Team auto& team, int32_t item) const { items[team.atomic_add(size, 1)] = item; }
 
   template <Team T>

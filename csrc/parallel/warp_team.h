@@ -16,7 +16,7 @@ class WarpTeam {
   static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
 
   // B of shared memory that a team has for itself.
-  static constexpr int64_t kOwn = kPicked * sizeof(int32_t);
+  static constexpr int64_t kOwn = 2 * kPicked * sizeof(int32_t);
 
   // `own`: kOwn bytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
   __device__ WarpTeam(std::byte* own, std::byte* fast)
@@ -63,7 +63,7 @@ class WarpTeam {
     __syncwarp();
   }
 
-  // Calls f once; the team has seen its effects after the next of these functions.
+  // Calls f once; the team has seen its effects after the next of these functions that waits.
   template <class F>
   __device__ void once(const F& f) const {
     if (lane() == 0) f();
@@ -76,7 +76,7 @@ class WarpTeam {
     for (int32_t first = 0; first < n; first += kLanes) {
       const int32_t i = first + lane();
       unsigned found = __ballot_sync(kAll, i < n && wanted(i));
-      __syncwarp();
+      if (found != 0) __syncwarp();  // until no lane reads what f writes
 #pragma unroll 1
       for (; found != 0; found &= found - 1) f(first + __ffs(static_cast<int>(found)) - 1);
     }
@@ -86,18 +86,14 @@ class WarpTeam {
   __device__ double min(int32_t n, const F& f) const {
     double lowest = kInfinity;
 #pragma unroll 1
-    for (int32_t i = lane(); i < n; i += kLanes) lowest = fmin(lowest, f(i));
-    const double all = number(lowest_of(rank(lowest)));
-    __syncwarp();
-    return all;
+    for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, f(i));
+    return number(lowest_of(rank(lowest)));
   }
   __device__ double min_of(int32_t n, const double* values) const {
     double lowest = kInfinity;
 #pragma unroll 4
-    for (int32_t i = lane(); i < n; i += kLanes) lowest = fmin(lowest, values[i]);
-    const double all = number(lowest_of(rank(lowest)));
-    __syncwarp();
-    return all;
+    for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, values[i]);
+    return number(lowest_of(rank(lowest)));
   }
 
   // Calls put(i, the lowest of row(i)) for i < n. Four lanes read a row, so that a warp reads whole sectors of memory.
@@ -111,9 +107,10 @@ class WarpTeam {
       if (i < n) {
         const auto values = row(i);
 #pragma unroll 8
-        for (int32_t j = lane() % width; j < values.size; j += width) lowest = fmin(lowest, values.first[j]);
+        for (int32_t j = lane() % width; j < values.size; j += width) lowest = lower_of(lowest, values.first[j]);
       }
-      for (int32_t step = width / 2; step > 0; step /= 2) lowest = fmin(lowest, __shfl_xor_sync(kAll, lowest, step));
+      for (int32_t step = width / 2; step > 0; step /= 2)
+        lowest = lower_of(lowest, __shfl_xor_sync(kAll, lowest, step));
       if (i < n && lane() % width == 0) put(i, lowest);
     }
     __syncwarp();
@@ -134,7 +131,6 @@ class WarpTeam {
         for (int32_t step = kLanes / 2; step > 0; step /= 2) each += __shfl_xor_sync(kAll, each, step);
       memcpy(&total, word, sizeof(total));
     }
-    __syncwarp();
     return total;
   }
 
@@ -143,9 +139,7 @@ class WarpTeam {
   __device__ int32_t sum(int32_t n, const Read& read, const F& f) const {
     int32_t total = 0;
     for_each(n, read, [&](int32_t i, const auto& value) { total += f(i, value); });
-    total = __reduce_add_sync(kAll, total);
-    __syncwarp();
-    return total;
+    return __reduce_add_sync(kAll, total);
   }
 
   // The first i < n for which found(i), n when there is none.
@@ -158,7 +152,6 @@ class WarpTeam {
       const unsigned here = __ballot_sync(kAll, i < n && found(i));
       if (here != 0) at = first + __ffs(static_cast<int>(here)) - 1;
     }
-    __syncwarp();
     return at;
   }
 
@@ -173,23 +166,24 @@ class WarpTeam {
     for_each(n, [=](int32_t i) { return from[i]; }, [=](int32_t i, const T& value) { to[i] = value; });
   }
 
-  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
+  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are. What
+  // f writes must be nothing that item or wanted reads for another.
   template <class Item, class Wanted, class F>
   __device__ int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
-    int32_t* const picked = picked_;
-    __builtin_assume(__isShared(picked));
+    int32_t* picked = picked_;
     int32_t size = 0;
-    __syncwarp();  // f may write what another lane still reads
 #pragma unroll 1
     for (int32_t i = lane(); i - lane() < n; i += kPicked) {
+      __builtin_assume(__isShared(picked));
       const int32_t j = i + kLanes;  // both are read before either is looked at: memory answers them at once
       const int32_t one = item(least_of(i, n - 1)), two = item(least_of(j, n - 1));
       const bool take_one = wanted(one) & (i < n), take_two = wanted(two) & (j < n);
       const unsigned ones = __ballot_sync(kAll, take_one), twos = __ballot_sync(kAll, take_two);
       const int32_t before = __popc(ones), count = before + __popc(twos);
+      if (count == 0) continue;
       if (take_one) picked[below(ones)] = one;
       if (take_two) picked[before + below(twos)] = two;
-      __syncwarp();
+      __syncwarp();  // also until no lane reads what f writes
 #pragma unroll 1
       for (int32_t k = lane(); k < count; k += kLanes) {  // mostly once
         const int32_t mine = picked[k];
@@ -197,8 +191,9 @@ class WarpTeam {
         f(mine);
       }
       size += count;
-      __syncwarp();
+      picked = picked == picked_ ? picked_ + kPicked : picked_;  // others may still read what was picked
     }
+    __syncwarp();
     return size;
   }
 
@@ -227,9 +222,7 @@ class WarpTeam {
   }
   template <class T>
   __device__ T get(const T* from) const {
-    const T value = *from;
-    __syncwarp();
-    return value;
+    return *from;
   }
 
   // What the host may change at any time.
@@ -249,65 +242,72 @@ class WarpTeam {
     atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
   }
 
-  // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Each lane
-  // has a block of them, which no other writes, and the lowest of these in a register.
+  // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Each lane has some of
+  // them, which no other writes, and the lowest of these in a register.
   class Keys {
    public:
     // The keys are first(i).
     template <class F>
-    __device__ Keys(const WarpTeam&, int32_t n, double* key, double*, int32_t, const F& first) : key_(key) {
-      while (n > kLanes << log_) ++log_;
-      from_ = lane() << log_;
-      end_ = from_ + (1 << log_) < n ? from_ + (1 << log_) : n;
-      n_ = n;
+    __device__ Keys(const WarpTeam&, int32_t n, double* key, double*, int32_t, const F& first)
+        : key_(key), shared_(n > kAlone * kLanes), n_(n) {
+      if (shared_)
+        while (n > kLanes << log_) ++log_;
+      const int32_t from = lane() << log_, step = shared_ ? 1 : kLanes;
+      const int32_t end = shared_ ? least_of(from + (1 << log_), n) : n;
 #pragma unroll 1
-      for (int32_t i = from_; i < end_; ++i) {
+      for (int32_t i = from; i < end; i += step) {
         key_[i] = first(i);
-        winner_ = fmin(winner_, key_[i]);
+        winner_ = lower_of(winner_, key_[i]);
       }
-      __syncwarp();
     }
 
     __device__ double lowest() const { return lowest_number(winner_); }
 
     // The lowest of the others, where key `place` is the lowest, `low`.
     __device__ double others(int32_t place, double low) {
-      mine_ = place >> log_ == lane();
+      mine_ = (place >> log_ & (kLanes - 1)) == lane();
       rest_ = kInfinity;
-      if (log_ > kAloneLog) return others_of_many(place, low);
-      if (mine_) {
+      if (shared_) return others_of_shared(place);
 #pragma unroll 1
-        for (int32_t i = from_; i < end_; ++i)
-          if (key_[i] > low) rest_ = fmin(rest_, key_[i]);
+      for (int32_t first = lane(); first - lane() < n_; first += kAhead * kLanes) {
+        double keys[kAhead];
+#pragma unroll
+        for (int32_t k = 0; k < kAhead; ++k) keys[k] = first + k * kLanes < n_ ? key_[first + k * kLanes] : kInfinity;
+#pragma unroll
+        for (int32_t k = 0; k < kAhead; ++k)
+          if (keys[k] > low) rest_ = lower_of(rest_, keys[k]);
       }
-      return lowest_number(mine_ ? rest_ : winner_);
+      return lowest_number(rest_);
     }
 
     // After others().
     __device__ void replace(int32_t place, double key) {
       if (!mine_) return;
       key_[place] = key;
-      winner_ = fmin(key, rest_);
+      winner_ = lower_of(key, rest_);
     }
 
    private:
-    static constexpr int32_t kAloneLog = 1;  // of the most keys that a lane reads by itself
+    // Lanes have up to so many keys that they alone read, each lane every 32nd. More are in blocks: all lanes read the
+    // block of one of them.
+    static constexpr int32_t kAlone = 8;
 
-    __device__ double others_of_many(int32_t place, double low) {
-      const int32_t from = place >> log_ << log_, end = from + (1 << log_) < n_ ? from + (1 << log_) : n_;
-      __syncwarp();  // until its lane has written
+    __device__ double others_of_shared(int32_t place) {
+      const int32_t from = place >> log_ << log_, end = least_of(from + (1 << log_), n_);
+      __syncwarp();  // until its lane has written. Of what others read now, it writes nothing before they come here
+                     // again
 #pragma unroll 1
       for (int32_t i = from + lane(); i < end; i += kLanes)
-        if (key_[i] > low) rest_ = fmin(rest_, key_[i]);
+        if (i != place) rest_ = lower_of(rest_, key_[i]);
       rest_ = lowest_number(rest_);
-      __syncwarp();
       return lowest_number(mine_ ? rest_ : winner_);
     }
 
     double* key_;
     double winner_ = kInfinity, rest_ = kInfinity;
-    int32_t log_ = 0, from_, end_, n_;
-    bool mine_ = false;
+    int32_t log_ = 0;
+    bool shared_, mine_ = false;
+    int32_t n_;
   };
 
  private:
@@ -315,6 +315,7 @@ class WarpTeam {
 
   __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x); }
   __device__ static int32_t least_of(int32_t a, int32_t b) { return a < b ? a : b; }
+  __device__ static double lower_of(double a, double b) { return a < b ? a : b; }  // fmin() asks if one is not a number
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
 

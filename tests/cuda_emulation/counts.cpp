@@ -1,5 +1,7 @@
 #include "counts.h"
 
+#include <unwind.h>
+
 #include <algorithm>
 
 #include "machine.h"
@@ -79,10 +81,32 @@ void Counts::look_up(const Request& request) {
   }
 }
 
+void Counts::place() {
+  std::vector<Site> callers;
+  _Unwind_Backtrace(
+      [](_Unwind_Context* at, void* to) {
+        static_cast<std::vector<Site>*>(to)->push_back(reinterpret_cast<Site>(_Unwind_GetIP(at)));
+        return _URC_NO_REASON;
+      },
+      &callers);
+  ++places_[callers];
+}
+
+std::string Counts::places() {
+  std::string text;
+  for (const auto& [callers, number] : places_) {
+    text += std::to_string(number);
+    for (const Site caller : callers) text += " " + offset(caller);
+    text += "\n";
+  }
+  return text;
+}
+
 std::string Counts::take() {
   std::string text;
   for (const auto& [name, number] : totals_) text += name + " " + std::to_string(number) + "\n";
   totals_.clear();
+  places_.clear();
   caches_.clear();
   epochs_.clear();
   return text;
@@ -94,5 +118,12 @@ std::string Counts::take() {
 extern "C" __attribute__((visibility("default"))) const char* emulation_counts() {
   static std::string text;
   text = emulation::counts.take();
+  return text.c_str();
+}
+
+// Likewise.
+extern "C" __attribute__((visibility("default"))) const char* emulation_places() {
+  static std::string text;
+  text = emulation::counts.places();
   return text.c_str();
 }

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "findings.h"
 #include "memory.h"
 
 namespace emulation {
@@ -47,7 +48,11 @@ class Counts {
               const void* site);
   static bool accesses();
 
-  std::string take();  // "name number" a line
+  // Likewise: a barrier of a warp that is waited for where the running thread is, and where its callers are.
+  void place();
+
+  std::string take();    // "name number" a line
+  std::string places();  // "number @1a2b@ @3c4d@" a line, as findings have places; before take()
 
  private:
   struct Request {
@@ -63,8 +68,9 @@ class Counts {
   void look_up(const Request& request);
 
   std::map<std::string, uint64_t> totals_;
-  std::map<size_t, Cache> caches_;              // by KiB
-  std::unordered_map<unsigned, Epoch> epochs_;  // by block
+  std::map<std::vector<Site>, uint64_t> places_;  // of barriers of warps, the innermost first
+  std::map<size_t, Cache> caches_;                // by KiB
+  std::unordered_map<unsigned, Epoch> epochs_;    // by block
 };
 extern Counts counts;
 

@@ -13,15 +13,6 @@ namespace {
 
 constexpr int kExitCode = 86;  // of a program that nobody asked for its findings
 
-// "@1a2b@": the offset in this library, as addr2line takes it. A return address is one past its call.
-std::string offset(Site site) {
-  Dl_info info{};
-  char text[32];
-  if (!dladdr(site, &info)) return "@0@";
-  std::snprintf(text, sizeof text, "@%zx@", static_cast<const char*>(site) - static_cast<char*>(info.dli_fbase) - 1);
-  return text;
-}
-
 class Findings {
  public:
   ~Findings() {
@@ -50,6 +41,14 @@ class Findings {
 } findings;
 
 }  // namespace
+
+std::string offset(Site site) {
+  Dl_info info{};
+  char text[32];
+  if (!dladdr(site, &info)) return "@0@";
+  std::snprintf(text, sizeof text, "@%zx@", static_cast<const char*>(site) - static_cast<char*>(info.dli_fbase) - 1);
+  return text;
+}
 
 void report(const std::string& what, const std::vector<Site>& sites) {
   std::string text = what + ":";

@@ -258,6 +258,7 @@ unsigned grid_size() { return Run::active_->kernel().blocks; }
 
 uint64_t wait(const Wait& wait) {
   Thread& me = *current;
+  if (wait.what == Primitive::kSyncWarp && me.index % kLanes == 0 && Counts::accesses()) counts.place();
   me.wait = wait;
   me.fiber.stop();
   return me.result;

@@ -123,6 +123,9 @@ MUTANTS = {
     "an append without an atomic": Mutant(
         "fluid", "parallel/team.h", r"items\[team\.atomic_add\(size, 1\)\] = item", "items[(*size)++] = item", "race in"
     ),
+    "a queue that changes while other lanes look into it": Mutant(
+        "fluid", "fluid/tournament.h", r" *team\.wait\(\);  // until all have found it\n", "", "race in memory"
+    ),
     "an uninitialised read": Mutant(
         "fluid",
         "fluid/world.h",
