@@ -62,7 +62,10 @@ class Addresses {
 
   // The port, or set of ports, by which a router sends what is for an endpoint.
   DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
-    const int32_t to = middle(step), target = router_of(endpoint), group = target / routers;
+    return next(router, endpoint, router_of(endpoint), step);
+  }
+  DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
+    const int32_t to = middle(step), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
     if (router == target) return b_.down[endpoint_ + endpoint];

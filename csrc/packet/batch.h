@@ -43,7 +43,8 @@ struct PacketBatch {
   const int64_t *bytes, *delay, *release, *pace;
   const int32_t *first_root, *roots, *pending;
   const int64_t* follower_offsets;
-  const int32_t* followers;
+  const int32_t *followers, *tokens, *awaited;
+  const int64_t *rounds, *awaited_offsets, *waited;
   const int32_t *root_port, *root_channel, *root_next, *root_bound, *root_source;
   const int32_t *edge_queue, *edge_turn, *edge_port, *edge_channel, *edge_next, *edge_bound;
   const int64_t* branch_edges;
@@ -71,6 +72,7 @@ struct PacketBatch {
   int32_t *fullest, *waits_for, *deepest, *depths;
   int64_t *interval, *intervals;
   int64_t *latencies, *latency_sum, *latency_most;
+  int64_t *message_latencies, *message_latency_sum, *message_latency_most;
   int32_t* status;
 
   int32_t size, flit;  // B
@@ -110,6 +112,11 @@ constexpr std::tuple kPacketFields{
     array("pending", &PacketBatch::pending, "S", "tasks that a task waits for"),
     array("follower_offsets", &PacketBatch::follower_offsets, "S+1", "where the row of each task begins"),
     array("followers", &PacketBatch::followers, "D", "tasks that wait for a task"),
+    array("waited", &PacketBatch::waited, "S", "ps of the delay in which no message is under way"),
+    array("rounds", &PacketBatch::rounds, "W", "times that all tasks run"),
+    optional("tokens", &PacketBatch::tokens, "D", "at first (tasks.h); none: there is one round of each world"),
+    optional("awaited_offsets", &PacketBatch::awaited_offsets, "S+1", "first entry of each task in `awaited`"),
+    optional("awaited", &PacketBatch::awaited, "D", "dependencies that a task waits for, from the first of its world"),
     array("root_port", &PacketBatch::root_port, "Y", "port of the NIC"),
     array("root_channel", &PacketBatch::root_channel, "Y", "where the packet lies after it, -1: it has arrived"),
     array("root_next", &PacketBatch::root_next, "Y", "edge that follows, -1: none, -2 - b: one of branch b"),
@@ -199,6 +206,9 @@ constexpr std::tuple kPacketFields{
     array("latencies", &PacketBatch::latencies, "W,B", "out, packets whose latency lies in each bin"),
     array("latency_sum", &PacketBatch::latency_sum, "W", "out, ps"),
     array("latency_most", &PacketBatch::latency_most, "W", "out, ps"),
+    array("message_latencies", &PacketBatch::message_latencies, "W,B", "out, the same of messages"),
+    array("message_latency_sum", &PacketBatch::message_latency_sum, "W", "out, ps"),
+    array("message_latency_most", &PacketBatch::message_latency_most, "W", "out, ps"),
     on_host("status", &PacketBatch::status, "W", "out, Status, also while it runs"),
     count('W', &PacketBatch::worlds),
     count('B', &PacketBatch::bins)};

@@ -18,6 +18,7 @@
 #include "addresses.h"
 #include "depths.h"
 #include "parallel/random.h"
+#include "tasks.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -82,7 +83,7 @@ struct Machine {
 };
 
 struct SstState {
-  EventHeap* events;  // of tasks
+  TaskState tasks;
   int64_t* next;      // [R] ps, when something happens at the router
   HeadNode* node;     // [R]
   Event* happening;   // what the heaps of routers consist of, router by router
@@ -96,15 +97,13 @@ struct SstState {
   Message* message;   // [T]
   int64_t* comes;     // [T] ps, when its message comes to the NIC
   int32_t* follows;   // [T] list of tasks
-  int32_t* pending;   // [T]
   HeadSlot* slot;
   int64_t bytes;
 
-  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) {
+  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
-    const int64_t tasks = count(batch.task_offsets), ports = count(batch.port_offsets);
+    const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t routers = count(batch.router_offsets), lanes = ports * channels(batch, world);
-    events = memory.take<EventHeap>(1);
     next = memory.take<int64_t>(routers);
     node = memory.take<HeadNode>(routers);
     happening = memory.take<Event>(6 * ports);
@@ -115,12 +114,10 @@ struct SstState {
     counted = memory.take<int32_t>(count(batch.channel_offsets));
     machine = memory.take<Machine>(kMachines * ports);
     offered = memory.take<HeadList>(ports);
-    message = memory.take<Message>(tasks);
-    comes = memory.take<int64_t>(tasks);
-    follows = memory.take<int32_t>(tasks);
-    pending = memory.take<int32_t>(tasks);
+    message = memory.take<Message>(messages);
+    comes = memory.take<int64_t>(messages);
+    follows = memory.take<int32_t>(messages);
     slot = memory.take<HeadSlot>(batch.slot_total[world]);
-    heap_ = memory.take<Event>(tasks);
     bytes = memory.taken();
   }
 
@@ -128,11 +125,6 @@ struct SstState {
   HD static int32_t channels(const PacketBatch& batch, int32_t world) {
     return batch.routing[world] == kMinimal ? 2 : 3;
   }
-
-  DEVICE void begin() const { *events = {heap_, 0}; }
-
- private:
-  Event* heap_;
 };
 
 class Sst {
@@ -141,7 +133,8 @@ class Sst {
       : b_(batch),
         world_(world),
         s_(Memory(memory), batch, world),
-        tasks_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
+        tasks_(batch, world, s_.tasks),
+        messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
         ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
         routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
         channels_(SstState::channels(batch, world)),
@@ -153,35 +146,28 @@ class Sst {
         full_(batch.size / batch.flit),
         seed_(static_cast<uint64_t>(batch.seed[world])),
         addresses_(batch, world),
+        latencies_(batch.latencies + int64_t{world} * kLatencyBins),
         depths_(batch, world, counted_) {}
 
-  DEVICE void begin_counts() {
-    for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] = 0;
-  }
+  DEVICE void begin_counts() { latencies_.begin(); }
 
   DEVICE void begin() {
-    s_.begin();
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_nodes();
-    for (int32_t t = 0; t < tasks_; ++t) {
-      s_.message[t] = {(b_.bytes[task_ + t] + b_.size - 1) / b_.size, 0};
-      s_.pending[t] = b_.pending[task_ + t];
-      b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
-    }
-    for (int32_t t = 0; t < tasks_; ++t)
-      if (s_.pending[t] == 0) ready(t, 0);
+    for (int32_t t = 0; t < messages_; ++t) expect(t);
+    tasks_.begin();
   }
 
   // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
-      int64_t first = s_.events->time();
+      int64_t first = tasks_.time();
       for (int32_t r = 0; r < routers_; ++r) first = s_.next[r] < first ? s_.next[r] : first;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       if (first >= depths_.end()) depths_.write(first, 0, counted_, *this);
       const int64_t end = first + b_.window[world_] < depths_.end() ? first + b_.window[world_] : depths_.end();
-      while (s_.events->time() < end) happen(s_.events->pop());
+      while (tasks_.time() < end) happen(tasks_.pop());
       for (int32_t r = 0; r < routers_; ++r)
         if (s_.next[r] < end) run_to(r, end);
     }
@@ -189,8 +175,8 @@ class Sst {
   }
 
   DEVICE void add_counts() const {
-    b_.latency_sum[world_] = latency_sum_;
-    b_.latency_most[world_] = latency_most_;
+    latencies_.write(b_.latency_sum[world_], b_.latency_most[world_]);
+    tasks_.write_latencies();
   }
 
   // Writes what ports and buffers saw.
@@ -310,29 +296,22 @@ class Sst {
 
   // Tasks
 
-  DEVICE void ready(int32_t task, int64_t time) {
-    const int64_t released = b_.release[task_ + task], begin = time > released ? time : released;
-    b_.start[task_ + task] = begin;
-    const bool sends = s_.message[task].left > 0;
-    s_.events->push({begin + b_.delay[task_ + task] + (sends ? b_.nic_latency : 0), 2 * int64_t{task} + !sends});
+  DEVICE void happen(const Event& event) {
+    const int32_t task = tasks_.task(event);
+    if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
+    if (tasks_.repeats()) expect(task);
+    offer(task, event.time);
   }
 
-  DEVICE void happen(const Event& event) {
-    const auto task = static_cast<int32_t>(event.what / 2);
-    if (event.what % 2 == 0) return offer(task, event.time);
-    b_.finish[task_ + task] = event.time;
-    for (int64_t i = b_.follower_offsets[task_ + task]; i < b_.follower_offsets[task_ + task + 1]; ++i) {
-      const int32_t follower = b_.followers[i];
-      if (--s_.pending[follower] == 0) ready(follower, event.time);
-    }
+  // All packets of a message.
+  DEVICE void expect(int32_t task) {
+    s_.message[task] = {(b_.bytes[task_ + task] + b_.size - 1) / b_.size, 0, 0, 0, kNone, kNone};
   }
 
   DEVICE Status ended() const {
     for (int32_t i = 0; i < ports_ * channels_; ++i)
       if (s_.lane[i].in.first != kNone || s_.lane[i].out.first != kNone) return kBlocked;
-    for (int32_t t = 0; t < tasks_; ++t)
-      if (b_.finish[task_ + t] == kNever) return kDeadlock;
-    return kDone;
+    return tasks_.have_finished() ? kDone : kDeadlock;
   }
 
   // What happens at a router and its NICs, until the end of a window
@@ -489,15 +468,12 @@ class Sst {
 
   // The first packet of a message is matched before the message can have arrived.
   DEVICE void deliver(const HeadSlot& packet) {
-    const int64_t latency = packet.ready - packet.born;
-    ++b_.latencies[world_ * kLatencyBins + latency_bin(latency)];
-    latency_sum_ += latency;
-    if (latency > latency_most_) latency_most_ = latency;
+    latencies_.count(packet.ready - packet.born);
     Message& message = s_.message[packet.task];
     const bool is_first = (packet.number & kNumber) == 0;
     const int64_t arrival = packet.ready + (is_first ? b_.match : 0);
     if (arrival > message.arrival) message.arrival = arrival;
-    if (--message.left == 0) s_.events->push({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    if (--message.left == 0) tasks_.push(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
   }
 
   // Inputs and the crossbar
@@ -623,7 +599,7 @@ class Sst {
   // Another group than both; inside a group another router than that of the source. kNone: there is none.
   DEVICE int32_t drawn_middle(int32_t router, int32_t target, const HeadSlot& packet) const {
     const uint32_t word =
-        philox(Words{{kPurpose, static_cast<uint32_t>(packet.task), packet.number & kNumber, kAtSource}},
+        philox(Words{{kPurpose, static_cast<uint32_t>(tasks_.number(packet.task)), packet.number & kNumber, kAtSource}},
                static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
             .word[1];
     const int32_t size = addresses_.routers, own = router % size;
@@ -704,15 +680,16 @@ class Sst {
   const PacketBatch& b_;
   int32_t world_;
   SstState s_;
-  int32_t tasks_, ports_, routers_, channels_;
+  Tasks tasks_;
+  int32_t messages_, ports_, routers_, channels_;
   int64_t task_, port_, root_, channel_;  // the first
   int32_t counted_;                       // channels
   int32_t full_;                          // flits of a packet of the full size
   uint64_t seed_;
   Addresses addresses_;
+  Latencies latencies_;
   Depths depths_;
-  int32_t free_slot_ = kNone, slots_ = 0;       // list of free slots; those from this number on have never been taken
-  int64_t latency_sum_ = 0, latency_most_ = 0;  // ps
+  int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
 };
 
 }  // namespace topoflow::BACKEND::packet

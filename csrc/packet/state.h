@@ -12,6 +12,7 @@
 #include "parallel/bits.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
+#include "tasks.h"
 #include "transport.h"
 
 namespace topoflow::BACKEND::packet {
@@ -43,7 +44,8 @@ struct alignas(32) Slot {
   Packet packet;
 };
 
-// What waits in a part of a channel. With virtual output queues all of its packets go the same way.
+// What waits in a part of a channel. With virtual output queues all of its packets go the same way. By address a queue
+// is of a pool while it holds a packet, as a large network has far more places for queues than packets.
 struct alignas(32) Queue {
   int64_t ready;   // ps, of the head; kNever: empty
   uint32_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
@@ -54,8 +56,8 @@ struct alignas(32) Queue {
 };
 constexpr uint32_t kLongDelay = ~uint32_t{0};  // of a queue: as long or longer
 
-// A cache line. Credits of packets of the full size are here, in any order, while there are few and they are back
-// within 2^32 ps; the others are slots.
+// A cache line. Credits of as many flits each are here, in any order, while there are few and they are back within
+// 2^32 ps; the others are slots.
 struct alignas(64) Channel {
   static constexpr int32_t kCredits = 6;
 
@@ -65,6 +67,7 @@ struct alignas(64) Channel {
   int32_t room;             // flits that are free, as the sender knows it
   int32_t least;            // flits, the least room there was in the last interval (of all time where there are none)
   int32_t more;             // list of slots
+  uint16_t flits;           // of each credit that is here
   uint8_t credits;          // how many are here
   bool starved;             // a packet waits for room
   uint32_t back[kCredits];  // ps after `since`
@@ -83,9 +86,11 @@ struct alignas(64) Sender {
   bool ends_short;        // the last packet is not of the full size
 };
 
-struct Message {
-  int64_t left;     // packets that have not arrived
-  int64_t arrival;  // ps, of the latest of the others: ports of a window send in any order
+struct alignas(32) Message {
+  int64_t left;                      // packets that have not arrived
+  int64_t arrival;                   // ps, of the latest of the others: ports of a window send in any order
+  int32_t short_bytes, short_flits;  // of a last packet that is not of the full size
+  int32_t endpoint, router;          // that it is for, and the router of that endpoint; by address only
 };
 
 // What every packet needs is in the first of two cache lines.
@@ -111,19 +116,28 @@ struct alignas(64) Port {
   DEVICE bool is_large() const { return queues > 63; }
 };
 
-// Packets of a channel that are on the link, where the router decides about them as they come.
-struct Flight {
-  int32_t first, last;
+// A channel as the router at its end has it, by address.
+struct alignas(32) Input {
+  int32_t first, last;  // packets on the link, where the router decides about them as they come
+  int32_t port;         // that sends into it
+  int32_t router;
+  int32_t place;  // of its queues in the rows of the router's ports
+  int16_t level, virtual_channel;
+  double byte_time;  // ps, of `port`
 };
 
-// Latencies by their four leading bits after the first: a bin is at most a 16th of its latencies wide.
-DEVICE int32_t latency_bin(int64_t latency) {
-  if (latency < 16) return static_cast<int32_t>(latency);
-  const int32_t shift = highest_bit(static_cast<uint64_t>(latency)) - 4;
-  return shift * 16 + static_cast<int32_t>(latency >> shift);  // 16 * (shift + 1) + the four bits
-}
+// A port as its router has it, by address.
+struct alignas(32) Output {
+  int32_t waiting;        // flits in its queues; with adaptive routing only
+  int32_t router;         // where its link ends
+  int32_t first_channel;  // its virtual channel 0
+  int32_t level;
+  int32_t buffer;  // flits, of each of its channels
+  double byte_time;
+};
 
 struct State {
+  TaskState tasks;
   int64_t* next;   // [N] ps, when the port may be able to send
   int32_t* awake;  // [N] ports that may send in a window
   Port* port;
@@ -135,11 +149,11 @@ struct State {
   Sender* sender;
   Message* message;
   int32_t* first_sender;  // [T]
-  int32_t* pending;
-  EventHeap* events;    // of tasks
-  int32_t* waiting;     // [N] flits in the queues of each port; with adaptive routing only, as what follows
-  Flight* flight;       // [C]
-  EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes
+  int32_t first_queue;    // of the thread's own part of the pool
+  int32_t* in_place;      // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
+  Input* input;           // [C]
+  Output* output;         // [N]
+  EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes; if it adapts
   int64_t* arrives;     // [R] ps, the first of them
   Flow* flow;           // [T] with a transport only, as what follows
   Lane* lane;           // [N]
@@ -148,28 +162,28 @@ struct State {
   int64_t* latencies;   // [B] packets in each bin
 
   // As thread `rank` of some has it.
-  HD State(Memory memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank) {
+  HD State(Memory memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank)
+      : tasks(memory, batch, world) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
-    const int64_t tasks = count(batch.task_offsets), ports = count(batch.port_offsets);
+    const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t first = batch.port_offsets[world];
     const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
-    events = memory.take<EventHeap>(1);
     next = memory.take<int64_t>(ports);
     awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));
-    queue = memory.take<Queue>(count(batch.queue_offsets));
+    const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
     const int64_t slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
+    const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
+    queue = memory.take<Queue>(addressed ? threads * held : queues);
+    first_queue = static_cast<int32_t>(rank * held);
     slot = memory.take<Slot>(threads * slots) + rank * slots;
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
-    message = memory.take<Message>(tasks);
-    first_sender = memory.take<int32_t>(tasks);
-    pending = memory.take<int32_t>(tasks);
-    const bool adapts = batch.routing[world] >= kAdaptive;
+    message = memory.take<Message>(messages);
+    first_sender = memory.take<int32_t>(messages);
     const bool transports = batch.transport.is_on;
-    heap_ = memory.take<Event>(tasks);
     const int64_t under_way = transports ? batch.under_way[world] : 0;
     heard = {memory.take<Event>(threads * under_way) + rank * under_way, 0};
     latencies = rank == 0 ? batch.latencies + world * kLatencyBins : nullptr;
@@ -177,26 +191,21 @@ struct State {
       int64_t* const own = memory.take<int64_t>(kLatencyBins);
       if (other == rank) latencies = own;
     }
-    const int64_t channels = adapts ? count(batch.channel_offsets) : 0;
-    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
-    waiting = memory.take<int32_t>(adapts ? ports : 0);
-    flight = memory.take<Flight>(channels);
+    const int64_t channels = count(batch.channel_offsets), routers = adapts ? count(batch.router_offsets) : 0;
+    in_place = memory.take<int32_t>(addressed ? queues : 0);
+    input = memory.take<Input>(addressed ? channels : 0);
+    output = memory.take<Output>(addressed ? ports : 0);
     arriving = memory.take<EventHeap>(routers);
     arrives = memory.take<int64_t>(routers);
-    arrivals = memory.take<Event>(channels);
-    flow = memory.take<Flow>(transports ? tasks : 0);
+    arrivals = memory.take<Event>(adapts ? channels : 0);
+    flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
     coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
     bytes = memory.taken();
   }
 
-  DEVICE void begin() const { *events = {heap_, 0}; }
-
   Event* arrivals;  // [C] what the heaps of routers consist of, router by router
   int64_t bytes;
-
- private:
-  Event* heap_;
 };
 
 }  // namespace topoflow::BACKEND::packet

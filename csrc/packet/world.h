@@ -37,7 +37,8 @@ class World {
         world_(world),
         own_(own),
         s_(Memory(memory), batch, world, own.threads(), own.rank()),
-        tasks_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
+        tasks_(batch, world, s_.tasks),
+        messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
         ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
         task_(batch.task_offsets[world]),
         port_(batch.port_offsets[world]),
@@ -55,29 +56,27 @@ class World {
         end_port_(own.end_port(ports_)),
         first_router_(own.first_router()),
         end_router_(own.end_router(adapts() ? routers_ : 0)),
+        queues_(s_.first_queue),
+        latencies_(s_.latencies),
         depths_(batch, world, loses() ? ports_ : channels_) {}
 
   // All of the world's state, but for what is counted by each thread.
   DEVICE void begin() {
-    s_.begin();
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
     begin_queues();
     begin_messages();
     if (transports()) begin_transport();
-    for (int32_t t = 0; t < tasks_; ++t)
-      if (s_.pending[t] == 0) ready(t, 0);
+    tasks_.begin();
   }
 
-  DEVICE void begin_counts() {
-    for (int64_t bin = 0; bin < kLatencyBins; ++bin) s_.latencies[bin] = 0;
-  }
+  DEVICE void begin_counts() { latencies_.begin(); }
 
   // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
       if constexpr (!Own::kAlone) take_mail();
-      const int64_t first = own_.agree(soonest(), own_.leads() ? s_.events->time() : kNever, gives_up_);
+      const int64_t first = own_.agree(soonest(), own_.leads() ? tasks_.time() : kNever, gives_up_);
       if (gives_up_) return kStarved;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
@@ -85,7 +84,7 @@ class World {
       if (first >= depths_.end()) write_depths(first);
       const int64_t end = first + window_ < depths_.end() ? first + window_ : depths_.end();
       if (own_.leads())
-        while (s_.events->time() < end) happen(s_.events->pop());
+        while (tasks_.time() < end) happen(tasks_.pop());
       own_.after_tasks(end);
       if (transports())
         while (s_.heard.time() < end) hear(s_.heard.pop());
@@ -105,14 +104,9 @@ class World {
   // Adds what this thread has counted; one does at a time, the one that leads first.
   DEVICE void add_counts() const {
     int64_t &sum = b_.latency_sum[world_], &most = b_.latency_most[world_];
-    if (own_.leads()) {
-      sum = latency_sum_;
-      most = latency_most_;
-      return;
-    }
-    sum += latency_sum_;
-    if (latency_most_ > most) most = latency_most_;
-    for (int64_t bin = 0; bin < kLatencyBins; ++bin) b_.latencies[world_ * kLatencyBins + bin] += s_.latencies[bin];
+    if (!own_.leads()) return latencies_.add(b_.latencies + int64_t{world_} * kLatencyBins, sum, most);
+    latencies_.write(sum, most);
+    tasks_.write_latencies();
   }
 
   // Writes what ports and buffers saw.
@@ -145,7 +139,7 @@ class World {
       if (!has_packets(port)) continue;
       for (int32_t place = 0; place < port.queues; ++place) {
         if (!is_occupied(port, place)) continue;
-        const Queue& queue = s_.queue[queue_at(port, place)];
+        const Queue& queue = queue_of(port, place);
         int32_t& waits = b_.waits_for[channel_ + queue.channel];
         if (waits == kNone) waits = queue.after;
       }
@@ -165,7 +159,7 @@ class World {
   // When something happens next in this part, ps.
   DEVICE int64_t soonest() const {
     int64_t first = transports() ? s_.heard.time() : kNever;
-    if (own_.leads() && s_.events->time() < first) first = s_.events->time();
+    if (own_.leads() && tasks_.time() < first) first = tasks_.time();
     for (int32_t p = first_port_; p < end_port_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
     if (adapts())
       for (int32_t r = first_router_; r < end_router_; ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
@@ -177,7 +171,7 @@ class World {
     for (int32_t from = 0; from < own_.threads(); ++from) {
       auto& mail = own_.mail_from(from);
       for (const Slot& slot : mail.slots) take(slot);
-      for (const Event& event : mail.events) (event.what < kHeard ? *s_.events : s_.heard).push(event);
+      for (const Event& event : mail.events) event.what < kHeard ? tasks_.push(event) : s_.heard.push(event);
       mail.slots.clear();
       mail.events.clear();
     }
@@ -221,7 +215,7 @@ class World {
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
       b_.fullest[channel_ + c] = 0;
-      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, 0, room, room, kNone, 0, false, {}};
+      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, 0, room, room, kNone, 0, 0, false, {}};
     }
     if (by_address()) begin_by_address();
   }
@@ -249,60 +243,44 @@ class World {
 
   DEVICE void begin_messages() {
     int32_t senders = 0;
-    for (int32_t t = 0; t < tasks_; ++t) {
-      const int64_t bytes = b_.bytes[task_ + t], packets = (bytes + b_.size - 1) / b_.size;
-      s_.message[t] = {packets, 0};
+    for (int32_t t = 0; t < messages_; ++t) {
       s_.first_sender[t] = senders;
-      s_.pending[t] = b_.pending[task_ + t];
-      b_.start[task_ + t] = b_.finish[task_ + t] = kNever;
-      const int32_t first = b_.first_root[task_ + t], roots = b_.roots[task_ + t];
-      for (int32_t root = first; root < first + roots; ++root)
-        s_.sender[senders++] = {kNever,
-                                -1,
-                                packets,
-                                b_.pace[task_ + t],
-                                t,
-                                root,
-                                first,
-                                roots,
-                                b_.root_channel[root_ + root],
-                                b_.root_next[root_ + root],
-                                kNone,
-                                bytes % b_.size != 0};
+      senders += b_.roots[task_ + t];
+      begin_message(t);
+    }
+  }
+
+  DEVICE void begin_message(int32_t task) {
+    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.size - 1) / b_.size;
+    const auto rest = static_cast<int32_t>(bytes % b_.size);
+    const int32_t first = b_.first_root[task_ + task], roots = b_.roots[task_ + task];
+    const bool addressed = by_address() && roots > 0;
+    const int32_t endpoint = addressed ? b_.root_next[root_ + first] : kNone;
+    const int32_t router = addressed ? addresses_.router_of(endpoint) : kNone;
+    s_.message[task] = {packets, 0, rest, (rest + b_.flit - 1) / b_.flit, endpoint, router};
+    for (int32_t i = 0; i < roots; ++i) {
+      const int32_t channel = b_.root_channel[root_ + first + i], next = b_.root_next[root_ + first + i];
+      s_.sender[s_.first_sender[task] + i] = {
+          kNever, -1, packets, b_.pace[task_ + task], task, first + i, first, roots, channel, next, kNone, rest != 0};
     }
   }
 
   // Tasks
 
-  DEVICE void ready(int32_t task, int64_t time) {
-    const int64_t released = b_.release[task_ + task], begin = time > released ? time : released;
-    b_.start[task_ + task] = begin;
-    const bool sends = s_.message[task].left > 0;
-    s_.events->push({begin + b_.delay[task_ + task] + (sends ? b_.nic_latency : 0), 2 * int64_t{task} + !sends});
-  }
-
   DEVICE void happen(const Event& event) {
-    const auto task = static_cast<int32_t>(event.what / 2);
-    if (event.what % 2 == 0) {
-      const int32_t first = s_.first_sender[task];
-      for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
-      if (transports()) s_.flow[task].waits = true;
-      return;
-    }
-    b_.finish[task_ + task] = event.time;
-    for (int64_t i = b_.follower_offsets[task_ + task]; i < b_.follower_offsets[task_ + task + 1]; ++i) {
-      const int32_t follower = b_.followers[i];
-      if (--s_.pending[follower] == 0) ready(follower, event.time);
-    }
+    const int32_t task = tasks_.task(event);
+    if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
+    if (tasks_.repeats()) begin_message(task);
+    const int32_t first = s_.first_sender[task];
+    for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
+    if (transports()) s_.flow[task].waits = true;
   }
 
   // Whether everything has finished, nothing being left that could happen.
   DEVICE Status ended() const {
     for (int32_t p = 0; p < ports_; ++p)
       if (has_packets(s_.port[p])) return kBlocked;
-    for (int32_t t = 0; t < tasks_; ++t)
-      if (b_.finish[task_ + t] == kNever) return kDeadlock;
-    return kDone;
+    return tasks_.have_finished() ? kDone : kDeadlock;
   }
 
   // NICs
@@ -340,7 +318,14 @@ class World {
 
   DEVICE bool comes_before(int32_t one, int32_t other) const {
     const int64_t time = s_.sender[one].time, later = s_.sender[other].time;
-    return time < later || (time == later && one < other);
+    return time < later || (time == later && is_before(one, other));
+  }
+
+  // Whether it would come first if all rounds were written one after the other.
+  DEVICE bool is_before(int32_t one, int32_t other) const {
+    if (!tasks_.repeats()) return one < other;
+    const int64_t first = tasks_.number(s_.sender[one].task), second = tasks_.number(s_.sender[other].task);
+    return first < second || (first == second && one < other);
   }
 
   DEVICE void append(Port& port, int32_t i) {
@@ -419,8 +404,8 @@ class World {
   }
 
   DEVICE Words words(uint32_t purpose, int32_t task, uint32_t number, uint32_t place) const {
-    return philox(Words{{purpose, static_cast<uint32_t>(task), number, place}}, static_cast<uint32_t>(seed_),
-                  static_cast<uint32_t>(seed_ >> 32));
+    return philox(Words{{purpose, static_cast<uint32_t>(tasks_.number(task)), number, place}},
+                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
   }
 
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
@@ -443,7 +428,7 @@ class World {
 
   // Flits of a packet.
   DEVICE int32_t size_of(int32_t task, uint32_t number) const {
-    return number & kShort ? (short_bytes(task) + b_.flit - 1) / b_.flit : full_;
+    return number & kShort ? s_.message[task].short_flits : full_;
   }
 
   DEVICE int32_t size_of_head(const Queue& queue) const {
@@ -451,7 +436,7 @@ class World {
     return size_of(head.task, head.number);
   }
 
-  DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
+  DEVICE int32_t short_bytes(int32_t task) const { return s_.message[task].short_bytes; }
 
   DEVICE bool has_room(int32_t channel, int32_t needed, int64_t now, int64_t& soonest) {
     Channel& c = s_.channel[channel];
@@ -475,7 +460,7 @@ class World {
       kept += rest > 0;
       first = later < first ? later : first;
     }
-    c.room += (c.credits - kept) * full_;
+    c.room += (c.credits - kept) * c.flits;
     c.credits = static_cast<uint8_t>(kept);
     c.since = now;
     c.credit_time = first;
@@ -521,9 +506,12 @@ class World {
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
     if (c.credits == Channel::kCredits) collect(c, begin_);  // the sender is as far, at least
-    if (c.credits == 0) c.since = begin_;
+    if (c.credits == 0) {
+      c.since = begin_;
+      c.flits = static_cast<uint16_t>(flits);
+    }
     const int64_t after = back - c.since;
-    if (flits == full_ && c.credits < Channel::kCredits && after >> 32 == 0) {
+    if (flits == c.flits && c.credits < Channel::kCredits && after >> 32 == 0) {
       c.back[c.credits++] = static_cast<uint32_t>(after);
     } else {
       const int32_t slot = take_slot();
@@ -571,13 +559,25 @@ class World {
     }
   }
 
-  // Slots
+  // Slots, and queues by address
 
   DEVICE int32_t take_slot() {
     const int32_t slot = free_slot_;
     if (slot == kNone) return slots_++;
     free_slot_ = s_.slot[slot].packet.next;
     return slot;
+  }
+
+  DEVICE int32_t take_queue() {
+    const int32_t queue = free_queue_;
+    if (queue == kNone) return queues_++;
+    free_queue_ = s_.queue[queue].head;
+    return queue;
+  }
+
+  DEVICE void free_queue(Queue& queue) {
+    queue.head = free_queue_;
+    free_queue_ = static_cast<int32_t>(&queue - s_.queue);
   }
 
   DEVICE void free_slot(int32_t slot) {
@@ -596,8 +596,10 @@ class World {
   // Where the words of a large port begin. Those of the ports before it have q queues, so at most p + q / 64 words.
   DEVICE int64_t first_word(const Port& port) const { return &port - s_.port + port.first_queue / 64; }
 
-  DEVICE int32_t queue_at(const Port& port, int32_t place) const {
-    return output_queues() ? port.first_queue + place : b_.queues[b_.port_queues[port_] + port.first_queue + place];
+  DEVICE Queue& queue_of(const Port& port, int32_t place) const {
+    const int32_t at = port.first_queue + place;
+    if (by_address()) return s_.queue[s_.in_place[at]];
+    return s_.queue[output_queues() ? at : b_.queues[b_.port_queues[port_] + at]];
   }
 
   // Whether packets wait for the port, but for those of the NIC.
@@ -617,7 +619,7 @@ class World {
       for (; word; word &= word - 1) {
         const int32_t place = i * 64 + lowest_bit(word);
         if (place >= to) break;
-        if (can_send(s_.queue[queue_at(port, place)], now, soonest, waits)) return place;
+        if (can_send(queue_of(port, place), now, soonest, waits)) return place;
       }
     }
     return kNone;
@@ -642,7 +644,7 @@ class World {
     for (uint64_t word = rotated(port.occupied, turn); word; word &= word - 1) {
       const int32_t place = (lowest_bit(word) + turn) & 63;
       if (place == 0 ? nic_can_send(port, now, soonest, waits)
-                     : can_send(s_.queue[queue_at(port, place - 1)], now, soonest, waits))
+                     : can_send(queue_of(port, place - 1), now, soonest, waits))
         return place;
     }
     return kNone;
@@ -666,7 +668,7 @@ class World {
     for (int32_t place = 0; place != kNone && place < port.queues;) {
       place = first_queue(port, place, port.queues, now, soonest, waits);
       if (place == kNone) break;
-      const Slot& head = s_.slot[s_.queue[queue_at(port, place)].head];
+      const Slot& head = s_.slot[queue_of(port, place).head];
       const int64_t since = by_arrival() ? head.ready : head.packet.born;
       ++place;
       if (since < first) {
@@ -771,14 +773,14 @@ class World {
       next = s_.slot[slot].packet.step;
       if (transports()) s_.lane[&port - s_.port].sending = 0;
     } else {
-      Queue& queue = s_.queue[queue_at(port, turn - 1)];
+      Queue& queue = queue_of(port, turn - 1);
       slot = queue.head;
       channel = queue.after;
       left = queue.channel;
       Packet& packet = s_.slot[slot].packet;
       next = output_queues() ? packet.step : s_.edge[packet.step].next;
       if (transports() && b_.transport.mark_leaving) mark_leaving(packet, static_cast<int32_t>(&port - s_.port));
-      if (adapts()) s_.waiting[queue.port] -= size_of(packet.task, packet.number);
+      if (adapts()) s_.output[queue.port].waiting -= size_of(packet.task, packet.number);
       leave_queue(port, turn - 1, queue, now);
     }
     const int32_t size = pass(port, slot, next, channel, now);
@@ -818,6 +820,7 @@ class World {
     if (queue.head == kNone) {
       queue.ready = kNever;
       forget(port, place);
+      if (by_address()) free_queue(queue);
       return;
     }
     const Slot& head = s_.slot[queue.head];
@@ -851,12 +854,9 @@ class World {
   }
 
   DEVICE void deliver(const Packet& packet, int64_t arrival) {
-    const int64_t latency = arrival - packet.born;
-    ++s_.latencies[latency_bin(latency)];
-    latency_sum_ += latency;
-    if (latency > latency_most_) latency_most_ = latency;
+    latencies_.count(arrival - packet.born);
     Message& message = s_.message[packet.task];
-    if (own_.arrives(message, arrival)) finish({message.arrival + b_.nic_latency, 2 * int64_t{packet.task} + 1});
+    if (own_.arrives(message, arrival)) finish(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
     if (!transports()) return;
     count(b_.delivered, b_.delivered_bytes, packet);
     tell(arrival, packet, packet.number & kMarked ? kMark : 0);
@@ -866,7 +866,7 @@ class World {
     if constexpr (!Own::kAlone) {
       if (!own_.leads()) return own_.mail_to(0).events.push_back(event);
     }
-    s_.events->push(event);
+    tasks_.push(event);
   }
 
   DEVICE void forward(const Port& port, int32_t slot, int32_t next, int32_t channel, int32_t size, int64_t now) {
@@ -941,7 +941,7 @@ class World {
   // Ports that lose or mark packets, and what messages do about it (transport.h)
 
   DEVICE void begin_transport() {
-    for (int32_t t = 0; t < tasks_; ++t) {
+    for (int32_t t = 0; t < messages_; ++t) {
       Flow& flow = s_.flow[t];
       flow = {};
       flow.rate.begin();
@@ -1161,13 +1161,19 @@ class World {
   DEVICE bool adapts() const { return !kUsual && addresses_.routing >= kAdaptive; }
 
   DEVICE void begin_by_address() {
-    if (!adapts()) return;
-    for (int32_t p = 0; p < ports_; ++p) s_.waiting[p] = 0;
-    for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
-    for (int32_t c = 0; c < channels_; ++c) {
-      s_.flight[c] = {kNone, kNone};
-      ++s_.arriving[router_at(c)].size;
+    for (int32_t p = 0; p < ports_; ++p) {
+      const int32_t first = b_.first_channel[port_ + p], buffer = first == kNone ? 0 : b_.buffer[channel_ + first];
+      s_.output[p] = {0, addresses_.end(p), first, addresses_.level(p), buffer, s_.port[p].byte_time};
     }
+    for (int32_t c = 0; c < channels_; ++c) {
+      const int32_t p = port_of(c);
+      const Output& port = s_.output[p];
+      const auto level = static_cast<int16_t>(port.level), number = static_cast<int16_t>(c - port.first_channel);
+      s_.input[c] = {kNone, kNone, p, port.router, b_.place[channel_ + c], level, number, port.byte_time};
+    }
+    if (!adapts()) return;
+    for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
+    for (int32_t c = 0; c < channels_; ++c) ++s_.arriving[s_.input[c].router].size;
     Event* free = s_.arrivals;
     for (int32_t r = 0; r < routers_; ++r) {
       s_.arrives[r] = kNever;
@@ -1178,13 +1184,12 @@ class World {
   }
 
   DEVICE int32_t port_of(int64_t channel) const { return b_.channel_port[channel_ + channel]; }
-  DEVICE int32_t router_at(int64_t channel) const { return addresses_.end(port_of(channel)); }
 
   // Adaptive routers decide when the head of a packet has come, others when it is sent to them.
   DEVICE void forward_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
     take_room(s_.channel[channel], size, now);
     if constexpr (!Own::kAlone) {
-      const int32_t router = router_at(channel);
+      const int32_t router = s_.output[&port - s_.port].router;
       if (!own_.template has<&Cut::router>(router))
         return send_mail(own_.template mail_for<&Cut::router>(router), slot, channel, now);
     }
@@ -1193,21 +1198,20 @@ class World {
 
   // A packet that `port` has begun to send at `now` waits at the router where the channel ends, or comes to it.
   DEVICE void wait_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
+    Input& input = s_.input[channel];
     if (!adapts()) {
-      const int32_t out = route(channel, s_.slot[slot].packet, now);
+      const int32_t out = route(input, s_.slot[slot].packet, now);
       return wait_at(channel, out, slot, now + delay(port, s_.port[out], size));
     }
     const int64_t ready = now + delay(port, port, size);
     s_.slot[slot].ready = ready;
     s_.slot[slot].packet.next = kNone;
-    Flight& flight = s_.flight[channel];
-    const bool is_first = flight.first == kNone;
-    (is_first ? flight.first : s_.slot[flight.last].packet.next) = slot;
-    flight.last = slot;
+    const bool is_first = input.first == kNone;
+    (is_first ? input.first : s_.slot[input.last].packet.next) = slot;
+    input.last = slot;
     if (!is_first) return;
-    const int32_t router = router_at(channel);
-    s_.arriving[router].push({ready, int64_t{b_.place[channel_ + channel]} << 32 | channel});
-    if (ready < s_.arrives[router]) s_.arrives[router] = ready;
+    s_.arriving[input.router].push({ready, int64_t{input.place} << 32 | channel});
+    if (ready < s_.arrives[input.router]) s_.arrives[input.router] = ready;
   }
 
   // What comes to a router before the end of the window. Others see nothing of it before, so they need not take turns.
@@ -1217,7 +1221,7 @@ class World {
       const Event event = arriving.pop();
       const auto channel = static_cast<int32_t>(event.what & 0x7fffffff);
       come(channel, event.time);
-      const int32_t slot = s_.flight[channel].first;
+      const int32_t slot = s_.input[channel].first;
       if (slot != kNone) arriving.push({s_.slot[slot].ready, event.what});
     }
     s_.arrives[router] = arriving.time();
@@ -1225,73 +1229,79 @@ class World {
 
   // The first packet on the way through a channel comes to the router at its end.
   DEVICE void come(int32_t channel, int64_t now) {
-    Flight& flight = s_.flight[channel];
-    const int32_t slot = flight.first;
+    Input& input = s_.input[channel];
+    const int32_t slot = input.first;
     Packet& packet = s_.slot[slot].packet;
-    flight.first = packet.next;
-    const int32_t size = size_of(packet.task, packet.number), out = route(channel, packet, now);
-    const Port& port = s_.port[port_of(channel)];
-    s_.waiting[out] += size;
-    wait_at(channel, out, slot, now + head_time(port, s_.port[out], size) - head_time(port, port, size));
+    input.first = packet.next;
+    const int32_t size = size_of(packet.task, packet.number), out = route(input, packet, now);
+    s_.output[out].waiting += size;
+    int64_t ready = now;
+    if (s_.output[out].byte_time != input.byte_time) {
+      const Port& port = s_.port[input.port];
+      ready += head_time(port, s_.port[out], size) - head_time(port, port, size);
+    }
+    wait_at(channel, out, slot, ready);
   }
 
   DEVICE void wait_at(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
-    const int32_t turn = b_.place[channel_ + channel];
-    Queue& queue = s_.queue[s_.port[out].first_queue + turn];
-    if (!is_occupied(s_.port[out], turn)) queue = {kNever, 0, kNone, kNone, out, channel_after(channel, out), channel};
-    if (enqueue(queue, slot, ready)) remember(out, turn, ready);
+    const Input& input = s_.input[channel];
+    const Port& port = s_.port[out];
+    int32_t& queue = s_.in_place[port.first_queue + input.place];
+    if (!is_occupied(port, input.place)) {
+      queue = take_queue();
+      s_.queue[queue] = {kNever, 0, kNone, kNone, out, channel_after(input, s_.output[out]), channel};
+    }
+    if (enqueue(s_.queue[queue], slot, ready)) remember(out, input.place, ready);
   }
 
-  // Where a packet lies after `channel` and port `out`; kNone: it has arrived.
-  DEVICE int32_t channel_after(int32_t channel, int32_t out) const {
-    const int32_t in = port_of(channel), level = addresses_.level(out);
-    if (level == kDown) return kNone;
-    const bool rises = addresses_.level(in) != kUp && level <= addresses_.level(in);
-    return b_.first_channel[port_ + out] + (channel - b_.first_channel[port_ + in]) + rises;
+  // Where a packet lies after an input and an output of a router; kNone: it has arrived.
+  DEVICE static int32_t channel_after(const Input& input, const Output& output) {
+    if (output.level == kDown) return kNone;
+    const bool rises = input.level != kUp && output.level <= input.level;
+    return output.first_channel + input.virtual_channel + rises;
   }
 
   // The port by which a packet leaves the router at the end of its channel.
-  DEVICE int32_t route(int32_t channel, Packet& packet, int64_t now) {
-    const int32_t in = port_of(channel), router = addresses_.end(in);
-    const int32_t endpoint = b_.root_next[root_ + b_.first_root[task_ + packet.task]];
-    if (addresses_.level(in) == kUp) {
-      packet.step = first_step(channel, router, endpoint, packet, now);
-    } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(router, packet.step)) {
+  DEVICE int32_t route(const Input& input, Packet& packet, int64_t now) {
+    if (input.level == kUp) {
+      packet.step = first_step(input, packet, now);
+    } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(input.router, packet.step)) {
       const int32_t cable = below(words(packet, kAtMiddle).word[0], addresses_.cables);
-      packet.step = less_occupied(channel, router, endpoint, packet, Addresses::step_by(kNone, cable), now);
+      packet.step = less_occupied(input, packet, Addresses::step_by(kNone, cable), now);
     }
-    return port_towards(channel, router, endpoint, packet, packet.step, now);
+    return port_towards(input, packet, packet.step, now);
   }
 
   // The port by which a router sends a packet on if this is its step: of a set one is drawn. Adaptive routers compare
   // it with the next of the set, and take that if less is occupied there.
-  DEVICE int32_t port_towards(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t step,
-                              int64_t now) {
-    const int32_t entry = addresses_.next(router, endpoint, step), ports = addresses_.count(entry);
+  DEVICE int32_t port_towards(const Input& input, const Packet& packet, int32_t step, int64_t now) {
+    const Message& message = s_.message[packet.task];
+    const int32_t router = input.router, entry = addresses_.next(router, message.endpoint, message.router, step);
+    const int32_t ports = addresses_.count(entry);
     if (ports == 1) return addresses_.port(entry, 0);
     const int32_t place = below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
-    return adapts() && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? two : one;
+    return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
   }
 
-  DEVICE int32_t first_step(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int64_t now) {
+  DEVICE int32_t first_step(const Input& input, const Packet& packet, int64_t now) {
     const Words drawn = words(packet, kAtSource);
-    const int32_t target = addresses_.router_of(endpoint), cables = addresses_.cables;
+    const int32_t router = input.router, target = s_.message[packet.task].router, cables = addresses_.cables;
     const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
     if (addresses_.routing == kMinimal || router == target) return direct;
     const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
     const int32_t around = Addresses::step_by(middle, below(drawn.word[2], cables));
     if (!adapts()) return middle == kNone ? direct : around;
-    const int32_t best = less_occupied(channel, router, endpoint, packet, direct, now);
+    const int32_t best = less_occupied(input, packet, direct, now);
     if (middle == kNone) return best;
-    const int32_t other = less_occupied(channel, router, endpoint, packet, around, now);
-    return goes_around(channel, router, endpoint, packet, best, other, now) ? other : best;
+    const int32_t other = less_occupied(input, packet, around, now);
+    return goes_around(input, packet, best, other, now) ? other : best;
   }
 
-  DEVICE bool goes_around(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t direct,
-                          int32_t around, int64_t now) {
-    const Occupied one = occupied(channel, port_towards(channel, router, endpoint, packet, direct, now), now);
-    const Occupied two = occupied(channel, port_towards(channel, router, endpoint, packet, around, now), now);
+  DEVICE bool goes_around(const Input& input, const Packet& packet, int32_t direct, int32_t around, int64_t now) {
+    const Occupied one = occupied(input, port_towards(input, packet, direct, now), now);
+    const Occupied two = occupied(input, port_towards(input, packet, around, now), now);
+    const int32_t router = input.router, endpoint = s_.message[packet.task].endpoint;
     if (addresses_.routing == kUgal)
       return one.taken * addresses_.hops(router, endpoint, direct) >
              two.taken * addresses_.hops(router, endpoint, around);
@@ -1300,14 +1310,13 @@ class World {
   }
 
   // The same step, or by the next cable where that has less that is occupied.
-  DEVICE int32_t less_occupied(int32_t channel, int32_t router, int32_t endpoint, const Packet& packet, int32_t step,
-                               int64_t now) {
+  DEVICE int32_t less_occupied(const Input& input, const Packet& packet, int32_t step, int64_t now) {
     if (!adapts() || addresses_.cables == 1) return step;
     const int32_t cable = Addresses::cable(step);
     const int32_t next = Addresses::step_by(Addresses::middle(step), (cable + 1) % addresses_.cables);
-    const int32_t one = port_towards(channel, router, endpoint, packet, step, now);
-    const int32_t two = port_towards(channel, router, endpoint, packet, next, now);
-    return one != two && occupied(channel, two, now).taken < occupied(channel, one, now).taken ? next : step;
+    const int32_t one = port_towards(input, packet, step, now);
+    const int32_t two = port_towards(input, packet, next, now);
+    return one != two && occupied(input, two, now).taken < occupied(input, one, now).taken ? next : step;
   }
 
   struct Occupied {
@@ -1315,14 +1324,15 @@ class World {
   };
 
   // Of the buffer at the end of a port as its router knows it at `now`, and what waits for the port.
-  DEVICE Occupied occupied(int32_t channel, int32_t out, int64_t now) {
+  DEVICE Occupied occupied(const Input& input, int32_t out, int64_t now) {
     send_until(out, now);
-    const int32_t after = channel_after(channel, out);
-    if (after == kNone) return {s_.waiting[out], 0};
+    const Output& output = s_.output[out];
+    const int32_t after = channel_after(input, output);
+    if (after == kNone) return {output.waiting, 0};
     Channel& c = s_.channel[after];
     collect(c, now);
-    const int64_t buffer = b_.buffer[channel_ + after], taken = buffer - c.room + s_.waiting[out];
-    return {taken, taken < buffer ? buffer - taken : 0};
+    const int64_t taken = int64_t{output.buffer} - c.room + output.waiting;
+    return {taken, taken < output.buffer ? output.buffer - taken : 0};
   }
 
   DEVICE Words words(const Packet& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
@@ -1331,7 +1341,8 @@ class World {
   int32_t world_;
   Own own_;
   State s_;
-  int32_t tasks_, ports_;
+  Tasks tasks_;
+  int32_t messages_, ports_;
   int64_t task_, port_;                    // the first
   int64_t window_, begin_ = 0;             // ps; when the last one began
   int32_t full_;                           // flits of a packet of the full size
@@ -1342,7 +1353,8 @@ class World {
   Addresses addresses_;
   int32_t routers_;                                            // 0: packets follow paths
   int32_t first_port_, end_port_, first_router_, end_router_;  // of this part; routers with adaptive routing only
-  int64_t latency_sum_ = 0, latency_most_ = 0;                 // ps
+  int32_t queues_, free_queue_ = kNone;  // those from this number on have never been taken; list of free ones
+  Latencies latencies_;                  // of packets
   Depths depths_;
   bool gives_up_ = false;  // a message does
 };

@@ -86,7 +86,8 @@ PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes on the way
 def compute_time(traffic: Traffic) -> float:
     """Seconds that the busiest server computes: its compute is one resource, so no iteration is shorter."""
     occupied = traffic.server >= 0
-    return float(np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers).max())
+    seconds = np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers)
+    return float(seconds.max()) * traffic.rounds
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
@@ -130,7 +131,7 @@ def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
     """
     flows = (graph.path >= 0) & (graph.bytes > 0)
     source, target = (np.searchsorted(servers, end[flows]) for end in (graph.source, graph.target))
-    return Demand.from_pairs(len(servers), source, target, graph.bytes[flows], {})
+    return Demand.from_pairs(len(servers), source, target, graph.bytes[flows] * graph.rounds, {})
 
 
 def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -54,6 +54,8 @@ class Graph:
 
     Laws: ``after`` names earlier tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
     links, each at most once on a path, weights are in [1e-6, 1], limits are positive, and inf for a path without links.
+    ``carried`` are tasks, and there are none where there is one round. A task of a round also waits for itself in the
+    round before. A timeline has the start of each task in the first round, and when it has finished in the last.
     """
 
     delay: Floats  # [T] s, fixed
@@ -71,6 +73,8 @@ class Graph:
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
     alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     next_hops: NextHops | None = None  # routers forward by address: a path is its first and its last link only
+    rounds: int = 1  # times that every task runs, one after the other; in ``carried``, what waits for the round before
+    carried: Ints | None = None  # [2, C] tasks, and those that they wait for, but in the first round; None: none does
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 

@@ -47,6 +47,11 @@ def check_graph(name: str, graph: Graph) -> None:
     _check_range(f"{name}.path", graph.path, -1, paths - 1)
     _check_range(f"{name}.path_links", graph.path_links, 0, graph.links - 1)
     _check_range(f"{name}.owner", graph.owner, 0, graph.owners - 1)
+    if graph.rounds < 1 or (graph.rounds == 1 and graph.carried is not None):
+        raise ValueError(f"{name}.rounds: must be at least {1 + (graph.carried is not None)}, got {graph.rounds}")
+    if graph.carried is not None:
+        _check_length(f"{name}.carried", graph.carried[:, 0], "2", 2)
+        _check_range(f"{name}.carried", graph.carried.ravel(), 0, tasks - 1)
     _check_all(f"{name}.path", graph.path, (graph.bytes == 0) | (graph.path >= 0), "a task with bytes must have a path")
     _check_paths(name, graph)
 
@@ -58,8 +63,18 @@ def check_links(world: World) -> None:
         _check_finite(f"{world.name}.{field}", getattr(world, field))
 
 
+def refuses_rounds(world: World, fidelity: str) -> str | None:
+    """Why a fidelity that needs every task cannot express ``world``; None: it has them."""
+    if world.graph.rounds == 1:
+        return None
+    law = f"must be few enough to write all tasks of a job with fidelity={fidelity}"
+    return f"workload.iterations: {law}, got {world.graph.rounds} of {world.graph.tasks} tasks in {world.name}"
+
+
 def refuses_addresses(world: World, fidelity: str) -> str | None:
-    """Why a fidelity that needs whole paths cannot express ``world``; None: it has them."""
+    """Why a fidelity that needs every task and whole paths cannot express ``world``; None: it has them."""
+    if world.graph.rounds > 1:
+        return refuses_rounds(world, fidelity)
     if world.graph.next_hops is None:
         return None
     return f"routing: must be of whole paths (ecmp, spray, ..) with fidelity={fidelity}, got {world.routing}"

@@ -65,6 +65,9 @@ class Traffic:
 
     A collective that is ``queued`` waits for the one before it on its communicator, which is in ``after`` too, only
     because the communicator runs one at a time: those with phases (``collectives.hierarchical``) wait phase by phase.
+
+    A job of more rounds than can be written task by task has the tasks of one (``rounds``), which wait for tasks of
+    the round before, too, but in the first; each also for itself.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Traffic:
     subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> instead of the routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
     queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the one before it on its communicator
+    rounds: int = 1  # times that every task runs, one after the other
+    carried: tuple[Offsets, Offsets] | None = None  # [C] tasks and those of the round before that they wait for
 
     def __post_init__(self) -> None:
         check(self)
@@ -210,7 +215,7 @@ class Traffic:
             np.concatenate([column, *(pairs[number] for pairs in spread.values())])[rank]
             for number, column in enumerate(columns)
         )
-        return Demand.from_pairs(self.servers, source, target, bytes, self._reduced())
+        return Demand.from_pairs(self.servers, source, target, bytes * self.rounds, self._reduced())
 
     def _reduced(self) -> dict[tuple[int, ...], float]:
         """Bytes by group of the all-reduces, and of what is a half of one."""
@@ -220,7 +225,7 @@ class Traffic:
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
         for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
             kind = self.operations[operation]
-            groups[kind.group] = groups.get(kind.group, 0.0) + ON_RINGS[kind.op] * bytes
+            groups[kind.group] = groups.get(kind.group, 0.0) + ON_RINGS[kind.op] * bytes * self.rounds
         return groups
 
     def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:

@@ -69,6 +69,7 @@ def _broken(traffic: Traffic) -> Iterator[Broken]:
     yield from _operations(traffic)
     yield from _transfers(traffic)
     yield from _queued(traffic)
+    yield from _carried(traffic)
 
 
 def _servers(traffic: Traffic) -> Iterator[Broken]:
@@ -131,6 +132,17 @@ def _queued(traffic: Traffic) -> Iterator[Broken]:
         after = traffic.after[traffic.after_offsets[task] : traffic.after_offsets[task + 1]]
         if earlier not in after or not traffic.is_collective[[task, earlier]].all():
             yield Broken(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
+
+
+def _carried(traffic: Traffic) -> Iterator[Broken]:
+    """What waits for the round before."""
+    task, earlier = (np.zeros(0, np.int64),) * 2 if traffic.carried is None else traffic.carried
+    for first in _first((task < 0) | (task >= len(traffic)) | (earlier < 0) | (earlier >= len(traffic))):
+        law = f"must be within 0..{len(traffic) - 1}"
+        yield Broken(first, 8, f".carried: {law}, got {int(task[first])} after {int(earlier[first])}")
+    if traffic.rounds < 1 or (len(task) and traffic.rounds == 1):
+        law = "must be at least 2" if len(task) else "must be at least 1"
+        yield Broken(0, 8, f".rounds: {law}, got {traffic.rounds}")
 
 
 def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:

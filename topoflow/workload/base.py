@@ -194,6 +194,8 @@ class Messages:
     seconds: Floats | None = None  # [M] s to compute, or that pass with a rank's message to itself; None: none
     waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
     release: Floats | None = None  # [M] s, not before; None: at once
+    rounds: int = 1  # times that all of this happens, one after the other
+    carried: tuple[Offsets, Offsets] | None = None  # [C] messages and those of the round before that they wait for
 
 
 class Motif(ABC):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.arrays import Floats, Ints, Offsets, offsets
+from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
 from topoflow.engine.base import Graph
 from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
@@ -57,6 +57,8 @@ class Assembly:
             path_weight=table.path_weight,
             path_limit=table.path_limit,
             alternatives=table.alternatives,
+            rounds=self.traffic.rounds,
+            carried=self._carried(begin),
             ends=self._ends(begin),
             named=self.traffic.where,
         )
@@ -119,6 +121,21 @@ class Assembly:
             after[inside] = block.after + own[:, :1]
         after[ends[waits + 1] - 1] = np.concatenate([between[before, 1], last[before]])
         return ends, after
+
+    def _carried(self, begin: Offsets) -> Ints | None:
+        """[2, C] tasks and those of the round before that they wait for: the first compute of a server for its last."""
+        if self.traffic.rounds == 1:
+            return None
+        occupies = np.flatnonzero(self.traffic.server >= 0)
+        server = self.traffic.server[occupies]
+        _, first = np.unique(server, return_index=True)
+        _, last = np.unique(server[::-1], return_index=True)
+        said = self.traffic.carried or (occupies[:0], occupies[:0])
+        task = np.concatenate([said[0], occupies[first]])
+        earlier = np.concatenate([said[1], occupies[::-1][last]])
+        task, earlier = np.divmod(distinct(task * len(self.traffic) + earlier), len(self.traffic))
+        other = task != earlier  # every task waits for itself
+        return np.stack([begin[:-1][task[other]], begin[1:][earlier[other]] - 1]).astype(np.int32)
 
     def _queued(self, begin: Offsets) -> tuple[Offsets, Offsets, Offsets]:
         """Collectives that wait phase by phase for others, these, and [K, 2] what begins and ends between servers."""

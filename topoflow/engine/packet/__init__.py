@@ -25,10 +25,10 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, World
-from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.checks import check_graph, check_links, refuses_rounds
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
-from topoflow.engine.packet.addresses import lay_out_addresses
+from topoflow.engine.packet.addresses import AddressedLayout, lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
@@ -47,6 +47,7 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
 QUEUE = 32  # B
+ADDRESSED_PORT, CHANNEL, PLACE = 184, 112, 4  # B by address: a port, a channel, a place for a queue
 SST_SLOT, SST_PORT, SST_LANE = 40, 300, 48  # B with packet.model=sst: a packet or credit, a port, its virtual channel
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
@@ -73,6 +74,8 @@ class Packet(Settings):
             return f"routing: {law}, got only their union in {world.name}"
         if self.is_sst:
             return self._sst_refuses(world)
+        if self.has_transport and world.graph.rounds > 1:  # what a message hears says nothing of its round
+            return refuses_rounds(world, f"{self.name} with packet.{self.unusual[0]}={self.unusual[2]}")
         if self.has_transport and world.graph.next_hops is not None:
             field, usual, value = self.unusual
             return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
@@ -169,10 +172,10 @@ class Packet(Settings):
         )
         if device.torch is not None:
             batch.arrays["status"][:] = status
-            for name in {*ANSWERS, "latencies"} - {"status"}:
+            for name in {*ANSWERS, "latencies", "message_latencies"} - {"status"}:
                 batch.arrays[name][:] = device.numpy(arrays[name])
         _raise_unfinished(batch)
-        return [_timeline(batch, index, each.amounts, self) for index, each in enumerate(prepared)]
+        return [_timeline(batch, index, self) for index in range(len(prepared))]
 
 
 def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout:
@@ -222,7 +225,10 @@ class Prepared:
         slots, ports, queues = self.amounts.slot_total, self.layout.ports, int(self.layout.port_queues[-1])
         if self.is_sst:
             return SST_SLOT * slots + (SST_PORT + SST_LANE * self.layout.channels_needed) * ports
-        return SLOT * slots + PORT * ports + QUEUE * queues
+        if not isinstance(self.layout, AddressedLayout):
+            return SLOT * slots + PORT * ports + QUEUE * queues
+        held, channels = min(slots, queues), self.layout.channels
+        return SLOT * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues
 
 
 def _needed(prepared: Prepared) -> int:
@@ -293,15 +299,15 @@ def circle(batch: Batch, index: int) -> list[int]:
     return links
 
 
-def _timeline(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Timeline:
+def _timeline(batch: Batch, index: int, settings: Settings) -> Timeline:
     world, layout = batch.worlds[index], batch.layouts[index]
     start, finish = (_seconds(batch.of(name, index)) for name in ("start", "finish"))
     carried = _on_links(world.graph, layout.port_link, batch.of("port_bytes", index))
     found = timeline(world, start, finish, carried)
-    return replace(found, ports=_ports(batch, index, amounts, settings))
+    return replace(found, ports=_ports(batch, index, settings))
 
 
-def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Ports:
+def _ports(batch: Batch, index: int, settings: Settings) -> Ports:
     world, layout = batch.worlds[index], batch.layouts[index]
 
     def each(name: str) -> Floats:
@@ -328,10 +334,8 @@ def _ports(batch: Batch, index: int, amounts: Numbers, settings: Settings) -> Po
         fullest=fullest,
         lost=each("lost").astype(np.int64),
         marked=each("marked").astype(np.int64),
-        latency=_histogram(
-            batch.latencies(index), int(batch.of("latency_sum", index)[0]), int(batch.of("latency_most", index)[0])
-        ),
-        message_latency=_message_latency(batch, index, amounts),
+        latency=_histogram(*batch.latencies(index, "latency")),
+        message_latency=_histogram(*batch.latencies(index, "message_latency")),
         queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
         flows=Flows(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
     )
@@ -367,15 +371,6 @@ def _histogram(counts: Offsets, total: int, largest: int) -> Histogram:
     (bins,) = np.nonzero(counts)
     ends = _bin_begin(bins) / SECOND, _bin_begin(bins + 1) / SECOND
     return Histogram(*ends, counts[bins], total / SECOND, largest / SECOND)
-
-
-def _message_latency(batch: Batch, index: int, amounts: Numbers) -> Histogram:
-    start, finish = batch.of("start", index), batch.of("finish", index)
-    sent = (amounts.bytes > 0) & (finish < _C.NEVER)
-    latency = (finish - start - amounts.delay + amounts.handshake)[sent]
-    shift = np.maximum(np.frexp(latency.astype(np.float64))[1] - 5, 0)  # whole numbers up to 2^53
-    counts = np.bincount(16 * shift + (latency >> shift), minlength=_C.LATENCY_BINS)
-    return _histogram(counts, int(latency.sum()), int(latency.max(initial=0)))
 
 
 def _bin_begin(bins: Offsets) -> Floats:

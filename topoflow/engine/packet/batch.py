@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ ANSWERS = {
     "intervals": ("int64", "world"),
     "latency_sum": ("int64", "world"),
     "latency_most": ("int64", "world"),
+    "message_latency_sum": ("int64", "world"),
+    "message_latency_most": ("int64", "world"),
     "status": ("int32", "world"),
 }
 SHARED = ("status", "cancel")  # what the host may read or write meanwhile
@@ -78,16 +80,18 @@ class Batch:
         begin = self.arrays[f"{what}_offsets"]
         return self.arrays[name][begin[world] : begin[world + 1]]
 
-    def latencies(self, world: int) -> Array:
-        """Packets in each bin of their latencies."""
-        counts: Array = self.arrays["latencies"].reshape(-1, _C.LATENCY_BINS)[world]
-        return counts
+    def latencies(self, world: int, what: str) -> tuple[Array, int, int]:
+        """Of ``what``, latency or message_latency: how many lie in each bin, their sum (ps) and the most of them (ps)."""
+        name = {"latency": "latencies", "message_latency": "message_latencies"}[what]
+        counts: Array = self.arrays[name].reshape(-1, _C.LATENCY_BINS)[world]
+        return counts, int(self.of(f"{what}_sum", world)[0]), int(self.of(f"{what}_most", world)[0])
 
 
 def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[Numbers]) -> Batch:
     """A batch of these worlds."""
     graphs = [world.graph for world in worlds]
-    followers = [_followers(graph) for graph in graphs]
+    waits = [Waits.of(graph) for graph in graphs]
+    repeats = any(graph.rounds > 1 for graph in graphs)
     sends = [_roots(world.graph, layout, each) for world, layout, each in zip(worlds, layouts, amounts, strict=True)]
     counts = {
         "task": [graph.tasks for graph in graphs],
@@ -120,8 +124,13 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "branch_edges": _chained([layout.branches for layout in layouts]),
         "seed": np.array([world.seed & 2**64 - 1 for world in worlds], np.uint64).view(np.int64),
         "pending": _joined([np.diff(graph.after_offsets) for graph in graphs], np.int32),
-        "follower_offsets": _chained([begin for begin, _ in followers]),
-        "followers": _joined([tasks for _, tasks in followers], np.int32),
+        "follower_offsets": _chained([each.follower_offsets for each in waits]),
+        "followers": _joined([each.followers for each in waits], np.int32),
+        "waited": _joined([each.delay - each.handshake for each in amounts], np.int64),
+        "rounds": np.array([graph.rounds for graph in graphs], np.int64),
+        "tokens": _joined([each.tokens for each in waits if repeats], np.int32),
+        "awaited_offsets": _chained([each.awaited_offsets for each in waits]) if repeats else np.zeros(0, np.int64),
+        "awaited": _joined([each.awaited for each in waits if repeats], np.int32),
         "port_queues": _chained([layout.port_queues for layout in layouts]),
         "buffer": _joined([each.buffer for each in amounts], np.int32),
         "slots": _joined(slots, np.int32),
@@ -132,6 +141,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "order": np.argsort([-int(each.bytes.sum()) for each in amounts], kind="stable").astype(np.int32),
         "cancel": np.zeros(1, np.int32),
         "latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
+        "message_latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
     }
     counts["world"] = [1] * len(worlds)
     arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
@@ -171,11 +181,28 @@ def _until(world: World) -> int:
     return int(min(world.until * SECOND, float(_C.NEVER)))
 
 
-def _followers(graph: Graph) -> tuple[Array, Array]:
-    """[T+1] and [D] the dependencies the other way round."""
-    waiter = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
-    order = np.argsort(graph.after, kind="stable")
-    return offsets(np.bincount(graph.after, minlength=graph.tasks)), waiter[order]
+class Waits(NamedTuple):
+    """The dependencies of a graph, those that lead to the next round too, numbered by the task that is waited for."""
+
+    follower_offsets: Array  # [T+1]
+    followers: Array  # [D] the task that waits
+    tokens: Array  # [D] at first (csrc/packet/tasks.h): 1 of those that lead to the next round
+    awaited_offsets: Array  # [T+1]
+    awaited: Array  # [D] the numbers of those by which a task waits
+
+    @staticmethod
+    def of(graph: Graph) -> Waits:
+        """Those of ``graph``."""
+        task = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
+        after, tokens = graph.after, np.zeros(len(task), np.int32)
+        if graph.carried is not None:
+            task, after = np.concatenate([task, graph.carried[0]]), np.concatenate([after, graph.carried[1]])
+            tokens = np.concatenate([tokens, np.ones(len(graph.carried[0]), np.int32)])
+        order = np.argsort(after, kind="stable")
+        task = task[order]
+        by_task = np.argsort(task, kind="stable") if graph.rounds > 1 else task[:0]
+        begin = offsets(np.bincount(after, minlength=graph.tasks))
+        return Waits(begin, task, tokens[order], offsets(np.bincount(task, minlength=graph.tasks)), by_task)
 
 
 def _roots(graph: Graph, layout: Layout, amounts: Numbers) -> tuple[Array, Array]:

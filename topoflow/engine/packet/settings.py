@@ -206,7 +206,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         assert isinstance(layout, AddressedLayout), "refused otherwise"
         depth = _depths(world, settings, byte_time, latency)
         control = replace(control, depth=depth)
-        slot_total = _sst_slots(bytes_.astype(np.int64), depth, layout, settings)
+        slot_total = _sst_slots(bytes_.astype(np.int64), depth, world, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
@@ -304,11 +304,11 @@ def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings:
         return slots, int(slots.sum())
     short = bytes[bytes > 0] % settings.size
     least_flits = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
-    packets = int((-(-bytes // settings.size)).sum())
+    packets = int((-(-bytes // settings.size)).sum()) * world.graph.rounds
     return np.zeros(layout.channels, np.int64), most_slots(layout, packets, (buffer // least_flits).astype(np.int64))
 
 
-def _sst_slots(bytes: Offsets, depth: Ints, layout: AddressedLayout, settings: Settings) -> int:
+def _sst_slots(bytes: Offsets, depth: Ints, world: World, layout: AddressedLayout, settings: Settings) -> int:
     """Slots of packets and credits together: a packet is in one place, and each input that it has left waits for one.
 
     ``depth`` [N] flits of each buffer: before every link, and at the end of those that have channels.
@@ -317,7 +317,7 @@ def _sst_slots(bytes: Offsets, depth: Ints, layout: AddressedLayout, settings: S
     least = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
     room = depth.astype(np.int64) // least
     buffers = int(room.sum()) * layout.channels_needed + int(room[layout.channel_port].sum())
-    packets = int((-(-bytes // settings.size)).sum())
+    packets = int((-(-bytes // settings.size)).sum()) * world.graph.rounds
     return min(buffers, packets * (1 + max_hops(layout.next_hops, layout.routing)), 2**31 - 1)
 
 
@@ -329,7 +329,7 @@ def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) 
     begin, channel = layout.path_channels
     smallest = np.full(len(begin) - 1, full // flit, np.int64)
     np.minimum.at(smallest, path, np.where(rest > 0, -(-rest // flit), full // flit))
-    packets = np.bincount(path, -(-bytes[sent] // full), len(smallest)).astype(np.int64)
+    packets = np.bincount(path, -(-bytes[sent] // full), len(smallest)).astype(np.int64) * world.graph.rounds
     least = np.full(layout.channels, full // flit, np.int64)
     np.minimum.at(least, channel, np.repeat(smallest, np.diff(begin)))
     crossing = np.bincount(channel, np.repeat(packets, np.diff(begin)), layout.channels).astype(np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Pause, Run, Slots, Timeline, World
-from topoflow.engine.checks import check_graph, check_links
+from topoflow.engine.checks import check_graph, check_links, refuses_rounds
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Steps, cut_by_memory, in_pieces
 from topoflow.engine.slotted.batch import Batch, pack
@@ -46,6 +46,8 @@ class Slotted(Settings):
     def refuses(self, world: World) -> str | None:
         """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
         fabric, graph = world.fabric, world.graph
+        if graph.rounds > 1:
+            return refuses_rounds(world, self.name)
         got = "none" if fabric is None else f"{fabric.name} with servers={fabric.servers}"
         if fabric is None or not isinstance(fabric.control, Control):
             law = f"must have slots with fidelity={self.name}, as two racks of sirius, fosquare, rotornet or opera have"

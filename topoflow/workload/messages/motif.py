@@ -14,7 +14,7 @@ Shapes: n ranks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,11 +24,14 @@ from topoflow.workload import base
 from topoflow.workload.base import Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.messages.mesh import refined
+from topoflow.workload.messages.rounds import WRITTEN, folded
 from topoflow.workload.messages.scripts import Writer, box, sides
 
 DOUBLE, COMPLEX = 8, 16  # B of a number
 
 LIBRARIES = ("none", "firefly")
+
+MOST_TASKS = 2**24  # of all rounds; ours: so many take some 7 GB
 
 Rule = Callable[["Motif", Writer], None]
 
@@ -81,8 +84,17 @@ class Motif(base.Motif):
             raise ValueError(f"servers: must be even for {self.name}, whose ranks are pairs, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
-        """What every rank does."""
+        """What every rank does. More than ``MOST_TASKS`` are folded to one round of them, where rounds are alike."""
         self.check(ranks)
+        if self.rounds > WRITTEN:
+            few = replace(self, iterations=WRITTEN)._written(ranks)
+            if len(few.source) * self.rounds > WRITTEN * MOST_TASKS:
+                found = folded(few, self.rounds)
+                if found is not None:
+                    return found
+        return self._written(ranks)
+
+    def _written(self, ranks: int) -> Messages:
         writer = Writer(ranks, self.eager, self.request, library=self.library != LIBRARIES[0])
         MOTIFS[self.name](self, writer)
         return writer.messages()
