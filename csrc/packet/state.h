@@ -47,8 +47,10 @@ struct alignas(32) Slot {
 // What waits in a part of a channel. With virtual output queues all of its packets go the same way. By address a queue
 // is of a pool while it holds a packet, as a large network has far more places for queues than packets.
 struct alignas(32) Queue {
-  int64_t ready;   // ps, of the head; kNever: empty
-  uint32_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
+  int64_t ready;  // ps, of the head; kNever: empty
+  // ps, from when the port before begins to send a packet of the full size until it is ready here; by address: its
+  // place in the row of the port
+  uint32_t delay;
   int32_t head, tail;
   int32_t port;     // that the head waits for
   int32_t after;    // the channel where the head lies afterwards, kNone: it has arrived
@@ -133,6 +135,7 @@ struct alignas(32) Output {
   int32_t first_channel;  // its virtual channel 0
   int32_t level;
   int32_t buffer;  // flits, of each of its channels
+  int32_t only;    // the queue, while a single one holds packets, and neither `in_place` nor a word has it; else kNone
   double byte_time;
 };
 
@@ -155,6 +158,7 @@ struct State {
   Output* output;         // [N]
   EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes; if it adapts
   int64_t* arrives;     // [R] ps, the first of them
+  int32_t* first_port;  // [R+1] of each router
   Flow* flow;           // [T] with a transport only, as what follows
   Lane* lane;           // [N]
   Coming* coming;       // [Q]
@@ -197,6 +201,7 @@ struct State {
     output = memory.take<Output>(addressed ? ports : 0);
     arriving = memory.take<EventHeap>(routers);
     arrives = memory.take<int64_t>(routers);
+    first_port = memory.take<int32_t>(adapts ? routers + 1 : 0);
     arrivals = memory.take<Event>(adapts ? channels : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);

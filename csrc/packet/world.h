@@ -88,11 +88,10 @@ class World {
       own_.after_tasks(end);
       if (transports())
         while (s_.heard.time() < end) hear(s_.heard.pop());
-      if (adapts())
-        for (int32_t r = first_router_; r < end_router_; ++r)
-          if (s_.arrives[r] < end) come_to(r, end);
-      if (output_queues()) {
-        send_all(end);
+      if (adapts()) {
+        for (int32_t r = first_router_; r < end_router_; ++r) forward_by(r, end);
+      } else if (output_queues()) {
+        send_by(first_port_, end_port_, end);
       } else if (first_port_ < end_port_) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
@@ -598,20 +597,33 @@ class World {
 
   DEVICE Queue& queue_of(const Port& port, int32_t place) const {
     const int32_t at = port.first_queue + place;
-    if (by_address()) return s_.queue[s_.in_place[at]];
+    if (by_address()) {
+      const int32_t only = output_of(port).only;
+      return s_.queue[only != kNone ? only : s_.in_place[at]];
+    }
     return s_.queue[output_queues() ? at : b_.queues[b_.port_queues[port_] + at]];
   }
+
+  DEVICE Output& output_of(const Port& port) const { return s_.output[&port - s_.port]; }
 
   // Whether packets wait for the port, but for those of the NIC.
   DEVICE static bool has_packets(const Port& port) { return port.occupied > 1; }
 
   DEVICE bool is_occupied(const Port& port, int32_t place) const {
     if (!port.is_large()) return port.occupied >> (place + 1) & 1;
+    if (!has_packets(port)) return false;
+    if (by_address() && output_of(port).only != kNone) return place_of(s_.queue[output_of(port).only]) == place;
     return s_.occupied[first_word(port) + place / 64] >> (place % 64) & 1;
   }
 
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
+    if (!has_packets(port)) return kNone;
+    if (by_address() && output_of(port).only != kNone) {
+      const Queue& queue = s_.queue[output_of(port).only];
+      const int32_t place = place_of(queue);
+      return from <= place && place < to && can_send(queue, now, soonest, waits) ? place : kNone;
+    }
     const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
       uint64_t word = words[i];
@@ -680,16 +692,29 @@ class World {
     return found == kNone || s_.sender[port.first].time <= first ? 0 : found;
   }
 
-  // All ports send to the end of the window.
-  DEVICE void send_all(int64_t end) {
+  // Some ports send to the end of the window.
+  DEVICE void send_by(int32_t first, int32_t end_port, int64_t end) {
     int32_t *const awake = s_.awake + first_port_, *last = awake;
-    for (int32_t p = first_port_; p < end_port_; ++p) {
+    for (int32_t p = first; p < end_port; ++p) {
       *last = p;
       last += s_.next[p] < end;  // no branch: it would be hard to predict
     }
     for (const int32_t* p = awake; p < last; ++p) {
       if (p + 1 < last) prefetch(&s_.port[p[1]]);
+      if (by_address() && p + 2 < last) look_ahead(p[2]);
       send_until(*p, end);
+    }
+  }
+
+  // What a port is going to need of other routers.
+  DEVICE void look_ahead(int32_t p) const {
+    const int32_t only = s_.output[p].only, sender = s_.port[p].coming;
+    if (only != kNone) {
+      const Queue& queue = s_.queue[only];
+      prefetch(&s_.channel[queue.channel]);
+      if (queue.after != kNone) prefetch(&s_.input[queue.after]);
+    } else if (sender != kNone) {
+      prefetch(&s_.sender[sender]);
     }
   }
 
@@ -835,10 +860,12 @@ class World {
   DEVICE void forget(Port& port, int32_t place) const {
     if (!port.is_large()) {
       port.occupied &= ~(uint64_t{2} << place);
-      return;
+    } else {
+      if (!by_address() || output_of(port).only == kNone)
+        s_.occupied[first_word(port) + place / 64] &= ~(uint64_t{1} << (place % 64));
+      port.occupied -= 2;
     }
-    s_.occupied[first_word(port) + place / 64] &= ~(uint64_t{1} << (place % 64));
-    port.occupied -= 2;
+    if (by_address()) output_of(port).only = kNone;
   }
 
   // A queue of this port has a head from `ready` on, which had none.
@@ -849,8 +876,12 @@ class World {
       port.occupied |= uint64_t{2} << place;
       return;
     }
-    s_.occupied[first_word(port) + place / 64] |= uint64_t{1} << (place % 64);
+    if (!by_address() || output_of(port).only == kNone) set_bit(port, place);
     port.occupied += 2;
+  }
+
+  DEVICE void set_bit(const Port& port, int32_t place) const {
+    s_.occupied[first_word(port) + place / 64] |= uint64_t{1} << (place % 64);
   }
 
   DEVICE void deliver(const Packet& packet, int64_t arrival) {
@@ -1163,7 +1194,7 @@ class World {
   DEVICE void begin_by_address() {
     for (int32_t p = 0; p < ports_; ++p) {
       const int32_t first = b_.first_channel[port_ + p], buffer = first == kNone ? 0 : b_.buffer[channel_ + first];
-      s_.output[p] = {0, addresses_.end(p), first, addresses_.level(p), buffer, s_.port[p].byte_time};
+      s_.output[p] = {0, addresses_.end(p), first, addresses_.level(p), buffer, kNone, s_.port[p].byte_time};
     }
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t p = port_of(c);
@@ -1172,6 +1203,10 @@ class World {
       s_.input[c] = {kNone, kNone, p, port.router, b_.place[channel_ + c], level, number, port.byte_time};
     }
     if (!adapts()) return;
+    for (int32_t r = 0, p = 0; r <= routers_; ++r) {
+      while (p < ports_ && b_.node[port_ + p] < r) ++p;
+      s_.first_port[r] = p;
+    }
     for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
     for (int32_t c = 0; c < channels_; ++c) ++s_.arriving[s_.input[c].router].size;
     Event* free = s_.arrivals;
@@ -1214,12 +1249,28 @@ class World {
     if (ready < s_.arrives[input.router]) s_.arrives[input.router] = ready;
   }
 
+  // What comes to a router, and what it sends, until the end of the window. The next one's is fetched meanwhile.
+  DEVICE void forward_by(int32_t router, int64_t end) {
+    const int32_t after = router + 1, later = router + 2;
+    if (later < end_router_) prefetch(s_.arriving[later].event);
+    if (after < end_router_ && s_.arrives[after] < end) {
+      const EventHeap& arriving = s_.arriving[after];
+      for (int64_t i = 0; i < 3 && i < arriving.size; ++i) prefetch(&s_.input[channel_of(arriving.event[i])]);
+    }
+    if (s_.arrives[router] < end) come_to(router, end);
+    send_by(s_.first_port[router], s_.first_port[router + 1], end);
+  }
+
+  DEVICE static int32_t channel_of(const Event& event) { return static_cast<int32_t>(event.what & 0x7fffffff); }
+
   // What comes to a router before the end of the window. Others see nothing of it before, so they need not take turns.
   DEVICE void come_to(int32_t router, int64_t end) {
     EventHeap& arriving = s_.arriving[router];
     while (arriving.time() < end) {
       const Event event = arriving.pop();
-      const auto channel = static_cast<int32_t>(event.what & 0x7fffffff);
+      const int32_t channel = channel_of(event);
+      if (arriving.size > 0) prefetch(&s_.slot[s_.input[channel_of(arriving.event[0])].first]);
+      for (int64_t i = 1; i < 3 && i < arriving.size; ++i) prefetch(&s_.input[channel_of(arriving.event[i])]);
       come(channel, event.time);
       const int32_t slot = s_.input[channel].first;
       if (slot != kNone) arriving.push({s_.slot[slot].ready, event.what});
@@ -1246,13 +1297,30 @@ class World {
   DEVICE void wait_at(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
     const Input& input = s_.input[channel];
     const Port& port = s_.port[out];
-    int32_t& queue = s_.in_place[port.first_queue + input.place];
-    if (!is_occupied(port, input.place)) {
-      queue = take_queue();
-      s_.queue[queue] = {kNever, 0, kNone, kNone, out, channel_after(input, s_.output[out]), channel};
-    }
-    if (enqueue(s_.queue[queue], slot, ready)) remember(out, input.place, ready);
+    if (!is_occupied(port, input.place)) hold(port, input, channel);
+    if (enqueue(queue_of(port, input.place), slot, ready)) remember(out, input.place, ready);
   }
+
+  // A queue for what comes by an input and leaves by a port.
+  DEVICE void hold(const Port& port, const Input& input, int32_t channel) {
+    Output& output = output_of(port);
+    const int32_t queue = take_queue(), out = static_cast<int32_t>(&port - s_.port);
+    const auto place = static_cast<uint32_t>(input.place);
+    s_.queue[queue] = {kNever, place, kNone, kNone, out, channel_after(input, output), channel};
+    if (!has_packets(port)) {
+      output.only = queue;
+      return;
+    }
+    if (output.only != kNone) {
+      const int32_t first = place_of(s_.queue[output.only]);
+      s_.in_place[port.first_queue + first] = output.only;
+      if (port.is_large()) set_bit(port, first);
+      output.only = kNone;
+    }
+    s_.in_place[port.first_queue + input.place] = queue;
+  }
+
+  DEVICE static int32_t place_of(const Queue& queue) { return static_cast<int32_t>(queue.delay); }
 
   // Where a packet lies after an input and an output of a router; kNone: it has arrived.
   DEVICE static int32_t channel_after(const Input& input, const Output& output) {

@@ -81,7 +81,7 @@ class Batch:
         return self.arrays[name][begin[world] : begin[world + 1]]
 
     def latencies(self, world: int, what: str) -> tuple[Array, int, int]:
-        """Of ``what``, latency or message_latency: how many lie in each bin, their sum (ps) and the most of them (ps)."""
+        """Of ``what``, latency or message_latency: how many lie in each bin; their sum and the most of them, ps."""
         name = {"latency": "latencies", "message_latency": "message_latencies"}[what]
         counts: Array = self.arrays[name].reshape(-1, _C.LATENCY_BINS)[world]
         return counts, int(self.of(f"{what}_sum", world)[0]), int(self.of(f"{what}_most", world)[0])
