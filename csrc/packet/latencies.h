@@ -1,4 +1,6 @@
 // How many latencies of each size there were, their sum and the most of them.
+//
+// Source: bins as those of HdrHistogram (Tene), which have the leading bits of a number.
 #pragma once
 
 #include "batch.h"

@@ -18,23 +18,26 @@
 
 namespace topoflow::BACKEND::packet {
 
+// Where a task is.
+struct Progress {
+  int64_t since;    // ps, when it was ready in its last round; kNever: it has not been
+  int32_t pending;  // dependencies without a token, and where there are several rounds one more while it runs
+  int32_t begun;    // rounds
+};
+
 struct TaskState {
   EventHeap* events;
-  Event* heap;       // [T] what it consists of: of each task one at a time
-  int32_t* pending;  // [T] dependencies without a token, and one more while the task runs
-  int32_t* begun;    // [T] rounds, where there are several, as what follows
-  int32_t* tokens;   // [D]
-  int64_t* since;    // [T] ps, when the task was ready in its last round
+  Event* heap;         // [T] what it consists of: of each task one at a time
+  Progress* progress;  // [T]
+  int32_t* tokens;     // [D] where there are several rounds
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
     events = memory.take<EventHeap>(1);
     heap = memory.take<Event>(tasks);
-    pending = memory.take<int32_t>(tasks);
-    begun = memory.take<int32_t>(repeats ? tasks : 0);
+    progress = memory.take<Progress>(tasks);
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
-    since = memory.take<int64_t>(repeats ? tasks : 0);
   }
 };
 
@@ -56,9 +59,8 @@ class Tasks {
     *s_.events = {s_.heap, 0};
     latencies_.begin();
     for (int32_t t = 0; t < count_; ++t) {
-      s_.pending[t] = b_.pending[first_ + t];
+      s_.progress[t] = {kNever, b_.pending[first_ + t], 0};
       b_.start[first_ + t] = b_.finish[first_ + t] = kNever;
-      if (repeats()) s_.begun[t] = 0;
     }
     if (repeats())
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
@@ -68,7 +70,11 @@ class Tasks {
 
   // When something happens next, ps, and what.
   DEVICE int64_t time() const { return s_.events->time(); }
-  DEVICE Event pop() const { return s_.events->pop(); }
+  DEVICE Event pop() const {
+    const Event event = s_.events->pop();
+    if (s_.events->size > 0) look_ahead(task(s_.events->event[0]));
+    return event;
+  }
   DEVICE void push(const Event& event) const { s_.events->push(event); }
 
   // What an event is: the message of `task` comes to its NIC, or else the task has finished.
@@ -80,12 +86,12 @@ class Tasks {
 
   // Of the round that a task is in. As numbers of tasks are if all rounds are written one after the other.
   DEVICE int64_t number(int32_t task) const {
-    return repeats() ? int64_t{s_.begun[task] - 1} * count_ + task : int64_t{task};
+    return repeats() ? int64_t{s_.progress[task].begun - 1} * count_ + task : int64_t{task};
   }
 
   DEVICE void finish(int32_t task, int64_t time) {
-    if (b_.bytes[first_ + task] > 0) latencies_.count(time - since(task) - b_.waited[first_ + task]);
-    if (!repeats() || s_.begun[task] == rounds_) b_.finish[first_ + task] = time;
+    if (b_.bytes[first_ + task] > 0) latencies_.count(time - s_.progress[task].since - b_.waited[first_ + task]);
+    if (s_.progress[task].begun == rounds_) b_.finish[first_ + task] = time;
     for (int64_t e = b_.follower_offsets[first_ + task]; e < b_.follower_offsets[first_ + task + 1]; ++e)
       if (!repeats() || s_.tokens[e - edge_]++ == 0) wait_less(b_.followers[e], time);
     if (repeats()) wait_less(task, time);
@@ -104,26 +110,34 @@ class Tasks {
 
  private:
   DEVICE void wait_less(int32_t task, int64_t time) {
-    if (--s_.pending[task] == 0 && (!repeats() || s_.begun[task] < rounds_)) ready(task, time);
+    Progress& progress = s_.progress[task];
+    if (--progress.pending == 0 && progress.begun < rounds_) ready(task, time);
   }
 
   DEVICE void ready(int32_t task, int64_t time) {
     const int64_t released = b_.release[first_ + task], begin = time > released ? time : released;
-    if (repeats()) begin_round(task, begin);
-    if (b_.start[first_ + task] == kNever) b_.start[first_ + task] = begin;
+    Progress& progress = s_.progress[task];
+    progress.since = begin;
+    if (++progress.begun == 1) b_.start[first_ + task] = begin;
+    if (repeats()) take_tokens(task);
     const bool sends = b_.bytes[first_ + task] > 0;
     push({begin + b_.delay[first_ + task] + (sends ? b_.nic_latency : 0), 2 * number(task) + !sends});
   }
 
-  DEVICE void begin_round(int32_t task, int64_t begin) {
-    ++s_.begun[task];
-    s_.since[task] = begin;
-    ++s_.pending[task];
+  DEVICE void take_tokens(int32_t task) const {
+    int32_t& pending = s_.progress[task].pending;
+    ++pending;
     for (int64_t i = b_.awaited_offsets[first_ + task]; i < b_.awaited_offsets[first_ + task + 1]; ++i)
-      s_.pending[task] += --s_.tokens[b_.awaited[i]] == 0;
+      pending += --s_.tokens[b_.awaited[i]] == 0;
   }
 
-  DEVICE int64_t since(int32_t task) const { return repeats() ? s_.since[task] : b_.start[first_ + task]; }
+  // What the next event needs of its task.
+  DEVICE void look_ahead(int32_t task) const {
+    prefetch(&s_.progress[task]);
+    prefetch(&b_.bytes[first_ + task]);
+    prefetch(&b_.waited[first_ + task]);
+    prefetch(&b_.follower_offsets[first_ + task]);
+  }
 
   const PacketBatch& b_;
   TaskState s_;

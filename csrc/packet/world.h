@@ -504,7 +504,8 @@ class World {
 
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    if (c.credits == Channel::kCredits) collect(c, begin_);  // the sender is as far, at least
+    // The sender is as far, at least. So slots hold no credits that are back (settings.py counts on it).
+    if (c.credits == Channel::kCredits || flits != c.flits) collect(c, begin_);
     if (c.credits == 0) {
       c.since = begin_;
       c.flits = static_cast<uint16_t>(flits);
@@ -716,12 +717,6 @@ class World {
     } else if (sender != kNone) {
       prefetch(&s_.sender[sender]);
     }
-  }
-
-  DEVICE static void prefetch([[maybe_unused]] const void* line) {
-#ifndef TOPOFLOW_ON_GPU
-    __builtin_prefetch(line);
-#endif
   }
 
   DEVICE void send_until(int32_t p, int64_t end) {

@@ -5,6 +5,13 @@
 
 namespace topoflow::BACKEND {
 
+// Fetches a cache line that is needed soon; a GPU has other threads to run meanwhile.
+DEVICE void prefetch([[maybe_unused]] const void* line) {
+#ifndef TOPOFLOW_ON_GPU
+  __builtin_prefetch(line);
+#endif
+}
+
 // Hands out arrays from one block of memory, or only counts their bytes where there is none.
 class Memory {
  public:

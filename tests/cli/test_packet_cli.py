@@ -89,3 +89,22 @@ def test_what_cannot_be_simulated_is_one_line(asked: list[str], law: str, capsys
     assert main(["compare", "fidelity=packet", *asked, *SMALL]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert law in line
+
+
+def test_a_job_of_many_equal_rounds_is_reported_without_times_that_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written round by round or once: the same numbers, but a task of many rounds is in no timeline."""
+    asked = ("compare", "workload=motif", "workload.name=allpingpong", "workload.iterations=6", "servers=8")
+    fabric = ("fabric=dragonfly", "routing=minimal")
+    assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'written'}"]) == 0
+    monkeypatch.setattr("topoflow.workload.messages.motif.MOST_TASKS", 0)
+    assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'once'}"]) == 0
+    (written,), (once,) = rows(tmp_path / "written"), rows(tmp_path / "once")
+    assert {**once, "config": None} == {**written, "config": None}
+    found = json.loads((tmp_path / "once" / "result.json").read_text())
+    assert any("tasks of 6 equal rounds are listed once" in note for note in found["notes"])
+    capsys.readouterr()
+    assert main([*asked, "fabric=fat_tree", "fidelity=fluid", f"out={tmp_path / 'fluid'}"]) != 0
+    law = "workload.iterations: must be few enough to write all tasks of a job with fidelity=fluid, got 6 of 16 tasks"
+    assert law in capsys.readouterr().err

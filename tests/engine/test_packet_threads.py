@@ -36,7 +36,7 @@ def same_bytes(worlds: Sequence[World], model: Packet, most: int = 4) -> None:
     assert (alone.arrays["status"] != _C.RUNNING).all()
     for each in range(2, most + 1):
         shared = simulated(worlds, model, each * len(worlds))
-        for name in (*ANSWERS, "latencies"):
+        for name in (*ANSWERS, "latencies", "message_latencies"):
             assert shared.arrays[name].tobytes() == alone.arrays[name].tobytes(), (name, each)
 
 

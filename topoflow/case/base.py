@@ -215,7 +215,11 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """What was decided by the size of the job, and what is assumed of a recorded one, a line each."""
         recorded = self.case.job.recorded
-        return (*self.settings.notes, *(() if recorded is None else recorded.notes))
+        rounds = self.traffic.rounds
+        once = (
+            f"tasks of {rounds:,} equal rounds are listed once, from their start in the first to their end in the last"
+        )
+        return (*self.settings.notes, *((once,) if rounds > 1 else ()), *(() if recorded is None else recorded.notes))
 
     @property
     def fits(self) -> bool:

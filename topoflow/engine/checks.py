@@ -50,7 +50,7 @@ def check_graph(name: str, graph: Graph) -> None:
     if graph.rounds < 1 or (graph.rounds == 1 and graph.carried is not None):
         raise ValueError(f"{name}.rounds: must be at least {1 + (graph.carried is not None)}, got {graph.rounds}")
     if graph.carried is not None:
-        _check_length(f"{name}.carried", graph.carried[:, 0], "2", 2)
+        _check_length(f"{name}.carried", np.zeros(len(graph.carried)), "2", 2)
         _check_range(f"{name}.carried", graph.carried.ravel(), 0, tasks - 1)
     _check_all(f"{name}.path", graph.path, (graph.bytes == 0) | (graph.path >= 0), "a task with bytes must have a path")
     _check_paths(name, graph)

@@ -21,15 +21,18 @@ NOTHING = -1  # a task that waited for no other
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of one world that ran. ``number`` [n] is their row in ``tasks.parquet``."""
+    """The tasks of one world that ran. ``number`` [n] is their row in ``tasks.parquet``.
+
+    There are none of a job of many rounds that are written once: when each of them ran is not known.
+    """
 
     result: Result
     number: NDArray[np.int64]
 
     @staticmethod
     def of(result: Result) -> Tasks:
-        finish = np.isfinite(result.timeline.task_finish) & np.isfinite(result.timeline.task_start)
-        return Tasks(result, np.flatnonzero(finish))
+        ran = np.isfinite(result.timeline.task_finish) & np.isfinite(result.timeline.task_start)
+        return Tasks(result, np.flatnonzero(ran & (result.traffic.rounds == 1)))
 
     def __len__(self) -> int:
         """n"""

@@ -90,8 +90,8 @@ class Batch:
 def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[Numbers]) -> Batch:
     """A batch of these worlds."""
     graphs = [world.graph for world in worlds]
-    waits = [Waits.of(graph) for graph in graphs]
     repeats = any(graph.rounds > 1 for graph in graphs)
+    waits = [Waits.of(graph, repeats) for graph in graphs]
     sends = [_roots(world.graph, layout, each) for world, layout, each in zip(worlds, layouts, amounts, strict=True)]
     counts = {
         "task": [graph.tasks for graph in graphs],
@@ -128,9 +128,9 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "followers": _joined([each.followers for each in waits], np.int32),
         "waited": _joined([each.delay - each.handshake for each in amounts], np.int64),
         "rounds": np.array([graph.rounds for graph in graphs], np.int64),
-        "tokens": _joined([each.tokens for each in waits if repeats], np.int32),
+        "tokens": _joined([each.tokens for each in waits], np.int32),
         "awaited_offsets": _chained([each.awaited_offsets for each in waits]) if repeats else np.zeros(0, np.int64),
-        "awaited": _joined([each.awaited for each in waits if repeats], np.int32),
+        "awaited": _joined([each.awaited for each in waits], np.int32),
         "port_queues": _chained([layout.port_queues for layout in layouts]),
         "buffer": _joined([each.buffer for each in amounts], np.int32),
         "slots": _joined(slots, np.int32),
@@ -191,8 +191,8 @@ class Waits(NamedTuple):
     awaited: Array  # [D] the numbers of those by which a task waits
 
     @staticmethod
-    def of(graph: Graph) -> Waits:
-        """Those of ``graph``."""
+    def of(graph: Graph, repeats: bool) -> Waits:
+        """Those of ``graph``; how a task ``repeats`` is in the last three."""
         task = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
         after, tokens = graph.after, np.zeros(len(task), np.int32)
         if graph.carried is not None:
@@ -200,9 +200,11 @@ class Waits(NamedTuple):
             tokens = np.concatenate([tokens, np.ones(len(graph.carried[0]), np.int32)])
         order = np.argsort(after, kind="stable")
         task = task[order]
-        by_task = np.argsort(task, kind="stable") if graph.rounds > 1 else task[:0]
         begin = offsets(np.bincount(after, minlength=graph.tasks))
-        return Waits(begin, task, tokens[order], offsets(np.bincount(task, minlength=graph.tasks)), by_task)
+        if not repeats:
+            return Waits(begin, task, tokens[:0], begin[:0], task[:0])
+        awaited_offsets = offsets(np.bincount(task, minlength=graph.tasks))
+        return Waits(begin, task, tokens[order], awaited_offsets, np.argsort(task, kind="stable"))
 
 
 def _roots(graph: Graph, layout: Layout, amounts: Numbers) -> tuple[Array, Array]:

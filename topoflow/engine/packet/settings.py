@@ -194,7 +194,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
     handshake = picoseconds(world, "latency", _handshake(world, settings) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
-    slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings)
+    slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings, byte_time, latency)
     control = Control.nothing(graph.tasks, layout.ports)
     if settings.has_transport:
         back = picoseconds(world, "latency", _one_way(world, settings) * (bytes_ > 0))
@@ -206,7 +206,8 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         assert isinstance(layout, AddressedLayout), "refused otherwise"
         depth = _depths(world, settings, byte_time, latency)
         control = replace(control, depth=depth)
-        slot_total = _sst_slots(bytes_.astype(np.int64), depth, world, layout, settings)
+        rounds = _overlapping(world, layout, settings, byte_time, latency)
+        slot_total = _sst_slots(bytes_.astype(np.int64), depth, rounds, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
         picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
@@ -296,7 +297,9 @@ def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offset
     return flits.astype(np.int32)
 
 
-def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, int]:
+def _slots(
+    bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets
+) -> tuple[Offsets, int]:
     """[C] packets that are in each channel at most, and how many slots there are; by address, channels share them."""
     if not isinstance(layout, AddressedLayout):
         least, crossing = _smallest(bytes, world, layout, settings)
@@ -304,12 +307,29 @@ def _slots(bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings:
         return slots, int(slots.sum())
     short = bytes[bytes > 0] % settings.size
     least_flits = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
-    packets = int((-(-bytes // settings.size)).sum()) * world.graph.rounds
+    packets = int((-(-bytes // settings.size)).sum()) * _overlapping(world, layout, settings, byte_time, latency)
     return np.zeros(layout.channels, np.int64), most_slots(layout, packets, (buffer // least_flits).astype(np.int64))
 
 
-def _sst_slots(bytes: Offsets, depth: Ints, world: World, layout: AddressedLayout, settings: Settings) -> int:
+def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
+    """Rounds of a message, at most, whose packets are under way or have credits under way at one time.
+
+    A round of it begins when the one before has arrived: after two links and two NICs. A credit is back by the end of
+    the window after its packet has left and it has crossed a link.
+    """
+    if world.graph.rounds == 1:
+        return 1
+    one_round = 2 * int(latency.min(initial=LONGEST)) + 2 * in_picoseconds(settings.nic_latency) + 1
+    sending = math.ceil(settings.size * float(byte_time.max(initial=0.0)))
+    credit = sending + int(latency.max(initial=0)) + in_picoseconds(settings.credit_latency)
+    until_back = credit + _window(layout, settings, byte_time, latency)
+    return min(world.graph.rounds, 2 + until_back // one_round)
+
+
+def _sst_slots(bytes: Offsets, depth: Ints, rounds: int, layout: AddressedLayout, settings: Settings) -> int:
     """Slots of packets and credits together: a packet is in one place, and each input that it has left waits for one.
+
+    Of each message those of some ``rounds`` may be under way.
 
     ``depth`` [N] flits of each buffer: before every link, and at the end of those that have channels.
     """
@@ -317,7 +337,7 @@ def _sst_slots(bytes: Offsets, depth: Ints, world: World, layout: AddressedLayou
     least = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
     room = depth.astype(np.int64) // least
     buffers = int(room.sum()) * layout.channels_needed + int(room[layout.channel_port].sum())
-    packets = int((-(-bytes // settings.size)).sum()) * world.graph.rounds
+    packets = int((-(-bytes // settings.size)).sum()) * rounds
     return min(buffers, packets * (1 + max_hops(layout.next_hops, layout.routing)), 2**31 - 1)
 
 

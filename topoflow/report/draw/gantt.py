@@ -25,9 +25,14 @@ Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
 
 
 def lanes(outcome: Result) -> dict[str, list[Spans]]:
-    """When each server that is drawn computes, and when it sends for each kind of communication."""
+    """When each server that is drawn computes, and when it sends for each kind of communication.
+
+    Nothing of a job of many rounds that are written once: when each of them ran is not known.
+    """
     servers = range(min(outcome.fabric.servers, ROWS))
     timeline, graph, traffic = outcome.timeline, outcome.world.graph, outcome.traffic
+    if traffic.rounds > 1:
+        return {"compute": [merge(np.zeros((0, 2))) for _ in servers]}
     computes = [np.flatnonzero(traffic.server == server) for server in servers]
     ran = np.column_stack((timeline.task_start, timeline.task_finish))
     spans = {"compute": [merge(ran[mine]) for mine in computes]}
@@ -59,7 +64,9 @@ def draw(report: Report) -> Figure:
         end = outcome.row.iteration_time / factor
         axes.set_xlim(0, 1.02 * (max(ends) / factor if shared else end) or 1.0)
         axes.axvline(end, color="black", linewidth=1)
-        axes.set_title(f"{name}: {end:.4g} {unit}", fontsize=10 if len(name) < 50 else 7)
+        rounds = outcome.traffic.rounds
+        hidden = f" ({rounds:,} rounds of the same tasks, not drawn)" if rounds > 1 else ""
+        axes.set_title(f"{name}: {end:.4g} {unit}{hidden}", fontsize=10 if len(name + hidden) < 50 else 7)
         axes.set_xlabel(f"time in the step [{unit}]")
     limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
     own = "" if shared else ". Time scales differ!"

@@ -6,21 +6,23 @@ Shapes: M messages of a round, D of them that wait for another.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoflow.arrays import Mask, Offsets, distinct
+from topoflow.arrays import Offsets, distinct
 from topoflow.workload.base import Messages
 
 WRITTEN = 3  # rounds that show whether all are alike: the first waits for none before it
-LONGEST = 64  # waits in a row by which a message is looked for in the round before
+MOST = 64  # messages of a round that depend on each other, of which is found out what leads to what: bits of a number
 
 
 def folded(written: Messages, rounds: int) -> Messages | None:
     """``rounds`` of the messages of which ``written`` has the first three, all alike; None where they are not.
 
-    Also None where a message may be sent again before it has arrived, as far as can be seen: its rounds are one after
-    the other.
+    Also None where a message may be sent again before it has arrived, and where more than ``MOST`` messages depend on
+    each other, so that this is not known.
     """
     columns = [np.asarray(each) for each in (written.source, written.target, written.bytes, written.seconds)]
     count, rest = divmod(len(written.source), WRITTEN)
@@ -34,7 +36,7 @@ def folded(written: Messages, rounds: int) -> Messages | None:
     if len(written.waits[0]) and (written.waits[0] // count - written.waits[1] // count).max() > 1:
         return None
     waits, later = np.divmod(inside[0], count), np.divmod(carried[1], count)
-    if not _comes_back(waits, later, count).all():
+    if not _comes_back(waits, later, count):
         return None
     first = (column[:count] for column in columns)
     return replace(written, **dict(zip(("source", "target", "bytes", "seconds"), first, strict=True)), waits=waits,
@@ -50,20 +52,29 @@ def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Off
     return distinct(key[here]), distinct(key[~here])
 
 
-def _same(one: Offsets, other: Offsets) -> bool:
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return np.array_equal(one, other)
 
 
-def _comes_back(waits: tuple[Offsets, Offsets], carried: tuple[Offsets, Offsets], count: int) -> Mask:
-    """[M] whether one wait after the other, each the first, leads from a message to itself in the next round."""
+def _comes_back(waits: tuple[Offsets, Offsets], carried: tuple[Offsets, Offsets], count: int) -> bool:
+    """Whether waits lead from each of M messages to itself in the next round; False if over ``MOST`` are connected."""
     waiter, earlier = (np.concatenate(side) for side in zip(waits, carried, strict=True))
-    step = np.repeat([0, 1], [len(waits[0]), len(carried[0])])  # rounds
-    following, rounds = np.full(count, -1), np.zeros(count, np.int64)
-    following[earlier[::-1]], rounds[earlier[::-1]] = waiter[::-1], step[::-1]
-    here, passed = np.arange(count), np.zeros(count, np.int64)
-    found = np.zeros(count, np.bool_)
-    for _ in range(LONGEST):
-        passed = np.where(here >= 0, passed + rounds[here], 2)
-        here = np.where(here >= 0, following[here], -1)
-        found |= (here == np.arange(count)) & (passed == 1)
-    return found
+    group = np.arange(count)  # the first of those that depend on each other
+    for _ in range(MOST):
+        before = group.copy()
+        np.minimum.at(group, waiter, group[earlier])
+        np.minimum.at(group, earlier, group[waiter])
+        if _same(before, group):
+            break
+    if not _same(before, group) or np.bincount(group).max(initial=0) > MOST:
+        return False
+    order = np.argsort(group, kind="stable")
+    place = np.empty(count, np.uint64)  # in its group
+    place[order] = np.arange(count) - np.searchsorted(group[order], group[order])
+    own = np.left_shift(np.uint64(1), place)
+    same, following = own.copy(), np.zeros(count, np.uint64)  # what each leads to, in its round and in the next
+    for _ in range(MOST):
+        np.bitwise_or.at(same, waits[1], same[waits[0]])
+        np.bitwise_or.at(following, carried[1], same[carried[0]])
+        np.bitwise_or.at(following, waits[1], following[waits[0]])
+    return bool((following & own).all())

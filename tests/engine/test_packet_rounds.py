@@ -1,0 +1,175 @@
+"""Tasks of many rounds that are written once: the answers are those of all rounds written one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.engine.test_packet_addresses import model_of
+from tests.engine.test_packet_addresses import random_world as addressed_world
+from tests.engine.test_packet_random import CASES, by_twin, random_model, random_transport, random_world, seconds
+from tests.engine.test_packet_sst import random_model as sst_model
+from tests.engine.test_packet_sst import random_world as sst_world
+from tests.engine.test_packet_threads import same_bytes
+from topoflow.arrays import distinct, offsets
+from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
+from topoflow.engine.bound import Bound
+from topoflow.engine.device import Device
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.packet import Packet
+from topoflow.engine.packet.addresses import ROUTINGS
+from topoflow.engine.simulation import simulate
+from topoflow.engine.slotted import Slotted
+
+Case = Callable[[np.random.Generator], tuple[World, Packet]]
+
+
+def by_path(draw: np.random.Generator) -> tuple[World, Packet]:
+    return random_world(draw), replace(random_model(draw), virtual_channels="auto")
+
+
+def by_address(draw: np.random.Generator) -> tuple[World, Packet]:
+    return addressed_world(draw, str(draw.choice(ROUTINGS))), model_of(draw)
+
+
+def by_sst(draw: np.random.Generator) -> tuple[World, Packet]:
+    world = sst_world(draw, str(draw.choice(["minimal", "valiant_group", "adaptive_local"])))
+    return world, sst_model(draw)
+
+
+CASES_OF = (by_path, by_address, by_sst)
+
+
+def repeated(draw: np.random.Generator, world: World) -> World:
+    """Some rounds of its tasks, some of which wait for tasks of the round before, earlier or later ones."""
+    tasks, count = world.graph.tasks, int(draw.integers(0, 6))
+    pairs = distinct(draw.integers(0, tasks, count) * tasks + draw.integers(0, tasks, count))
+    carried = np.stack(np.divmod(pairs, tasks)).astype(np.int32)
+    return replace(world, graph=replace(world.graph, rounds=int(draw.integers(2, 6)), carried=carried))
+
+
+def written(graph: Graph) -> Graph:
+    """All rounds one after the other: a task waits for itself in the round before, too."""
+    rounds, tasks, count = graph.rounds, graph.tasks, len(graph.after)
+    assert graph.carried is not None
+    own = np.repeat(np.arange(tasks), np.diff(graph.after_offsets))
+    later = np.concatenate([graph.carried[0], np.arange(tasks)]), np.concatenate([graph.carried[1], np.arange(tasks)])
+    task = [own + r * tasks for r in range(rounds)] + [later[0] + r * tasks for r in range(1, rounds)]
+    earlier = [graph.after[:count] + r * tasks for r in range(rounds)]
+    earlier += [later[1] + (r - 1) * tasks for r in range(1, rounds)]
+    total = rounds * tasks
+    waiter, awaited = np.divmod(distinct(np.concatenate(task) * total + np.concatenate(earlier)), total)
+    many: dict[str, Any] = {
+        name: np.tile(getattr(graph, name), rounds) for name in ("delay", "bytes", "release", "path", "owner")
+    }
+    return replace(
+        graph,
+        **many,
+        after_offsets=offsets(np.bincount(waiter, minlength=total)),
+        after=awaited.astype(np.int32),
+        rounds=1,
+        carried=None,
+        ends=None if graph.ends is None else np.tile(graph.ends, rounds),
+    )
+
+
+def agree(one: Timeline, all_of: Timeline) -> None:
+    """One written once, the other round by round."""
+    tasks = one.world.graph.tasks
+    assert one.start.tolist() == all_of.start[:tasks].tolist()
+    assert one.finish.tolist() == all_of.finish[-tasks:].tolist()
+    assert one.link_bytes.tolist() == all_of.link_bytes.tolist()
+    assert one.makespan == all_of.makespan
+    ports: Any = one.ports
+    for name, expected in vars(all_of.ports).items():
+        found = getattr(ports, name)
+        if isinstance(expected, np.ndarray):
+            assert found.tolist() == expected.tolist(), name
+        elif expected is not None:
+            for field, numbers in vars(expected).items():
+                assert np.array_equal(getattr(found, field), numbers), (name, field)
+
+
+@pytest.mark.parametrize("case", CASES_OF)
+@settings(max_examples=40)
+@given(seed=CASES)
+def test_rounds_are_as_if_they_were_written_one_after_the_other(device: str, case: Case, seed: int) -> None:
+    """Of tasks the start in the first and the finish in the last round, and all that ports have seen."""
+    draw = np.random.default_rng(seed)
+    world, model = case(draw)
+    world = repeated(draw, world)
+    run = Run(Device.named(device), threads=1)
+    all_of = replace(world, graph=written(world.graph))
+    (found,), (expected,) = model.simulate([world], run), model.simulate([all_of], run)
+    agree(found, expected)
+
+
+@settings(max_examples=30)
+@given(seed=CASES)
+def test_a_kernel_of_rounds_is_exactly_the_twin_of_all_of_them(device: str, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    world, model = by_path(draw)
+    world = repeated(draw, world)
+    expected = by_twin(replace(world, graph=written(world.graph)), model)
+    (found,) = model.simulate([world], Run(Device.named(device), threads=1))
+    assert found.start.tolist() == seconds(expected.start[: world.graph.tasks])
+    assert found.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
+
+
+@pytest.mark.parametrize("case", CASES_OF)
+@settings(max_examples=8)
+@given(seed=CASES)
+def test_any_number_of_threads_and_other_worlds_beside_it_change_nothing(case: Case, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    world, model = case(draw)
+    several = [repeated(draw, world), world]
+    same_bytes(several, model, most=3)
+
+
+@settings(max_examples=30)
+@given(seed=CASES)
+def test_what_has_not_ended_by_then_has_no_end(seed: int) -> None:
+    """A task is done when it has been in its last round."""
+    draw = np.random.default_rng(seed)
+    world, model = by_path(draw)
+    world = repeated(draw, world)
+    (whole,) = model.simulate([world], Run(threads=1))
+    (part,) = model.simulate([replace(world, until=whole.makespan * float(draw.random()))], Run(threads=1))
+    ended = np.isfinite(part.finish)
+    assert part.finish[ended].tolist() == whole.finish[ended].tolist()
+    assert (whole.finish[~ended] >= part.world.until).all()
+
+
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound(), Slotted()], ids=lambda each: each.name)
+def test_fidelities_that_need_every_task_say_so(fidelity: Fidelity) -> None:
+    world = repeated(np.random.default_rng(0), random_world(np.random.default_rng(5)))
+    law = f"must be few enough to write all tasks of a job with fidelity={fidelity.name}"
+    with pytest.raises(ValueError, match=f"workload.iterations: {law}, got [2-5] of [0-9]+ tasks in random"):
+        simulate([world], fidelity)
+
+
+def test_packets_with_losses_need_every_task() -> None:
+    draw = np.random.default_rng(1)
+    world = repeated(draw, random_world(draw, one_interface=True))
+    with pytest.raises(ValueError, match=r"workload\.iterations: must be few enough .* fidelity=packet with packet\."):
+        simulate([world], random_transport(draw))
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        ({"rounds": 0}, "rounds: must be at least 1, got 0"),
+        ({"rounds": 1, "carried": np.zeros((2, 0), np.int32)}, "rounds: must be at least 2, got 1"),
+        ({"rounds": 2, "carried": np.array([[99], [0]], np.int32)}, r"carried\[0\]: must be in 0\.\.[0-9]+, got 99"),
+        ({"rounds": 2, "carried": np.zeros((3, 1), np.int32)}, r"carried: expected \[2\] = \[2\], got \[3\]"),
+    ],
+)
+def test_a_graph_that_breaks_a_law_of_rounds_is_refused(graph: dict[str, Any], message: str) -> None:
+    world = random_world(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=f"random.{message}"):
+        Packet().simulate([replace(world, graph=replace(world.graph, **graph))])
