@@ -152,6 +152,7 @@ struct State {
   Sender* sender;
   Message* message;
   int32_t* first_sender;  // [T]
+  int64_t slots;          // that a thread has
   int32_t first_queue;    // of the thread's own part of the pool
   int32_t* in_place;      // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
   Input* input;           // [C]
@@ -178,7 +179,7 @@ struct State {
     occupied = memory.take<uint64_t>(ports + rows / 64);
     channel = memory.take<Channel>(count(batch.channel_offsets));
     const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
-    const int64_t slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
+    slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
     const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
     queue = memory.take<Queue>(addressed ? threads * held : queues);
     first_queue = static_cast<int32_t>(rank * held);

@@ -504,8 +504,7 @@ class World {
 
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    // The sender is as far, at least. So slots hold no credits that are back (settings.py counts on it).
-    if (c.credits == Channel::kCredits || flits != c.flits) collect(c, begin_);
+    if (c.credits == Channel::kCredits) collect(c, begin_);  // the sender is as far, at least
     if (c.credits == 0) {
       c.since = begin_;
       c.flits = static_cast<uint16_t>(flits);
@@ -561,9 +560,12 @@ class World {
 
   // Slots, and queues by address
 
+  // There are enough for all packets and credits that are under way (settings.py).
   DEVICE int32_t take_slot() {
+    if (free_slot_ == kNone && slots_ < s_.slots) return slots_++;
+    if (free_slot_ == kNone)  // some are credits that are back
+      for (int32_t c = own_.first_channel(); c < own_.end_channel(channels_); ++c) collect(s_.channel[c], begin_);
     const int32_t slot = free_slot_;
-    if (slot == kNone) return slots_++;
     free_slot_ = s_.slot[slot].packet.next;
     return slot;
   }
@@ -1292,14 +1294,15 @@ class World {
   DEVICE void wait_at(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
     const Input& input = s_.input[channel];
     const Port& port = s_.port[out];
-    if (!is_occupied(port, input.place)) hold(port, input, channel);
+    if (!is_occupied(port, input.place)) hold(out, input, channel);
     if (enqueue(queue_of(port, input.place), slot, ready)) remember(out, input.place, ready);
   }
 
   // A queue for what comes by an input and leaves by a port.
-  DEVICE void hold(const Port& port, const Input& input, int32_t channel) {
-    Output& output = output_of(port);
-    const int32_t queue = take_queue(), out = static_cast<int32_t>(&port - s_.port);
+  DEVICE void hold(int32_t out, const Input& input, int32_t channel) {
+    const Port& port = s_.port[out];
+    Output& output = s_.output[out];
+    const int32_t queue = take_queue();
     const auto place = static_cast<uint32_t>(input.place);
     s_.queue[queue] = {kNever, place, kNone, kNone, out, channel_after(input, output), channel};
     if (!has_packets(port)) {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.engine.test_packet_addresses import model_of
+from tests.engine.test_packet_addresses import dragonfly, model_of
 from tests.engine.test_packet_addresses import random_world as addressed_world
 from tests.engine.test_packet_random import CASES, by_twin, random_model, random_transport, random_world, seconds
 from tests.engine.test_packet_sst import random_model as sst_model
@@ -21,10 +21,12 @@ from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
 from topoflow.engine.packet.addresses import ROUTINGS
 from topoflow.engine.simulation import simulate
 from topoflow.engine.slotted import Slotted
+from topoflow.traffic.base import Traffic, Transfer
 
 Case = Callable[[np.random.Generator], tuple[World, Packet]]
 
@@ -119,6 +121,23 @@ def test_a_kernel_of_rounds_is_exactly_the_twin_of_all_of_them(device: str, seed
     (found,) = model.simulate([world], Run(Device.named(device), threads=1))
     assert found.start.tolist() == seconds(expected.start[: world.graph.tasks])
     assert found.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
+
+
+@pytest.mark.parametrize("bytes", [3000.0, 60_000.0])
+@pytest.mark.parametrize("routing", ["valiant_group", "adaptive_local"])
+def test_credits_that_nobody_takes_need_no_slots_for_every_round(device: str, routing: str, bytes: float) -> None:
+    """Two servers of a large network: each round has routes of its own, by channels that no later one crosses."""
+    network = dragonfly(2, 4, 30, 2)
+    there = network.servers - 1
+    tasks = [Transfer(bytes, 0, there), Transfer(bytes, there, 0, after=(0,))]
+    world = place(Traffic.from_tasks("pair", network.servers, tasks), network, name="pair", routing=routing)
+    carried = np.array([[0], [1]], np.int32)
+    world = replace(world, graph=replace(world.graph, rounds=400, carried=carried))
+    model, run = Packet(size=2048, nic_latency=1e-8, samples=0, draws="message"), Run(Device.named(device), threads=1)
+    (found,), (expected,) = (
+        model.simulate([each], run) for each in (world, replace(world, graph=written(world.graph)))
+    )
+    agree(found, expected)
 
 
 @pytest.mark.parametrize("case", CASES_OF)

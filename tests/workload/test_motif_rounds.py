@@ -71,6 +71,10 @@ def test_rounds_that_differ_are_written_one_after_the_other() -> None:
     for name in ("random", "halo3d", "bcast"):
         motif = Motif(GPU, name, iterations=WRITTEN, cells=10, eager=1e9)
         assert folded(motif.messages(8), 1000) is None, name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_TASKS", 0)
+        for seed in range(100):  # of so few ranks some draw the same targets three times
+            assert Motif(GPU, "random", iterations=9, seed=seed).messages(2).rounds == 1
 
 
 def test_few_tasks_are_written_one_by_one() -> None:

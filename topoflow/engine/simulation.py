@@ -66,7 +66,7 @@ class Simulating:
 
     def weight(self, world: World) -> float:
         """Tasks and hops: what an event costs varies, but less than their number does."""
-        return 1.0 + len(world.graph.delay) + len(world.graph.path_links)
+        return 1.0 + len(world.graph.delay) * world.graph.rounds + len(world.graph.path_links)
 
     def name(self, world: World) -> str:
         return world.name

@@ -65,10 +65,13 @@ def groups(fabric: Fabric) -> Ints:
 
 
 def group_completion(outcome: Result) -> tuple[Ints, Floats, Floats]:
-    """Groups that messages came to, and s when half of those and when the last of those had arrived."""
+    """Groups that messages came to, and s when half of those and when the last of those had arrived.
+
+    None for messages of many rounds, as it is not known when half of them had.
+    """
     timeline = outcome.timeline
     graph, finish = timeline.world.graph, timeline.finish
-    if graph.ends is None:
+    if graph.ends is None or graph.rounds > 1:
         return np.zeros(0, np.int32), np.zeros(0), np.zeros(0)
     arrived = (graph.bytes > 0) & np.isfinite(finish) & (graph.target >= 0)
     group, when = groups(outcome.fabric)[graph.target[arrived]], finish[arrived]

@@ -137,6 +137,9 @@ def _queued(traffic: Traffic) -> Iterator[Broken]:
 def _carried(traffic: Traffic) -> Iterator[Broken]:
     """What waits for the round before."""
     task, earlier = (np.zeros(0, np.int64),) * 2 if traffic.carried is None else traffic.carried
+    if len(task) != len(earlier):
+        yield Broken(0, 8, f".carried: must have as many tasks as they wait for, got {len(task)} and {len(earlier)}")
+        return
     for first in _first((task < 0) | (task >= len(traffic)) | (earlier < 0) | (earlier >= len(traffic))):
         law = f"must be within 0..{len(traffic) - 1}"
         yield Broken(first, 8, f".carried: {law}, got {int(task[first])} after {int(earlier[first])}")

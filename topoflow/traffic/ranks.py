@@ -45,7 +45,7 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     if messages.waits is not None:
         columns.wait(*messages.waits)
     traffic = columns.traffic(motif.name, strategy.servers, local_bandwidth)
-    if messages.carried is not None:
+    if messages.rounds > 1:
         traffic = replace(traffic, rounds=messages.rounds, carried=messages.carried)
     return traffic if messages.release is None else replace(traffic, release=messages.release)
 

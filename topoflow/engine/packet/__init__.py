@@ -151,8 +151,9 @@ class Packet(Settings):
     def _check(self, world: World) -> None:
         check_graph(world.name, world.graph)
         check_links(world)
-        if world.graph.tasks > MAX_TASKS:
-            raise ValueError(f"{world.name}.tasks: must be at most {MAX_TASKS}, got {world.graph.tasks}")
+        tasks = world.graph.tasks * world.graph.rounds
+        if tasks > MAX_TASKS:
+            raise ValueError(f"{world.name}.tasks: must be at most {MAX_TASKS} in all rounds, got {tasks}")
         starved = _starved(world)
         if starved != NONE:
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")

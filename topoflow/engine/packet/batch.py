@@ -138,7 +138,9 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "under_way": np.array([each.control.under_way for each in amounts], np.int64),
         "window": np.array([each.window for each in amounts], np.int64),
         "until": np.array([_until(world) for world in worlds], np.int64),
-        "order": np.argsort([-int(each.bytes.sum()) for each in amounts], kind="stable").astype(np.int32),
+        "order": np.argsort(
+            [-int(each.bytes.sum()) * graph.rounds for each, graph in zip(amounts, graphs, strict=True)], kind="stable"
+        ).astype(np.int32),
         "cancel": np.zeros(1, np.int32),
         "latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
         "message_latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),

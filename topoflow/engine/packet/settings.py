@@ -312,10 +312,11 @@ def _slots(
 
 
 def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
-    """Rounds of a message, at most, whose packets are under way or have credits under way at one time.
+    """Twice the rounds of a message, at most, of which packets or credits are under way at one time.
 
     A round of it begins when the one before has arrived: after two links and two NICs. A credit is back by the end of
-    the window after its packet has left and it has crossed a link.
+    the window after its packet has left and it has crossed a link; as long as others of its channel are not looked at,
+    it keeps its slot. Where none is left all that are back are taken (``World::take_slot``): half of them, at least.
     """
     if world.graph.rounds == 1:
         return 1
@@ -323,7 +324,7 @@ def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Fl
     sending = math.ceil(settings.size * float(byte_time.max(initial=0.0)))
     credit = sending + int(latency.max(initial=0)) + in_picoseconds(settings.credit_latency)
     until_back = credit + _window(layout, settings, byte_time, latency)
-    return min(world.graph.rounds, 2 + until_back // one_round)
+    return min(world.graph.rounds, 2 * (2 + until_back // one_round))
 
 
 def _sst_slots(bytes: Offsets, depth: Ints, rounds: int, layout: AddressedLayout, settings: Settings) -> int:

@@ -95,8 +95,10 @@ def _seen(report: Report) -> list[tuple[Result, Slots]]:
 
 
 def completion(outcome: Result) -> Samples:
-    """s of the messages of each size, from one power of ten to the next."""
+    """s of the messages of each size, from one power of ten to the next; of many rounds these are not known."""
     timeline = outcome.timeline
+    if timeline.world.graph.rounds > 1:
+        return {}
     size, took = timeline.world.graph.bytes, timeline.finish - timeline.start
     arrived = (size > 0) & np.isfinite(took) & (took > 0)
     size, took = size[arrived], took[arrived]
