@@ -22,7 +22,8 @@ struct StateBytes {
 
 // B of stack that a GPU's thread needs: whoever asks how full a buffer is lets the port before it send first, and what
 // it sends may ask at the next router (World::occupied), so calls are as deep as a route has ports. nvcc cannot say how
-// much that is, and a GPU gives 1 KiB. All functions of one such round take 1,256 B, the kernel 920 (nvcc 13.0, sm_90).
+// much that is, and a GPU gives 1 KiB. All functions of one such round take 1,160 B, the kernel 1,408 (nvcc 13.0,
+// sm_90).
 struct StackBytes {
   PacketBatch batch;
   HD int64_t operator()(int32_t world) const {
