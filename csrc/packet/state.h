@@ -48,9 +48,10 @@ struct alignas(32) Slot {
 // is of a pool while it holds a packet, as a large network has far more places for queues than packets.
 struct alignas(32) Queue {
   int64_t ready;  // ps, of the head; kNever: empty
-  // ps, from when the port before begins to send a packet of the full size until it is ready here; by address: its
-  // place in the row of the port
-  uint32_t delay;
+  union {
+    uint32_t delay;  // ps, from when the port before begins to send a packet of the full size until it is ready here
+    int32_t place;   // by address: in the row of the port
+  };
   int32_t head, tail;
   int32_t port;     // that the head waits for
   int32_t after;    // the channel where the head lies afterwards, kNone: it has arrived

@@ -70,11 +70,7 @@ class Tasks {
 
   // When something happens next, ps, and what.
   DEVICE int64_t time() const { return s_.events->time(); }
-  DEVICE Event pop() const {
-    const Event event = s_.events->pop();
-    if (s_.events->size > 0) look_ahead(task(s_.events->event[0]));
-    return event;
-  }
+  DEVICE Event pop() const { return s_.events->pop(); }
   DEVICE void push(const Event& event) const { s_.events->push(event); }
 
   // What an event is: the message of `task` comes to its NIC, or else the task has finished.
@@ -129,14 +125,6 @@ class Tasks {
     ++pending;
     for (int64_t i = b_.awaited_offsets[first_ + task]; i < b_.awaited_offsets[first_ + task + 1]; ++i)
       pending += --s_.tokens[b_.awaited[i]] == 0;
-  }
-
-  // What the next event needs of its task.
-  DEVICE void look_ahead(int32_t task) const {
-    prefetch(&s_.progress[task]);
-    prefetch(&b_.bytes[first_ + task]);
-    prefetch(&b_.waited[first_ + task]);
-    prefetch(&b_.follower_offsets[first_ + task]);
   }
 
   const PacketBatch& b_;

@@ -223,7 +223,8 @@ class World {
   DEVICE void begin_queues() {
     if (by_address()) return;
     const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
-    for (int64_t q = 0; q < queues; ++q) s_.queue[q] = {kNever, 0, kNone, kNone, 0, kNone, b_.queue_channel[first + q]};
+    for (int64_t q = 0; q < queues; ++q)
+      s_.queue[q] = {kNever, {0}, kNone, kNone, 0, kNone, b_.queue_channel[first + q]};
     const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
@@ -615,7 +616,7 @@ class World {
   DEVICE bool is_occupied(const Port& port, int32_t place) const {
     if (!port.is_large()) return port.occupied >> (place + 1) & 1;
     if (!has_packets(port)) return false;
-    if (by_address() && output_of(port).only != kNone) return place_of(s_.queue[output_of(port).only]) == place;
+    if (by_address() && output_of(port).only != kNone) return s_.queue[output_of(port).only].place == place;
     return s_.occupied[first_word(port) + place / 64] >> (place % 64) & 1;
   }
 
@@ -624,8 +625,8 @@ class World {
     if (!has_packets(port)) return kNone;
     if (by_address() && output_of(port).only != kNone) {
       const Queue& queue = s_.queue[output_of(port).only];
-      const int32_t place = place_of(queue);
-      return from <= place && place < to && can_send(queue, now, soonest, waits) ? place : kNone;
+      const bool is_asked = from <= queue.place && queue.place < to;
+      return is_asked && can_send(queue, now, soonest, waits) ? queue.place : kNone;
     }
     const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
@@ -1303,22 +1304,20 @@ class World {
     const Port& port = s_.port[out];
     Output& output = s_.output[out];
     const int32_t queue = take_queue();
-    const auto place = static_cast<uint32_t>(input.place);
-    s_.queue[queue] = {kNever, place, kNone, kNone, out, channel_after(input, output), channel};
+    s_.queue[queue] = {kNever, {0}, kNone, kNone, out, channel_after(input, output), channel};
+    s_.queue[queue].place = input.place;
     if (!has_packets(port)) {
       output.only = queue;
       return;
     }
     if (output.only != kNone) {
-      const int32_t first = place_of(s_.queue[output.only]);
+      const int32_t first = s_.queue[output.only].place;
       s_.in_place[port.first_queue + first] = output.only;
       if (port.is_large()) set_bit(port, first);
       output.only = kNone;
     }
     s_.in_place[port.first_queue + input.place] = queue;
   }
-
-  DEVICE static int32_t place_of(const Queue& queue) { return static_cast<int32_t>(queue.delay); }
 
   // Where a packet lies after an input and an output of a router; kNone: it has arrived.
   DEVICE static int32_t channel_after(const Input& input, const Output& output) {

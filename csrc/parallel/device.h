@@ -3,9 +3,6 @@
 
 #include <cstddef>
 #include <new>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "backend.h"
 #include "fault.h"
@@ -64,18 +61,7 @@ inline Stream to_stream(int64_t) { return {}; }
 
 constexpr std::align_val_t kLine{64};  // B of a cache line
 
-// Linux then has pages of this size for it, whose addresses processors find sooner.
-constexpr int64_t kLargePage = int64_t{1} << 21;  // B
-
-inline void* allocate(int64_t bytes) {
-  void* const memory = ::operator new(bytes, kLine);
-#ifdef MADV_HUGEPAGE
-  const auto first = (reinterpret_cast<uintptr_t>(memory) + kLargePage - 1) / kLargePage * kLargePage;
-  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kLargePage * kLargePage;
-  if (bytes >= 16 * kLargePage) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-#endif
-  return memory;
-}
+inline void* allocate(int64_t bytes) { return ::operator new(bytes, kLine); }
 inline void release(void* memory) noexcept { ::operator delete(memory, kLine); }
 
 struct DeviceGuard {

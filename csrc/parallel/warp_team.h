@@ -288,8 +288,8 @@ class WarpTeam {
     }
 
    private:
-    // Lanes have up to so many keys that they alone read, each lane every 32nd. More are in blocks: all lanes read the
-    // block of one of them.
+    // Keys of a lane at most, where each lane reads its own only, every 32nd of all. If there are more, a lane's keys
+    // are a block, and all lanes read the block of one of them.
     static constexpr int32_t kAlone = 8;
 
     __device__ double others_of_shared(int32_t place) {

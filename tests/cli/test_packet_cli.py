@@ -104,6 +104,10 @@ def test_a_job_of_many_equal_rounds_is_reported_without_times_that_nobody_knows(
     assert {**once, "config": None} == {**written, "config": None}
     found = json.loads((tmp_path / "once" / "result.json").read_text())
     assert any("tasks of 6 equal rounds are listed once" in note for note in found["notes"])
+    names = [{path.name for path in (tmp_path / run).glob("*.png")} for run in ("written", "once")]
+    assert names[0] - names[1] == {"ports_completion.png"}, "its messages have no times"
+    trace = json.loads((tmp_path / "once" / "trace.json").read_text())
+    assert not [event for event in trace["traceEvents"] if event["ph"] == "X"]
     capsys.readouterr()
     assert main([*asked, "fabric=fat_tree", "fidelity=fluid", f"out={tmp_path / 'fluid'}"]) != 0
     law = "workload.iterations: must be few enough to write all tasks of a job with fidelity=fluid, got 6 of 16 tasks"

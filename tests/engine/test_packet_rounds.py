@@ -26,6 +26,7 @@ from topoflow.engine.packet import Packet
 from topoflow.engine.packet.addresses import ROUTINGS
 from topoflow.engine.simulation import simulate
 from topoflow.engine.slotted import Slotted
+from topoflow.study.cluster import side_by_side
 from topoflow.traffic.base import Traffic, Transfer
 
 Case = Callable[[np.random.Generator], tuple[World, Packet]]
@@ -172,6 +173,13 @@ def test_fidelities_that_need_every_task_say_so(fidelity: Fidelity) -> None:
         simulate([world], fidelity)
 
 
+def test_jobs_that_share_a_cluster_need_every_task() -> None:
+    world = repeated(np.random.default_rng(0), random_world(np.random.default_rng(5)))
+    law = "must be few enough to write all tasks of a job that shares a cluster"
+    with pytest.raises(ValueError, match=f"workload.iterations: {law}, got [2-5] of [0-9]+ tasks"):
+        side_by_side([world.graph, world.graph])
+
+
 def test_packets_with_losses_need_every_task() -> None:
     draw = np.random.default_rng(1)
     world = repeated(draw, random_world(draw, one_interface=True))
@@ -183,6 +191,7 @@ def test_packets_with_losses_need_every_task() -> None:
     ("graph", "message"),
     [
         ({"rounds": 0}, "rounds: must be at least 1, got 0"),
+        ({"rounds": 2**30 + 1}, r"tasks: must be at most 1073741824 in all rounds, got [0-9]+"),
         ({"rounds": 1, "carried": np.zeros((2, 0), np.int32)}, "rounds: must be at least 2, got 1"),
         ({"rounds": 2, "carried": np.array([[99], [0]], np.int32)}, r"carried\[0\]: must be in 0\.\.[0-9]+, got 99"),
         ({"rounds": 2, "carried": np.zeros((3, 1), np.int32)}, r"carried: expected \[2\] = \[2\], got \[3\]"),

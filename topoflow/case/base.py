@@ -215,7 +215,7 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """What was decided by the size of the job, and what is assumed of a recorded one, a line each."""
         recorded = self.case.job.recorded
-        rounds = self.traffic.rounds
+        rounds = self.world.graph.rounds
         once = (
             f"tasks of {rounds:,} equal rounds are listed once, from their start in the first to their end in the last"
         )

@@ -136,7 +136,7 @@ def read(path: Path) -> Content:
 
 
 def _lengths(header: bytes, rest: int) -> list[int] | None:
-    """B of each block, of which the file has ``rest`` in all; None: the header is not as it was written."""
+    """B of each block by the ``header``; None: it is damaged, or the blocks are not the ``rest`` B of the file."""
     try:
         lengths = json.loads(header)["blocks"]
         is_right = all(type(each) is int and each >= 0 for each in lengths) and sum(lengths) == rest

@@ -312,11 +312,12 @@ def _slots(
 
 
 def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
-    """Twice the rounds of a message, at most, of which packets or credits are under way at one time.
+    """Rounds of a message for whose packets and credits there are slots.
 
-    A round of it begins when the one before has arrived: after two links and two NICs. A credit is back by the end of
-    the window after its packet has left and it has crossed a link; as long as others of its channel are not looked at,
-    it keeps its slot. Where none is left all that are back are taken (``World::take_slot``): half of them, at least.
+    At most k rounds have packets or unreturned credits at the same time: the next round begins when the last one has
+    arrived, two links and two NICs later, and a credit is returned within its delay and a window. A returned credit
+    keeps its slot until the sender looks at the channel. When slots run out, the sender collects all of these
+    (``World::take_slot``); with slots for 2 k rounds that frees half of them.
     """
     if world.graph.rounds == 1:
         return 1

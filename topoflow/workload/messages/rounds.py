@@ -5,24 +5,20 @@ Shapes: M messages of a round, D of them that wait for another.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from topoflow.arrays import Offsets, distinct
 from topoflow.workload.base import Messages
 
 WRITTEN = 3  # rounds that show whether all are alike: the first waits for none before it
-MOST = 64  # messages of a round that depend on each other, of which is found out what leads to what: bits of a number
+MOST = 64  # messages of a connected component at most: reachability is a bit mask of 64 bits for each
 
 
 def folded(written: Messages, rounds: int) -> Messages | None:
-    """``rounds`` of the messages of which ``written`` has the first three, all alike; None where they are not.
+    """A job of ``rounds`` equal rounds, of which ``written`` has the first three; None if these are not equal.
 
-    Also None where a message may be sent again before it has arrived, and where more than ``MOST`` messages depend on
-    each other, so that this is not known.
+    Also None if a message may be sent again before it has arrived, and if a connected component of dependencies has
+    more than ``MOST`` messages, so that this is not known.
     """
     columns = [np.asarray(each) for each in (written.source, written.target, written.bytes, written.seconds)]
     count, rest = divmod(len(written.source), WRITTEN)
@@ -31,16 +27,16 @@ def folded(written: Messages, rounds: int) -> Messages | None:
     if any((column[: 2 * count] != column[count:]).any() for column in columns):
         return None
     inside, carried = zip(*(_waits(written.waits, count, number) for number in range(WRITTEN)), strict=True)
-    if not (_same(inside[0], inside[1]) and _same(inside[1], inside[2]) and _same(carried[1], carried[2])):
+    pairs = (inside[0], inside[1]), (inside[1], inside[2]), (carried[1], carried[2])
+    if not all(np.array_equal(one, other) for one, other in pairs):
         return None
     if len(written.waits[0]) and (written.waits[0] // count - written.waits[1] // count).max() > 1:
         return None
     waits, later = np.divmod(inside[0], count), np.divmod(carried[1], count)
     if not _comes_back(waits, later, count):
         return None
-    first = (column[:count] for column in columns)
-    return replace(written, **dict(zip(("source", "target", "bytes", "seconds"), first, strict=True)), waits=waits,
-                   rounds=rounds, carried=later)  # fmt: skip
+    source, target, bytes, seconds = (column[:count] for column in columns)
+    return Messages(source, target, bytes, seconds, waits, rounds=rounds, carried=later)
 
 
 def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Offsets, Offsets]:
@@ -52,27 +48,23 @@ def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Off
     return distinct(key[here]), distinct(key[~here])
 
 
-def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return np.array_equal(one, other)
-
-
 def _comes_back(waits: tuple[Offsets, Offsets], carried: tuple[Offsets, Offsets], count: int) -> bool:
-    """Whether waits lead from each of M messages to itself in the next round; False if over ``MOST`` are connected."""
+    """Whether each of M messages depends, through others, on itself in the round before; False also if unknown."""
     waiter, earlier = (np.concatenate(side) for side in zip(waits, carried, strict=True))
-    group = np.arange(count)  # the first of those that depend on each other
+    group = np.arange(count)  # connected component, by its first message
     for _ in range(MOST):
         before = group.copy()
         np.minimum.at(group, waiter, group[earlier])
         np.minimum.at(group, earlier, group[waiter])
-        if _same(before, group):
+        if np.array_equal(before, group):
             break
-    if not _same(before, group) or np.bincount(group).max(initial=0) > MOST:
+    if not np.array_equal(before, group) or np.bincount(group).max(initial=0) > MOST:
         return False
     order = np.argsort(group, kind="stable")
-    place = np.empty(count, np.uint64)  # in its group
+    place = np.empty(count, np.uint64)  # in its component
     place[order] = np.arange(count) - np.searchsorted(group[order], group[order])
     own = np.left_shift(np.uint64(1), place)
-    same, following = own.copy(), np.zeros(count, np.uint64)  # what each leads to, in its round and in the next
+    same, following = own.copy(), np.zeros(count, np.uint64)  # reachable in its round, and in the next
     for _ in range(MOST):
         np.bitwise_or.at(same, waits[1], same[waits[0]])
         np.bitwise_or.at(following, carried[1], same[carried[0]])
