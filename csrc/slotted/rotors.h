@@ -11,6 +11,11 @@
 
 namespace topoflow::BACKEND::slotted {
 
+// A list that is threaded through its items.
+struct Ends {
+  int32_t head, tail;
+};
+
 // A link by which a node accepts cells.
 struct Share {
   int32_t capacity;  // cells
@@ -30,6 +35,8 @@ struct RotorTables {
   uint8_t* offered;   // [N, row of U, N] of a receiver: cells that are offered and not accepted
   uint8_t* accepted;  // [N, row of U, N] of a receiver
   int64_t row;        // of these two: no two nodes write bytes of one word
+  // [N] of staggered switches: flows of low latency with cells in LOCAL, those whose path is full
+  Ends *prompt, *blocked;
 
   HD RotorTables(Memory& memory, const SlottedBatch& batch, int32_t world, int64_t nodes) {
     const int64_t rows = batch.switches[world] ? nodes : 0, links = rows * batch.switches[world];
@@ -46,6 +53,8 @@ struct RotorTables {
     row = (batch.switches[world] * nodes + 3) / 4 * 4;
     offered = memory.take<uint8_t>(rows * row);
     accepted = memory.take<uint8_t>(rows * row);
+    prompt = memory.take<Ends>(rows);
+    blocked = memory.take<Ends>(rows);
   }
 };
 

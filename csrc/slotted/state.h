@@ -23,11 +23,6 @@ constexpr int32_t kNone = -1;
 constexpr int32_t kWordLog = 6;
 constexpr int32_t kWordBits = 1 << kWordLog;
 
-// A list that is threaded through its items.
-struct Ends {
-  int32_t head, tail;
-};
-
 // Cells of a task at their source.
 struct Flow {
   int32_t unsent;      // at the server
@@ -120,7 +115,6 @@ struct State {
   int32_t *place, *group, *column;  // [N] of each node
   int32_t *node_at, *place_at;      // [columns]
   Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
-  Ends *prompt, *blocked;           // [N] of low latency: flows with cells in LOCAL, those whose path is full
   // [N, columns] what comes in this epoch: to its target (~number: straight from the source, to a place that is
   // reserved) or to be sent on. A pair of nodes has one slot.
   Sent* coming;
@@ -169,8 +163,6 @@ struct State {
     node_at = memory.take<int32_t>(columns);
     place_at = memory.take<int32_t>(columns);
     local = memory.take<Ends>(places);
-    prompt = memory.take<Ends>(nodes);
-    blocked = memory.take<Ends>(nodes);
     coming = memory.take<Sent>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);

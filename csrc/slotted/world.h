@@ -39,7 +39,6 @@ class World {
     window = batch.window[world];
     const int64_t* const dark_offsets = batch.dark_offsets + world;
     dark = dark_offsets[0] < dark_offsets[1] ? batch.dark + dark_offsets[0] : nullptr;
-    low_latency = batch.switches[world] ? batch.low_latency + first_task : nullptr;
     key[0] = static_cast<uint32_t>(batch.key[2 * world]);
     key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
   }
@@ -67,17 +66,24 @@ class World {
     return team.get(&state.control->status);
   }
 
-  // Servers put cells into LOCAL: they have sent for an epoch.
-  DEVICE void inject() {
+  // Servers put cells into LOCAL: they have sent for an epoch. A flow takes turns to leave it with those of
+  // list_of(task, flow).
+  template <class ListOf>
+  DEVICE void inject(const ListOf& list_of) {
     team.for_each(nodes, [&](int32_t node) {
       const int32_t first = first_server_of(node), count = first_server_of(node + 1) - first;
       uint64_t* const sending = bits_of(state.sending, node);
       for_bits(sending, (count + kWordBits - 1) / kWordBits, [&](int32_t i) {
         Server& server = state.server[first + i];
-        inject(server);
+        inject(server, list_of);
         if (server.queue.head == kNone) sending[i >> kWordLog] ^= bit(i);
       });
     });
+  }
+
+  // The same where flows take turns with those for the same column.
+  DEVICE void inject() {
+    inject([&](int32_t, const Flow& flow) -> Ends& { return local_of(flow); });
   }
 
   // All slots of an epoch, node by node: what comes to an intermediate node was granted before.
@@ -266,8 +272,8 @@ class World {
     return !dark || target == column_of(node) || sends_to(node, state.node_at[target]);
   }
 
-  // Whether cells of a task do not wait for their link.
-  DEVICE bool is_prompt(int32_t task) const { return low_latency && low_latency[task]; }
+  // Flows with cells in LOCAL for the column that this one is for.
+  DEVICE Ends& local_of(const Flow& flow) const { return state.local[flow.source * columns + flow.target]; }
 
   DEVICE Active* active_of(int32_t node) const { return state.active + state.node[node].first; }
 
@@ -339,15 +345,13 @@ class World {
   int64_t epoch_cells;  // that the cable of a server has time for in an epoch
   int32_t epoch = 0;
   uint32_t key[2];
-  const int32_t* low_latency;  // of each task; nullptr: all wait for their link
-  const int64_t* dark;         // bits of pairs of nodes without a slot; nullptr: all have one
+  const int64_t* dark;  // bits of pairs of nodes without a slot; nullptr: all have one
 
  private:
   static constexpr int32_t kPatience = 64;
 
   DEVICE void begin_node(int32_t i) {
     state.node[i] = {};
-    state.prompt[i] = state.blocked[i] = {kNone, kNone};
     state.node[i].first = static_cast<int32_t>(batch.node_tasks[first_node + i] - batch.node_tasks[first_node]);
     state.place[i] = i % slots;
     state.group[i] = i / slots;
@@ -505,7 +509,8 @@ class World {
 
   // Servers
 
-  DEVICE void inject(Server& server) {
+  template <class ListOf>
+  DEVICE void inject(Server& server, const ListOf& list_of) {
     int64_t cells = 0;
     if (server.surplus < 0) {  // it has sent for a part of the epoch
       server.surplus += epoch_time;
@@ -526,13 +531,14 @@ class World {
       server.queue.head = flow.next_server;
       flow.unsent -= number;
       cells -= number;
-      put(task, flow, number);
+      put(task, flow, number, list_of);
       if (flow.unsent) append(server.queue, task, &Flow::next_server, state.flow);
     }
   }
 
   // Cells come to LOCAL, or to the server next to it.
-  DEVICE void put(int32_t task, Flow& flow, int32_t number) {
+  template <class ListOf>
+  DEVICE void put(int32_t task, Flow& flow, int32_t number, const ListOf& list_of) {
     if (column_of(flow.source) == flow.target) {
       for (int32_t i = 0; i < number; ++i) deliver({task, flow.number++}, flow.source, epoch * epoch_time);
       return;
@@ -541,8 +547,7 @@ class World {
     if (flow.place == kNone) {
       flow.place = state.node[flow.source].active++;
       row[flow.place] = {task, 0, kNone, static_cast<uint16_t>(flow.target), 0};
-      Ends& list = is_prompt(task) ? state.prompt[flow.source] : state.local[flow.source * columns + flow.target];
-      append(list, task, &Flow::next_local, state.flow);
+      append(list_of(task, flow), task, &Flow::next_local, state.flow);
     }
     row[flow.place].local += number;
     state.server[flow.server].local += number;

@@ -13,16 +13,20 @@
 
 namespace topoflow::BACKEND::slotted {
 
-// Whom switches join in a slot: drawn matchings of both directions.
+// Whom switches join in a slot: drawn matchings of both directions; and at which times of a slot links have cells: at
+// those of bits, as cells of low latency leave times free that bulk gets.
 template <Team T>
 struct Staggered {
   const World<T>& world;
+  const RotorTables& tables = world.state.rotors;
   const int32_t switches = world.batch.switches[world.world];
   const int32_t cycle = world.nodes;
   const int32_t slot = world.epoch % cycle;
   const int32_t most = world.batch.carries[2 * world.world];
+  const int32_t words = (most + kWordBits - 1) / kWordBits;
   const int32_t turning = world.batch.carries[2 * world.world + 1];
   const int32_t matchings = world.nodes / switches;  // of a switch
+  const int32_t* const low_latency = world.batch.low_latency + world.first_task;
   const uint8_t* const drawn = reinterpret_cast<const uint8_t*>(world.batch.drawn + world.batch.drawn_at[world.world]);
   const uint8_t* const routes = drawn + int64_t{world.nodes} * world.nodes * (slot + 1);
 
@@ -39,6 +43,39 @@ struct Staggered {
   DEVICE int32_t source_of(int32_t node, int32_t which) const { return target_of(node, which); }
 
   DEVICE int32_t carries(int32_t which) const { return (slot + which) % switches == switches - 1 ? turning : most; }
+
+  DEVICE bool is_prompt(int32_t task) const { return low_latency[task]; }
+
+  // The first time of a slot from `time` on in which a link sends nothing; `most`: there is none.
+  DEVICE int32_t free_from(int64_t link, int32_t time) const {
+    for (int32_t word = time >> kWordLog; word < words; ++word, time = 0) {
+      const uint64_t free = ~tables.taken[link * words + word] & ~(World<T>::bit(time) - 1);
+      const int32_t found = free ? word * kWordBits + lowest_bit(free) : most;
+      if (free) return found < most ? found : most;
+    }
+    return most;
+  }
+
+  DEVICE int32_t free_of(int64_t link) const {
+    const int32_t count = tables.count[link];
+    return count == tables.end[link] ? count : free_from(link, 0);  // no time before is free
+  }
+
+  DEVICE int32_t end_of(int64_t link) const { return tables.end[link]; }
+
+  DEVICE bool is_taken(int64_t link, int32_t time) const {
+    return tables.taken[link * words + (time >> kWordLog)] & World<T>::bit(time);
+  }
+
+  DEVICE void take(int64_t link, int32_t time) const {
+    World<T>::set_own_bit(tables.taken + link * words, time);
+    if (time >= tables.end[link]) tables.end[link] = time + 1;
+  }
+
+  DEVICE void clear(int64_t link) const {
+    tables.end[link] = 0;
+    for (int32_t word = 0; word < words; ++word) tables.taken[link * words + word] = 0;
+  }
 };
 
 template <Team T>
@@ -46,6 +83,7 @@ struct LowLatency {
   const Links<T, Staggered<T>>& links;
   World<T>& world = links.world;
   State& state = world.state;
+  const RotorTables& tables = links.tables;
   const int32_t nodes = world.nodes;
   const int32_t pause = world.batch.pause[2 * world.world];  // times from a hop to the next
 
@@ -57,14 +95,14 @@ struct LowLatency {
       for (int32_t i = 0; i < nodes; ++i) any |= send_one(first + i < nodes ? first + i : first + i - nodes);
     }
     for (int32_t node = 0; node < nodes; ++node) {
-      state.prompt[node] = state.blocked[node];
-      state.blocked[node] = {kNone, kNone};
+      tables.prompt[node] = tables.blocked[node];
+      tables.blocked[node] = {kNone, kNone};
     }
   }
 
   // Of the next flow whose path has a time left on each link. The others send nothing more in this slot.
   DEVICE bool send_one(int32_t node) const {
-    Ends& list = state.prompt[node];
+    Ends& list = tables.prompt[node];
     while (list.head != kNone) {
       const int32_t task = list.head, target = state.flow[task].target;
       if (follow(node, target, [](int32_t, int64_t, int32_t) {})) {
@@ -74,7 +112,7 @@ struct LowLatency {
         return true;
       }
       list.head = state.flow[task].next_local;
-      World<T>::append(state.blocked[node], task, &Flow::next_local, state.flow);
+      World<T>::append(tables.blocked[node], task, &Flow::next_local, state.flow);
     }
     return false;
   }
@@ -86,7 +124,7 @@ struct LowLatency {
       const int32_t which = links.joined.routes[node * nodes + target];
       if (which == kNowhere) return false;
       const int64_t link = links.link_of(node, which);
-      time = time < links.most ? links.free_from(link, time) : links.most;
+      time = time < links.most ? links.joined.free_from(link, time) : links.most;
       if (time == links.most) return false;
       send(node, link, time);
       node = links.joined.joined_to(node, which);
@@ -97,13 +135,23 @@ struct LowLatency {
   static constexpr int32_t kNowhere = 255;
 };
 
-struct Opera : Scheduled {
+struct Opera {
   static constexpr int32_t kNumber = kOpera;
+
+  template <Team T>
+  DEVICE static void begin(World<T>& world) {
+    const RotorTables& tables = world.state.rotors;
+    world.team.for_each(world.nodes,
+                        [&](int32_t node) { tables.prompt[node] = tables.blocked[node] = {kNone, kNone}; });
+  }
 
   // One slot.
   template <Team T>
   DEVICE static void advance(World<T>& world) {
-    world.inject();
+    const int32_t* const is_prompt = world.batch.low_latency + world.first_task;
+    world.inject([&](int32_t task, const Flow& flow) -> Ends& {
+      return is_prompt[task] ? world.state.rotors.prompt[flow.source] : world.local_of(flow);
+    });
     const Links<T, Staggered<T>> links{world};
     const LowLatency<T> low_latency{links};
     world.team.for_each(world.nodes, [&](int32_t node) { links.clear(node); });

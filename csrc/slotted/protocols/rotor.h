@@ -11,14 +11,16 @@
 
 namespace topoflow::BACKEND::slotted {
 
-// Whom switches join in a slot: node i and i + 0, i + 1, ... A protocol has such a type.
+// Whom switches join in a slot: node i and i + 0, i + 1, ...; and at which times of a slot links have cells: at the
+// first ones. A protocol has such a type.
 template <Team T>
 struct Shifts {
   const World<T>& world;
+  const RotorTables& tables = world.state.rotors;
   const int32_t switches = world.batch.switches[world.world];
   const int32_t cycle = (world.nodes + switches - 1) / switches;
   const int32_t slot = world.epoch % cycle;
-  const int32_t most = world.batch.carries[2 * world.world];
+  const int32_t most = world.room;  // a node stores for another one what a link carries
 
   // The node that a switch joins `node` to, for what it sends; kNone: no other, or a part on the way failed.
   DEVICE int32_t target_of(int32_t node, int32_t which) const {
@@ -33,6 +35,20 @@ struct Shifts {
 
   // Cells of a link of a switch.
   DEVICE int32_t carries(int32_t) const { return most; }
+
+  // Whether cells of a task do not wait for their link.
+  DEVICE bool is_prompt(int32_t) const { return false; }
+
+  // The first time in which a link sends nothing, and the one after its last cell.
+  DEVICE int32_t free_of(int64_t link) const { return tables.count[link]; }
+  DEVICE int32_t end_of(int64_t link) const { return tables.count[link]; }
+
+  // Whether a link sends a cell at this time, one before end_of().
+  DEVICE bool is_taken(int64_t, int32_t) const { return true; }
+
+  // A link sends a cell at this time, one that is free; at no time.
+  DEVICE void take(int64_t, int32_t) const {}
+  DEVICE void clear(int64_t) const {}
 };
 
 template <Team T, class Joined>
@@ -43,8 +59,7 @@ struct Links {
   const RotorTables& tables = world.state.rotors;
   const int32_t nodes = world.nodes;
   const int32_t switches = joined.switches;
-  const int32_t most = joined.most;  // K
-  const int32_t words = (most + kWordBits - 1) / kWordBits;
+  const int32_t most = joined.most;                                    // K
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
 
   DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
@@ -52,37 +67,25 @@ struct Links {
   // Of a receiver, in `offered` and `accepted`.
   DEVICE int64_t row_of(int32_t node, int32_t which) const { return node * tables.row + which * nodes; }
 
-  // The first time of a slot from `time` on in which a link sends nothing; `most`: there is none.
-  DEVICE int32_t free_from(int64_t link, int32_t time) const {
-    for (int32_t word = time >> kWordLog; word < words; ++word, time = 0) {
-      const uint64_t free = ~tables.taken[link * words + word] & ~(World<T>::bit(time) - 1);
-      const int32_t found = free ? word * kWordBits + lowest_bit(free) : most;
-      if (free) return found < most ? found : most;
-    }
-    return most;
-  }
-
   // A link of `node` sends a cell at a time of the slot that is free.
   DEVICE void send_at(int32_t node, int64_t link, int32_t time, const Cell& cell) const {
     tables.sent[link * most + time] = cell;
-    World<T>::set_own_bit(tables.taken + link * words, time);
     ++tables.count[link];
-    if (time >= tables.end[link]) tables.end[link] = time + 1;
+    joined.take(link, time);
     ++state.node[node].hops;
     if (world.batch.through) world.record(cell, node, 0);
   }
 
   DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
-    const int32_t count = tables.count[link];
     --state.node[node].held;
-    send_at(node, link, count == tables.end[link] ? count : free_from(link, 0), cell);  // no time before is free
+    send_at(node, link, joined.free_of(link), cell);
   }
 
   // A slot begins: links of `node` have sent nothing.
   DEVICE void clear(int32_t node) const {
     for (int64_t link = link_of(node, 0); link < link_of(node + 1, 0); ++link) {
-      tables.count[link] = tables.end[link] = 0;
-      for (int32_t word = 0; word < words; ++word) tables.taken[link * words + word] = 0;
+      tables.count[link] = 0;
+      joined.clear(link);
     }
   }
 
@@ -105,7 +108,7 @@ struct Links {
     for (int32_t to = 0; to < nodes; ++to) backlog[to] = 0;
     const Active* const flows = world.active_of(node);
     for (int32_t i = 0; i < state.node[node].active; ++i)
-      if (!world.is_prompt(flows[i].task)) backlog[flows[i].target] += flows[i].local;
+      if (!joined.is_prompt(flows[i].task)) backlog[flows[i].target] += flows[i].local;
   }
 
   // Links take turns to bring a cell, and each goes round the destinations.
@@ -195,14 +198,14 @@ struct Links {
       for (int32_t which = 0; which < switches; ++which) {
         const int32_t from = joined.source_of(node, which);
         const int64_t link = link_of(from, which);
-        if (from == kNone || number >= tables.end[link]) continue;
+        if (from == kNone || number >= joined.end_of(link)) continue;
         any = true;
-        if (!(tables.taken[link * words + (number >> kWordLog)] & World<T>::bit(number))) continue;
+        if (!joined.is_taken(link, number)) continue;
         const Cell cell = tables.sent[link * most + number];
         const int32_t to = state.flow[cell.task].target;
         if (to == node) {
           world.deliver(cell, node, time);
-        } else if (!world.is_prompt(cell.task)) {
+        } else if (!joined.is_prompt(cell.task)) {
           ++state.queue[node * nodes + to].reserved;
           world.relay(node, to, cell);
           ++state.node[node].held;
