@@ -17,8 +17,9 @@ from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.packet import Packet
+from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.addresses import ROUTINGS, channels_of, max_hops
+from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.dragonfly_plus import DragonflyPlus
@@ -356,6 +357,15 @@ def test_cables_between_two_groups_share_what_is_drawn() -> None:
     tables = tables_of(fabric)
     over = found.link_bytes[(tables.level == GLOBAL) & (tables.source < 4)] / (2048 * 200 * 16)
     assert over == pytest.approx(np.full(4, 0.25), abs=0.03)  # 3,200 draws: 4 standard deviations of a share
+
+
+@pytest.mark.parametrize(("nic", "window"), [(76e-9, 228_560), (1e-6, 452_560)])
+def test_a_window_is_a_flit_and_the_shortest_latency_after_it(nic: float, window: int) -> None:
+    """In ps: 2,560 for 32 B, 150 ns of a link, then the NIC of the receiver or 300 ns of a switch or a credit."""
+    fabric = dragonfly(1, 2, 3, 1)
+    world = place(Traffic.from_tasks("one", 6, [Transfer(1.0, 0, 3)]), fabric, name="one", routing="minimal")
+    model = Packet(switch_latency=300e-9, credit_latency=300e-9, nic_latency=nic)
+    assert numbers(world, layout_of(world.graph, model, "minimal"), model).window == window
 
 
 @pytest.mark.parametrize("fidelity", [Fluid(), Bound()])

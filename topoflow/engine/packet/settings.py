@@ -361,10 +361,12 @@ def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) 
 def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
     """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
+    seen = settings.switch_latency, settings.credit_latency, settings.nic_latency
+    switch, credit, nic = (in_picoseconds(each) for each in seen)
     if isinstance(layout, AddressedLayout):
-        seen = (settings.switch_latency, settings.credit_latency, settings.nic_latency)
-        return max(1, int((flit.min(initial=1) + latency.min(initial=0)) + min(map(in_picoseconds, seen))))
-    switch, credit = (in_picoseconds(each) for each in (settings.switch_latency, settings.credit_latency))
+        arrival = latency[layout.tables.level == DOWN].min(initial=LONGEST) + nic
+        other = latency[layout.tables.level != DOWN].min(initial=LONGEST) + min(switch, credit)
+        return int(flit.min(initial=LONGEST) + min(arrival, other))
     last = np.concatenate(
         [layout.root_port[layout.root_channel == NONE], layout.edge_port[layout.edge_channel == NONE]]
     )
@@ -372,7 +374,7 @@ def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offs
     times = [
         flit[sent] + latency[sent] + switch,
         flit[following] + latency[sent] + credit,
-        flit[last] + latency[last] + in_picoseconds(settings.nic_latency),
+        flit[last] + latency[last] + nic,
     ]
     if settings.has_transport:  # what is lost is known a flit and a link later
         times.append(flit + latency)
