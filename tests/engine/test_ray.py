@@ -24,12 +24,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 # What is defined in a script is sent to workers as it is.
 LATE = 40
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from dataclasses import dataclass
 from pathlib import Path
 import numpy as np
 from topoflow.engine.base import Run
 from topoflow.engine.executor.ray import Ray
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, wherever the tests run
 
 @dataclass(frozen=True)
 class Slow:
