@@ -126,6 +126,9 @@ MUTANTS = {
     "a queue that changes while other lanes look into it": Mutant(
         "fluid", "fluid/tournament.h", r" *team\.wait\(\);  // until all have found it\n", "", "race in memory"
     ),
+    "a list that lanes read before others have written it": Mutant(
+        "fluid", "parallel/warp_team.h", r" *__syncwarp\(\);  // also until no lane reads what f writes\n", "", "race in"
+    ),
     "an uninitialised read": Mutant(
         "fluid",
         "fluid/world.h",
@@ -183,8 +186,11 @@ def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
     command = re.sub(r" -o \S+ ", f" -o {folder}/{mutant.kernel}.o ", command)
     subprocess.run(shlex.split(command), cwd=folder, check=True)
     objects = [path for path in built.parent.rglob("*.o") if path.name != f"{mutant.kernel}.cu.o"]
+    objects.sort(key=lambda path: path.name.endswith(".cu.o"))  # of a function that several have the first is linked
+    place = sum(not path.name.endswith(".cu.o") for path in objects)
+    objects.insert(place, folder / f"{mutant.kernel}.o")
     library = folder / built.name
-    link = ["g++", "-shared", "-o", str(library), *map(str, objects), str(folder / f"{mutant.kernel}.o")]
+    link = ["g++", "-shared", "-o", str(library), *map(str, objects)]
     subprocess.run([*link, "-ldl", "-lgomp", "-lpthread"], check=True)
     return library
 
