@@ -127,7 +127,7 @@ MUTANTS = {
         "fluid", "fluid/tournament.h", r" *team\.wait\(\);  // until all have found it\n", "", "race in memory"
     ),
     "a list that lanes read before others have written it": Mutant(
-        "fluid", "parallel/warp_team.h", r" *__syncwarp\(\);  // also until no lane reads what f writes\n", "", "race in"
+        "fluid", "parallel/warp_team.h", r" *__syncwarp\(\);  // also until no lane reads what [^\n]+\n", "", "race in"
     ),
     "an uninitialised read": Mutant(
         "fluid",
