@@ -1304,8 +1304,7 @@ class World {
     const Port& port = s_.port[out];
     Output& output = s_.output[out];
     const int32_t queue = take_queue();
-    s_.queue[queue] = {kNever, {0}, kNone, kNone, out, channel_after(input, output), channel};
-    s_.queue[queue].place = input.place;
+    s_.queue[queue] = {kNever, {.place = input.place}, kNone, kNone, out, channel_after(input, output), channel};
     if (!has_packets(port)) {
       output.only = queue;
       return;

@@ -186,11 +186,11 @@ def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
     command = re.sub(r" -o \S+ ", f" -o {folder}/{mutant.kernel}.o ", command)
     subprocess.run(shlex.split(command), cwd=folder, check=True)
     objects = [path for path in built.parent.rglob("*.o") if path.name != f"{mutant.kernel}.cu.o"]
-    objects.sort(key=lambda path: path.name.endswith(".cu.o"))  # of a function that several have the first is linked
-    place = sum(not path.name.endswith(".cu.o") for path in objects)
-    objects.insert(place, folder / f"{mutant.kernel}.o")
+    kernels = [path for path in objects if path.name.endswith(".cu.o")]
+    others = [path for path in objects if path not in kernels]
     library = folder / built.name
-    link = ["g++", "-shared", "-o", str(library), *map(str, objects)]
+    # Kernels have functions in common, of which the linker takes the first: the mutant's.
+    link = ["g++", "-shared", "-o", str(library), *map(str, (*others, folder / f"{mutant.kernel}.o", *kernels))]
     subprocess.run([*link, "-ldl", "-lgomp", "-lpthread"], check=True)
     return library
 

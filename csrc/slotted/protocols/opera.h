@@ -13,8 +13,8 @@
 
 namespace topoflow::BACKEND::slotted {
 
-// Whom switches join in a slot: drawn matchings of both directions; and at which times of a slot links have cells: at
-// those of bits, as cells of low latency leave times free that bulk gets.
+// Whom switches join in a slot: drawn matchings of both directions. The times of the slot at which a link sends a cell
+// are bits: cells of low latency have some, and those of bulk the first free ones.
 template <Team T>
 struct Staggered {
   const World<T>& world;
@@ -148,11 +148,10 @@ struct Opera {
   // One slot.
   template <Team T>
   DEVICE static void advance(World<T>& world) {
-    const int32_t* const is_prompt = world.batch.low_latency + world.first_task;
-    world.inject([&](int32_t task, const Flow& flow) -> Ends& {
-      return is_prompt[task] ? world.state.rotors.prompt[flow.source] : world.local_of(flow);
-    });
     const Links<T, Staggered<T>> links{world};
+    world.inject([&](int32_t task, const Flow& flow) -> Ends& {
+      return links.joined.is_prompt(task) ? links.tables.prompt[flow.source] : world.local_of(flow);
+    });
     const LowLatency<T> low_latency{links};
     world.team.for_each(world.nodes, [&](int32_t node) { links.clear(node); });
     world.team.for_each(1, [&](int32_t) { low_latency.send(); });

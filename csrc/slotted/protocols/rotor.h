@@ -11,8 +11,8 @@
 
 namespace topoflow::BACKEND::slotted {
 
-// Whom switches join in a slot: node i and i + 0, i + 1, ...; and at which times of a slot links have cells: at the
-// first ones. A protocol has such a type.
+// Whom switches join in a slot: node i and i + 0, i + 1, ... A link sends its cells at the first times of the slot. A
+// protocol has such a type.
 template <Team T>
 struct Shifts {
   const World<T>& world;
@@ -20,7 +20,9 @@ struct Shifts {
   const int32_t switches = world.batch.switches[world.world];
   const int32_t cycle = (world.nodes + switches - 1) / switches;
   const int32_t slot = world.epoch % cycle;
-  const int32_t most = world.room;  // a node stores for another one what a link carries
+  // Cells of a link in a slot: as many as a node stores for another one (Rotors.stored), a number that all code here
+  // needs anyway. Reading it again takes 40 B of a GPU's stack.
+  const int32_t most = world.room;
 
   // The node that a switch joins `node` to, for what it sends; kNone: no other, or a part on the way failed.
   DEVICE int32_t target_of(int32_t node, int32_t which) const {
@@ -46,7 +48,7 @@ struct Shifts {
   // Whether a link sends a cell at this time, one before end_of().
   DEVICE bool is_taken(int64_t, int32_t) const { return true; }
 
-  // A link sends a cell at this time, one that is free; at no time.
+  // Marks a free time as used, and all times as free: here the count of cells says so.
   DEVICE void take(int64_t, int32_t) const {}
   DEVICE void clear(int64_t) const {}
 };

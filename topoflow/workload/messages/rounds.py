@@ -10,12 +10,12 @@ import numpy as np
 from topoflow.arrays import Offsets, distinct
 from topoflow.workload.base import Messages
 
-WRITTEN = 3  # rounds that show whether all are alike: the first waits for none before it
+WRITTEN = 3  # rounds that show whether all are equal: the first waits for none before it
 MOST = 64  # messages of a connected component at most: reachability is a bit mask of 64 bits for each
 
 
 def folded(written: Messages, rounds: int) -> Messages | None:
-    """A job of ``rounds`` equal rounds, of which ``written`` has the first three; None if these are not equal.
+    """The messages of ``rounds`` equal rounds, from the first three in ``written``; None if these are not equal.
 
     Also None if a message may be sent again before it has arrived, and if a connected component of dependencies has
     more than ``MOST`` messages, so that this is not known.
