@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ from hypothesis import strategies as st
 
 from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
+from topoflow.report import perfetto
 from topoflow.report.base import Report
 from topoflow.report.perfetto import events, write_perfetto
-from topoflow.report.tasks import drawn, waited_for
+from topoflow.report.tasks import drawn, servers_of, waited_for
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
+
+ODD = st.sampled_from(["", '"', "\\", "größer \u2028 \U0001f600", "\ud800", "null", "\x00"])  # parts of names
 
 
 @st.composite
@@ -33,9 +37,9 @@ def traffics(draw: st.DrawFn) -> Traffic:
             draw(
                 st.sampled_from(
                     (
-                        Compute(seconds, a, after, f"c{number}"),
+                        Compute(seconds, a, after, f"c{number}{draw(ODD)}"),
                         Compute(seconds, None, after),
-                        Transfer(seconds, a, b, after),
+                        Transfer(seconds, a, b, after, draw(ODD)),
                         Collective("all_reduce", seconds, (0, 1, 2, 3), after),
                         Collective("all_gather", seconds, (a, b), after, "gather"),
                     )
@@ -68,6 +72,57 @@ def test_there_is_one_event_for_every_task_that_ran(
         assert all(end <= start * (1 + 1e-12) for (_, end), (start, _) in pairwise(spans))
     pids = {event["pid"] for event in found}
     assert {event["pid"] for event in events(Report(results, "")) if event["name"] == "process_name"} == pids
+
+
+@given(traffics())
+@settings(deadline=None)
+def test_the_file_has_the_events_that_are_made_task_by_task(
+    make_outcome: Callable[..., Result],
+    fabrics: dict[str, Callable[[float], Fabric]],
+    tmp_path_factory: pytest.TempPathFactory,
+    traffic: Traffic,
+) -> None:
+    report = Report(tuple(make_outcome(fabric(1.0), traffic) for fabric in fabrics.values()), "")
+    path = tmp_path_factory.getbasetemp() / "trace.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perfetto, "ROWS", 5)
+        write_perfetto(report, path)
+    found, base = list[dict[str, Any]](), 0
+    for result in drawn(report, 100, 6):
+        made = list(task_by_task(result, base))
+        found += made
+        base = 1 + max(event["pid"] for event in made)
+    read = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    read = [{key: value for key, value in event.items() if key != "tid"} for event in read if event["ph"] == "X"]
+    assert repr(read) == repr(json.loads(json.dumps(found)))  # in the same order, to the last digit
+
+
+def task_by_task(result: Result, base: int) -> Iterator[dict[str, Any]]:
+    """The complete events of a world without their threads."""
+    traffic, timeline = result.traffic, result.timeline
+    waited = waited_for(traffic, timeline.task_finish)
+    for task in sorted(range(len(traffic)), key=lambda each: timeline.task_start[each]):
+        start, finish, kind = timeline.task_start[task], timeline.task_finish[task], traffic.kinds()[task]
+        on, before = servers_of(traffic, task), int(waited[task])
+        together = traffic.operation[task] >= 0 or not on
+        arguments: dict[str, Any] = {"task": task, "world": result.settings.world}
+        if before >= 0:
+            arguments["waited for"] = traffic.task_name(before) or f"task {before}"
+        if kind != "compute":
+            arguments["bytes"] = float(traffic.bytes[task])
+        if kind == "transfer":
+            arguments |= {"source": int(traffic.source[task]), "target": int(traffic.target[task])}
+        if together and on:
+            arguments["group"] = list(on)
+        yield {
+            "ph": "X",
+            "name": traffic.task_name(task) or f"{kind} {task}",
+            "cat": kind,
+            "pid": base if together else base + 1 + on[0],
+            "ts": float(start * 1e6),
+            "dur": float((finish - start) * 1e6),
+            "args": arguments,
+        }
 
 
 @given(traffics())

@@ -18,7 +18,6 @@ which ``topoflow.capture.load`` merges with the others. Fields have the names, u
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
+from topoflow.json_lines import json_lines
 from topoflow.units import DTYPE_BYTES
 
 FORMAT = "topoflow-trace"
@@ -38,8 +38,7 @@ _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(
 
 def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` to ``path`` (packed when it ends in ``.gz``) in one move; equal traces give equal bytes."""
-    lines = (json.dumps(row, separators=(",", ":"), allow_nan=False) for row in _rows(trace))
-    write_atomically(Path(path), "".join(f"{line}\n" for line in lines).encode())
+    write_atomically(Path(path), *json_lines(_rows(trace)))
 
 
 def read(path: Path) -> Trace:
@@ -98,6 +97,8 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
                 value = getattr(event, field.name)
                 if field.name in _REQUIRED[kind] or (value is not None and value != field.default):
                     row[field.name] = value
+            if isinstance(event, Compute) and event.work is not None:
+                row["work"] = [tuple(each) for each in event.work]
             yield row
 
 

@@ -301,7 +301,7 @@ class Result:
         traffic, timeline = self.traffic, self.timeline
         return frame(
             {
-                "name": [traffic.task_name(task) for task in range(len(traffic))],
+                "name": traffic.names(),
                 "kind": traffic.kinds(),
                 "server": traffic.server,
                 "source": traffic.source,

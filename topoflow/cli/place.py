@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from topoflow.cli.experiment import summary_table
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
 from topoflow.files import write_atomically
+from topoflow.json_lines import json_lines
 from topoflow.report.output import Output
 from topoflow.study.configure.grid import Point, grid
 from topoflow.study.configure.output import output
@@ -41,8 +41,8 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
         placed = place(points, observer)
         rows, found = [row for each in placed for row in each.rows], Locality(placed)
         if out is not None:
-            lines = [json.dumps(line) for each in placed for line in each.placements]
-            write(found, rows, command, out, {"placements.jsonl": "".join(f"{line}\n" for line in lines).encode()})
+            lines = json_lines(line for each in placed for line in each.placements)
+            write(found, rows, command, out, {"placements.jsonl": b"".join(lines)})
     console = Output()
     console.print(summary_table(found, found.summary(rows)))
     if out is None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from topoflow.case.base import Result
+from topoflow.json_lines import json_lines
 from topoflow.report.base import Report
-from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
+from topoflow.report.tasks import NOTHING, Tasks, drawn
 
 MAX_TASKS = 200_000  # of all worlds together, some 60 MB; the fastest is always there, and whole
 MAX_WORLDS = 6
+ROWS = 1000  # tasks whose numbers are made Python's at a time
 US = 1e6  # the format's unit of time, in a second
 
 Event = dict[str, Any]
@@ -26,14 +30,11 @@ Event = dict[str, Any]
 
 def write_perfetto(report: Report, path: Path) -> None:
     """Write the worlds that are drawn, each whole."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-        first = True
-        for event in events(report):
-            file.write(("" if first else ",\n") + json.dumps(event, allow_nan=False))
-            first = False
-        absent = {"leftOut": left_out(report)}
-        file.write(f'\n], "otherData": {json.dumps(absent)}}}\n')
+    absent = json.dumps({"leftOut": left_out(report)})
+    with path.open("wb") as file:
+        file.write(b'{"displayTimeUnit": "ms", "traceEvents": [\n')
+        file.writelines(json_lines(events(report), b","))
+        file.write(f'], "otherData": {absent}}}\n'.encode())
 
 
 def left_out(report: Report) -> list[str]:
@@ -44,49 +45,54 @@ def left_out(report: Report) -> list[str]:
 
 def events(report: Report) -> Iterator[Event]:
     """One complete event (``"ph": "X"``) per task that ran, and the names of processes and threads."""
-    shown, process = drawn(report, MAX_TASKS, MAX_WORLDS), 0
-    for result in shown:
-        found = list(_events(result, process))
-        yield from found
-        process = 1 + max((event["pid"] for event in found), default=process)
+    process = 0
+    for result in drawn(report, MAX_TASKS, MAX_WORLDS):
+        process = yield from _events(result, process)
 
 
-def _events(result: Result, base: int) -> Iterator[Event]:
-    """Of one world; its processes are numbered from ``base``, which is that of its collectives."""
+def _events(result: Result, base: int) -> Generator[Event, None, int]:
+    """Of one world; its processes are numbered from ``base``, which is that of its collectives. Returns the next."""
     traffic, tasks = result.traffic, Tasks.of(result)
-    threads, world = _Threads(), result.settings.world
-    names = traffic.names()
-    rows = zip(tasks.number.tolist(), tasks.start.tolist(), tasks.finish.tolist(), tasks.kinds, strict=True)
-    waited = dict(zip(tasks.number.tolist(), tasks.waited_for.tolist(), strict=True))
-    for task, start, finish, kind in sorted(rows, key=lambda row: row[1]):
-        on = servers_of(traffic, task)
-        together = traffic.operation[task] >= 0 or not on
-        process = base if together else base + 1 + on[0]
-        arguments: dict[str, Any] = {"task": task, "world": world}
-        if waited[task] != NOTHING:
-            arguments["waited for"] = names[waited[task]] or f"task {waited[task]}"
-        if kind != "compute":
-            arguments["bytes"] = float(traffic.bytes[task])
-        if kind == "transfer":
-            arguments |= {"source": int(traffic.source[task]), "target": int(traffic.target[task])}
-        if together and on:
-            arguments["group"] = list(on)
-        yield {
-            "ph": "X",
-            "name": names[task] or f"{kind} {task}",
-            "cat": kind,
-            "pid": process,
-            "tid": threads.of(process, kind, start, finish),
-            "ts": start * US,
-            "dur": (finish - start) * US,
-            "args": arguments,
-        }
+    threads, world, start, finish = _Threads(), result.settings.world, tasks.start, tasks.finish
+    kinds, names = np.array(tasks.kinds, object), np.array(traffic.names(), object)
+    groups = [list(each.group) for each in traffic.operations]
+    order = np.argsort(start, kind="stable")
+    for rows in np.split(order, range(ROWS, len(order), ROWS)):
+        task, waited = tasks.number[rows], tasks.waited_for[rows]
+        source, target, operation = traffic.source[task], traffic.target[task], traffic.operation[task]
+        on = np.where(traffic.server[task] >= 0, traffic.server[task], source)
+        processes = np.where((operation >= 0) | (on < 0), base, base + 1 + on)
+        texts = names[task], names[waited], kinds[rows]
+        times = start[rows], finish[rows], start[rows] * US, (finish[rows] - start[rows]) * US
+        columns = (*texts, task, waited, processes, *times, traffic.bytes[task], source, target, operation)
+        values = (column.tolist() for column in columns)
+        for name, before, kind, k, w, pid, begin, end, ts, dur, size, a, b, o in zip(*values, strict=True):
+            arguments: dict[str, Any] = {"task": k, "world": world}
+            if w != NOTHING:
+                arguments["waited for"] = before or f"task {w}"
+            if kind != "compute":
+                arguments["bytes"] = size
+            if kind == "transfer":
+                arguments |= {"source": a, "target": b}
+            if o >= 0 and groups[o]:
+                arguments["group"] = groups[o]
+            yield {
+                "ph": "X",
+                "name": name or f"{kind} {k}",
+                "cat": kind,
+                "pid": pid,
+                "tid": threads.of(pid, kind, begin, end),
+                "ts": ts,
+                "dur": dur,
+                "args": arguments,
+            }
     for process in sorted(threads.names):
         server = "collectives" if process == base else f"server {process - base - 1}"
         yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": f"{world}: {server}"}}
         yield {"ph": "M", "name": "process_sort_index", "pid": process, "args": {"sort_index": process}}
         for thread, name in enumerate(threads.names[process]):
             yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}}
+    return 1 + max(threads.names, default=base)
 
 
 class _Threads:
@@ -100,9 +106,10 @@ class _Threads:
         """A thread for a task that starts no earlier than those before it."""
         ends = self._ends[process, kind]
         if ends and ends[0][0] <= start:
-            thread = heapq.heappop(ends)[1]
+            thread = ends[0][1]
+            heapq.heapreplace(ends, (finish, thread))
         else:
             thread = len(self.names[process])
             self.names[process].append(kind)
-        heapq.heappush(ends, (finish, thread))
+            heapq.heappush(ends, (finish, thread))
         return thread

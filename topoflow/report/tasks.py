@@ -57,7 +57,7 @@ class Tasks:
     @cached_property
     def names(self) -> list[str]:
         """[n]"""
-        return [self.result.traffic.task_name(task) for task in self.number.tolist()]
+        return self.result.traffic.names(self.number)
 
     @cached_property
     def waited_for(self) -> NDArray[np.int64]:

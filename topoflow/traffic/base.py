@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 
+ALL = slice(None)
 ON_RINGS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5}  # bytes that rings carry, of an all-reduce's
 
 
@@ -174,24 +175,21 @@ class Traffic:
 
     def kinds(self) -> list[str]:
         """[K] ``compute``, ``transfer`` or the name of the collective."""
-        names = np.array(["compute", "transfer", *(each.op for each in self.operations)])
+        names = np.array(["compute", "transfer", *(each.op for each in self.operations)], object)
         found: list[str] = names[np.where(self.is_collective, self.operation + 2, self.is_transfer)].tolist()
         return found
 
-    def names(self) -> list[str]:
-        """[K]"""
-        return [self.task_name(task) for task in range(len(self))]
+    def names(self, tasks: Offsets | slice = ALL) -> list[str]:
+        """[K], or [n] of ``tasks``; empty of those that have none."""
+        columns = self.kind[tasks], self.source[tasks], self.target[tasks], self.server[tasks]
+        if not self.labels:
+            return [""] * len(columns[0])
+        labels = map(self.labels.__getitem__, self.label[tasks].tolist())
+        return list(map(_name, labels, *(column.tolist() for column in columns)))
 
     def task_name(self, task: int) -> str:
         """Of one task; empty if it has none."""
-        if not self.labels:
-            return ""
-        label: Label = self.labels[int(self.label[task])]
-        if not label.ends:
-            return label.stem
-        if self.kind[task] == TRANSFER:
-            return f"{label.stem} {self.source[task]}>{self.target[task]}"
-        return f"{label.stem} @{self.server[task]}"
+        return self.names(slice(task, task + 1))[0]
 
     def where(self, task: int) -> str:
         """A task in an error message."""
@@ -234,6 +232,12 @@ class Traffic:
         group = np.array(operation.group, np.int64)
         size = len(group)
         return np.repeat(group, size), np.tile(group, size), pair_bytes(operation, float(self.bytes[task])).ravel()
+
+
+def _name(label: Label, kind: int, source: int, target: int, server: int) -> str:
+    if not label.ends:
+        return label.stem
+    return f"{label.stem} {source}>{target}" if kind == TRANSFER else f"{label.stem} @{server}"
 
 
 def _server(task: Task) -> int:
