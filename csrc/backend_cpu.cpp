@@ -4,5 +4,6 @@
 #include "fluid/run.h"
 #include "gradient/run.h"
 #include "packet/run.h"
+#include "parallel/thrust.h"
 #include "screen/run.h"
 #include "slotted/run.h"

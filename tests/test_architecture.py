@@ -198,6 +198,17 @@ def test_one_function_launches_kernels_and_one_gives_shared_memory() -> None:
         assert found == ["kernel.h"], syntax
 
 
+def test_one_header_includes_thrust_and_one_source_of_each_backend_includes_that() -> None:
+    """A compiler takes longer to read Thrust than most kernels (benchmarks/results/build.md)."""
+    sources = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".hpp", ".cpp", ".cu"}]
+    texts = {path.relative_to(ROOT / "csrc"): path.read_text() for path in sources}
+    for include, includers in {
+        r"#include <(?:thrust|cub)/": ["parallel/thrust.h"],
+        r'#include ".*thrust\.h"': ["backend_cpu.cpp", "cuda/whole_batch.cu"],
+    }.items():
+        assert sorted(str(path) for path, text in texts.items() if re.search(include, text)) == includers
+
+
 def test_every_folder_of_modules_is_a_package() -> None:
     """setup.py finds packages by their ``__init__.py``: a folder without one would be missing from the wheel."""
     assert not {path.parent for path in modules() if not (path.parent / "__init__.py").exists()}

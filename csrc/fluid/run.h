@@ -3,11 +3,6 @@
 // Source: world.h has the physics.
 #pragma once
 
-#include <thrust/binary_search.h>
-#include <thrust/copy.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/sort.h>
-
 #include "parallel/worlds.h"
 #include "world.h"
 
@@ -17,16 +12,8 @@ namespace topoflow::BACKEND {
 class Followers {
  public:
   Followers(const Graphs& graphs, Stream stream) : offsets_(graphs.tasks + 1), tasks_(graphs.dependencies) {
-    const ThreadsFor threads(graphs.tasks + graphs.dependencies);
-    const auto on = policy(stream);
-    const thrust::counting_iterator<int64_t> zero(0);
-    const Array<int32_t> copy(graphs.dependencies);
-    int32_t *const earlier = copy.data(), *const end = earlier + graphs.dependencies;
-    thrust::copy_n(on, graphs.after, graphs.dependencies, earlier);
-    thrust::upper_bound(on, graphs.after_offsets + 1, graphs.after_offsets + 1 + graphs.tasks, zero,
-                        zero + graphs.dependencies, tasks_.data());
-    thrust::stable_sort_by_key(on, earlier, end, tasks_.data());
-    thrust::lower_bound(on, earlier, end, zero, zero + graphs.tasks + 1, offsets_.data());
+    transpose(graphs.after_offsets, graphs.after, graphs.tasks, graphs.dependencies, offsets_.data(), tasks_.data(),
+              stream);
   }
 
   const int64_t* offsets() const { return offsets_.data(); }
@@ -39,12 +26,12 @@ class Followers {
 
 struct StateBytes {
   Batch batch;
-  HD int64_t operator()(int32_t world) const { return WorldData::bytes(WorldData::sizes_of(batch, world)); }
+  DEVICE int64_t operator()(int32_t world) const { return WorldData::bytes(WorldData::sizes_of(batch, world)); }
 };
 
 struct HotBytes {
   Batch batch;
-  HD int64_t operator()(int32_t world) const { return Hot::bytes(WorldData::sizes_of(batch, world).links); }
+  DEVICE int64_t operator()(int32_t world) const { return Hot::bytes(WorldData::sizes_of(batch, world).links); }
 };
 
 struct RunWorld {
@@ -74,8 +61,8 @@ int64_t simulate(const Batch& given) {
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
-  const int64_t bytes = most_bytes(batch.worlds, StateBytes{batch}, stream);
-  const int64_t hot = most_bytes(batch.worlds, HotBytes{batch}, stream);
+  const int64_t bytes = most_bytes<StateBytes>(batch);
+  const int64_t hot = most_bytes<HotBytes>(batch);
   const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
   const Array<std::byte> memory(how.teams * bytes);
   for_each_team(batch.worlds, how, RunWorld{batch, memory.data(), bytes}, stream);

@@ -3,15 +3,6 @@
 // Source: gradient.h has the mathematics.
 #pragma once
 
-#include <thrust/binary_search.h>
-#include <thrust/copy.h>
-#include <thrust/gather.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <thrust/iterator/zip_iterator.h>
-#include <thrust/sort.h>
-#include <thrust/transform.h>
-
 #include "gradient.h"
 #include "parallel/worlds.h"
 
@@ -35,27 +26,22 @@ struct EventTime {
   }
 };
 
-struct TaskOf {
-  HD int64_t operator()(int32_t event) const { return event / 2; }
+// The events of the worlds before.
+struct EventOffset {
+  const int64_t* task_offsets;
+  DEVICE int64_t operator()(int32_t world) const { return 2 * task_offsets[world]; }
 };
 
 // Events world by world, in each of them in the order of time; of those at one time, in the order of tasks.
 class Events {
  public:
   Events(const GradientBatch& batch, int32_t events, Stream stream) : time_(events), event_(events) {
-    const ThreadsFor threads(events);
-    const auto on = policy(stream);
-    const thrust::counting_iterator<int32_t> first(0), end(events);
-    const auto task = thrust::make_transform_iterator(first, TaskOf{});
-    const Array<int32_t> world(events), key(events);
-    thrust::upper_bound(on, batch.task_offsets + 1, batch.task_offsets + 1 + batch.worlds, task, task + events,
-                        world.data());
-    thrust::copy(on, first, end, event_.data());
-    thrust::transform(on, first, end, time_.data(), EventTime{batch, world.data()});
-    thrust::stable_sort_by_key(on, time_.data(), time_.data() + events, event_.data());
-    thrust::gather(on, event_.data(), event_.data() + events, world.data(), key.data());
-    thrust::stable_sort_by_key(on, key.data(), key.data() + events,
-                               thrust::make_zip_iterator(time_.data(), event_.data()));
+    const Array<int64_t> offsets(batch.worlds + 1);
+    const Array<int32_t> world(events);
+    tabulate(batch.worlds + 1, EventOffset{batch.task_offsets}, offsets.data(), batch.threads, stream);
+    rows_of(offsets.data(), batch.worlds, events, world.data(), stream);
+    tabulate(events, EventTime{batch, world.data()}, time_.data(), batch.threads, stream);
+    sort_rows(world.data(), events, time_.data(), event_.data(), stream);
   }
 
   const double* time() const { return time_.data(); }
@@ -68,7 +54,7 @@ class Events {
 
 struct GradientBytes {
   GradientBatch batch;
-  HD int64_t operator()(int32_t world) const { return GradientData::bytes(WorldData::sizes_of(batch, world)); }
+  DEVICE int64_t operator()(int32_t world) const { return GradientData::bytes(WorldData::sizes_of(batch, world)); }
 };
 
 struct RunGradient {

@@ -14,7 +14,7 @@ constexpr int32_t kWindows = 256;  // between two looks at `cancel`
 struct StateBytes {
   PacketBatch batch;
   int32_t threads = 1;  // of a world
-  HD int64_t operator()(int32_t world) const {
+  DEVICE int64_t operator()(int32_t world) const {
     return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
                         : State(Memory(nullptr), batch, world, threads, 0).bytes;
   }
@@ -26,7 +26,7 @@ struct StateBytes {
 // sm_90).
 struct StackBytes {
   PacketBatch batch;
-  HD int64_t operator()(int32_t world) const {
+  DEVICE int64_t operator()(int32_t world) const {
     return batch.routing[world] < kAdaptive ? 0 : kKernel + int64_t{kRound} * batch.hops[world];
   }
 
@@ -177,7 +177,7 @@ class Sharing {
 int64_t packets(const PacketBatch& batch) {
 #ifdef TOPOFLOW_ON_GPU
   const DeviceGuard guard(batch.device);
-  reserve_stack(most_bytes(batch.worlds, packet::StackBytes{batch}, to_stream(batch.stream)));
+  reserve_stack(most_bytes<packet::StackBytes>(batch));
 #else
   if (packet::Sharing sharing(batch); sharing.is_wanted()) return sharing.run();
 #endif

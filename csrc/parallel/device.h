@@ -50,10 +50,6 @@ inline void reserve_stack(int64_t bytes) {
   if (static_cast<int64_t>(now) < bytes) check(cudaDeviceSetLimit(cudaLimitStackSize, static_cast<size_t>(bytes)));
 }
 
-struct ThreadsFor {
-  explicit ThreadsFor(int64_t) {}
-};
-
 #else
 
 struct Stream {};
@@ -66,26 +62,6 @@ inline void release(void* memory) noexcept { ::operator delete(memory, kLine); }
 
 struct DeviceGuard {
   explicit DeviceGuard(int) {}
-};
-
-// Threads for Thrust's loops over n items, while this lives: waking them for a few costs more than it gains. (Worlds
-// that are run while it lives would also have no more.)
-class ThreadsFor {
-#ifdef _OPENMP
- public:
-  explicit ThreadsFor(int64_t n) : before_(omp_get_max_threads()) {
-    if (n < 1 << 16) omp_set_num_threads(1);
-  }
-  ~ThreadsFor() { omp_set_num_threads(before_); }
-  ThreadsFor(const ThreadsFor&) = delete;
-  ThreadsFor& operator=(const ThreadsFor&) = delete;
-
- private:
-  int before_;
-#else
- public:
-  explicit ThreadsFor(int64_t) {}
-#endif
 };
 
 #endif

@@ -16,7 +16,7 @@ namespace slotted {
 
 struct StateBytes {
   SlottedBatch batch;
-  HD int64_t operator()(int32_t i) const { return State(Memory(nullptr), batch, batch.order[i]).bytes; }
+  DEVICE int64_t operator()(int32_t i) const { return State(Memory(nullptr), batch, batch.order[i]).bytes; }
 };
 
 // Worlds of one protocol. Each has a kernel of its own, so that none needs the registers of another.

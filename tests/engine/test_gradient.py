@@ -152,6 +152,20 @@ def test_worlds_do_not_see_each_others_gradients_and_one_that_cannot_end_has_non
         assert torch.equal(alone.grad[0], together.grad[number])
 
 
+def test_each_of_many_worlds_has_its_own_gradient(make_world, device: str) -> None:
+    """More worlds than a thread of a CPU or a block of a GPU prepares: bytes / capacity s, for which one flow waits."""
+    graph = make_world([{"path": [0], "bytes": 100}, {"path": [1], "bytes": 100, "after": [0]}], [1.0, 1.0]).graph
+    worlds = 300 if EMULATED else 70_000
+    rows = np.random.default_rng(0).uniform(1, 9, (worlds, 2))
+    given = torch.tensor(rows, requires_grad=True, device=device)
+    finish = sweep(graph, given).finish
+    finish.sum().backward()
+    assert given.grad is not None
+    first, second = (100 / rows).T
+    np.testing.assert_allclose(finish.detach().cpu(), np.stack([first, first + second], axis=1), rtol=1e-12)
+    np.testing.assert_allclose(given.grad.cpu(), np.array([-200, -100]) / rows**2, rtol=1e-12)
+
+
 def test_merged_events_have_no_gradient(make_world) -> None:
     graph = make_world([{"path": [0], "bytes": 1}], [1.0]).graph
     with pytest.raises(ValueError, match=r"^merge: must be 0 for gradients, got 0\.1"):
