@@ -83,8 +83,8 @@ struct alignas(64) Sender {
   int64_t packets;  // of the message
   int64_t pace;     // ps at least between the beginnings of two packets
   int32_t task;
-  int32_t root, first_root, roots;
-  int32_t channel, step;  // after the first port (batch.h)
+  int32_t root, roots;  // which one, of how many
+  int32_t port, channel, step;  // the first port, and what follows it (batch.h)
   int32_t next;           // list of senders
   bool ends_short;        // the last packet is not of the full size
 };

@@ -18,25 +18,29 @@
 
 namespace topoflow::BACKEND::packet {
 
-// Where a task is.
-struct Progress {
-  int64_t since;    // ps, when it was ready in its last round; kNever: it has not been
-  int32_t pending;  // dependencies without a token, and where there are several rounds one more while it runs
-  int32_t begun;    // rounds
+// All that a task asks of itself, in a cache line: what it is, and where it is.
+struct alignas(64) Task {
+  int64_t since;                    // ps, when it was ready in its last round; kNever: it has not been
+  int64_t release, delay, waited;   // ps (batch.h); the delay of a message is that of its NIC, too
+  int64_t followers;                // the first, from that of the world on
+  int32_t pending;                  // dependencies without a token, and with several rounds one more while it runs
+  int32_t begun;                    // rounds
+  int32_t follows, awaited, awaits;  // how many followers; with several rounds: the first that it awaits, how many
+  bool sends;
 };
 
 struct TaskState {
   EventHeap* events;
-  Event* heap;         // [T] what it consists of: of each task one at a time
-  Progress* progress;  // [T]
-  int32_t* tokens;     // [D] where there are several rounds
+  Event* heap;      // [T] what it consists of: of each task one at a time
+  Task* task;       // [T]
+  int32_t* tokens;  // [D] where there are several rounds
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
     events = memory.take<EventHeap>(1);
     heap = memory.take<Event>(tasks);
-    progress = memory.take<Progress>(tasks);
+    task = memory.take<Task>(tasks);
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
   }
 };
@@ -59,13 +63,13 @@ class Tasks {
     *s_.events = {s_.heap, 0};
     latencies_.begin();
     for (int32_t t = 0; t < count_; ++t) {
-      s_.progress[t] = {kNever, b_.pending[first_ + t], 0};
+      begin_task(t);
       b_.start[first_ + t] = b_.finish[first_ + t] = kNever;
     }
     if (repeats())
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
     for (int32_t t = 0; t < count_; ++t)
-      if (b_.pending[first_ + t] == 0) ready(t, 0);
+      if (b_.pending[first_ + t] == 0) ready(t, s_.task[t], 0);
   }
 
   // When something happens next, ps, and what.
@@ -82,15 +86,16 @@ class Tasks {
 
   // Of the round that a task is in. As numbers of tasks are if all rounds are written one after the other.
   DEVICE int64_t number(int32_t task) const {
-    return repeats() ? int64_t{s_.progress[task].begun - 1} * count_ + task : int64_t{task};
+    return repeats() ? int64_t{s_.task[task].begun - 1} * count_ + task : int64_t{task};
   }
 
-  DEVICE void finish(int32_t task, int64_t time) {
-    if (b_.bytes[first_ + task] > 0) latencies_.count(time - s_.progress[task].since - b_.waited[first_ + task]);
-    if (s_.progress[task].begun == rounds_) b_.finish[first_ + task] = time;
-    for (int64_t e = b_.follower_offsets[first_ + task]; e < b_.follower_offsets[first_ + task + 1]; ++e)
-      if (!repeats() || s_.tokens[e - edge_]++ == 0) wait_less(b_.followers[e], time);
-    if (repeats()) wait_less(task, time);
+  DEVICE void finish(int32_t t, int64_t time) {
+    const Task& task = s_.task[t];
+    if (task.sends) latencies_.count(time - task.since - task.waited);
+    if (task.begun == rounds_) b_.finish[first_ + t] = time;
+    for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
+      if (!repeats() || s_.tokens[e]++ == 0) wait_less(b_.followers[edge_ + e], time);
+    if (repeats()) wait_less(t, time);
   }
 
   // Whether everything has finished, if nothing is left that could happen.
@@ -105,26 +110,41 @@ class Tasks {
   }
 
  private:
-  DEVICE void wait_less(int32_t task, int64_t time) {
-    Progress& progress = s_.progress[task];
-    if (--progress.pending == 0 && progress.begun < rounds_) ready(task, time);
+  DEVICE void begin_task(int32_t t) const {
+    const int64_t row = first_ + t, followers = b_.follower_offsets[row];
+    Task task{};
+    task.since = kNever;
+    task.sends = b_.bytes[row] > 0;
+    task.release = b_.release[row];
+    task.delay = b_.delay[row] + (task.sends ? b_.nic_latency : 0);
+    task.waited = b_.waited[row];
+    task.followers = followers - edge_;
+    task.follows = static_cast<int32_t>(b_.follower_offsets[row + 1] - followers);
+    task.pending = b_.pending[row];
+    if (repeats()) {
+      task.awaited = static_cast<int32_t>(b_.awaited_offsets[row] - edge_);
+      task.awaits = static_cast<int32_t>(b_.awaited_offsets[row + 1] - b_.awaited_offsets[row]);
+    }
+    s_.task[t] = task;
   }
 
-  DEVICE void ready(int32_t task, int64_t time) {
-    const int64_t released = b_.release[first_ + task], begin = time > released ? time : released;
-    Progress& progress = s_.progress[task];
-    progress.since = begin;
-    if (++progress.begun == 1) b_.start[first_ + task] = begin;
+  DEVICE void wait_less(int32_t t, int64_t time) {
+    Task& task = s_.task[t];
+    if (--task.pending == 0 && task.begun < rounds_) ready(t, task, time);
+  }
+
+  DEVICE void ready(int32_t t, Task& task, int64_t time) {
+    const int64_t begin = time > task.release ? time : task.release;
+    task.since = begin;
+    if (++task.begun == 1) b_.start[first_ + t] = begin;
     if (repeats()) take_tokens(task);
-    const bool sends = b_.bytes[first_ + task] > 0;
-    push({begin + b_.delay[first_ + task] + (sends ? b_.nic_latency : 0), 2 * number(task) + !sends});
+    push({begin + task.delay, 2 * number(t) + !task.sends});
   }
 
-  DEVICE void take_tokens(int32_t task) const {
-    int32_t& pending = s_.progress[task].pending;
-    ++pending;
-    for (int64_t i = b_.awaited_offsets[first_ + task]; i < b_.awaited_offsets[first_ + task + 1]; ++i)
-      pending += --s_.tokens[b_.awaited[i]] == 0;
+  DEVICE void take_tokens(Task& task) const {
+    ++task.pending;
+    const int32_t* const awaited = b_.awaited + edge_ + task.awaited;
+    for (int32_t i = 0; i < task.awaits; ++i) task.pending += --s_.tokens[awaited[i]] == 0;
   }
 
   const PacketBatch& b_;

@@ -258,11 +258,21 @@ class World {
     const int32_t endpoint = addressed ? b_.root_next[root_ + first] : kNone;
     const int32_t router = addressed ? addresses_.router_of(endpoint) : kNone;
     s_.message[task] = {packets, 0, rest, (rest + b_.flit - 1) / b_.flit, endpoint, router};
-    for (int32_t i = 0; i < roots; ++i) {
-      const int32_t channel = b_.root_channel[root_ + first + i], next = b_.root_next[root_ + first + i];
-      s_.sender[s_.first_sender[task] + i] = {
-          kNever, -1, packets, b_.pace[task_ + task], task, first + i, first, roots, channel, next, kNone, rest != 0};
+    for (int32_t root = first; root < first + roots; ++root) {
+      const int64_t row = root_ + root;
+      s_.sender[s_.first_sender[task] + root - first] = {
+          kNever, -1,   packets, b_.pace[task_ + task], task, root, roots, b_.root_port[row], b_.root_channel[row],
+          b_.root_next[row], kNone, rest != 0};
     }
+  }
+
+  // The message of a task is sent once more.
+  DEVICE void repeat_message(int32_t task) {
+    Message& message = s_.message[task];
+    const int32_t first = s_.first_sender[task];
+    message.left = s_.sender[first].packets;
+    message.arrival = 0;
+    for (int32_t i = 0; i < s_.sender[first].roots; ++i) s_.sender[first + i].number = -1;
   }
 
   // Tasks
@@ -270,9 +280,9 @@ class World {
   DEVICE void happen(const Event& event) {
     const int32_t task = tasks_.task(event);
     if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
-    if (tasks_.repeats()) begin_message(task);
+    if (tasks_.repeats()) repeat_message(task);
     const int32_t first = s_.first_sender[task];
-    for (int32_t i = 0; i < b_.roots[task_ + task]; ++i) offer_next(first + i, event.time);
+    for (int32_t i = 0; i < s_.sender[first].roots; ++i) offer_next(first + i, event.time);
     if (transports()) s_.flow[task].waits = true;
   }
 
@@ -297,13 +307,14 @@ class World {
     do {
       ++sender.number;
     } while (sender.roots > 1 && sender.number < sender.packets &&
-             drawn(b_.root_bound + root_, sender.first_root, sender.task, sender.number, kAtNic) != sender.root);
+             drawn(b_.root_bound + root_, b_.first_root[task_ + sender.task], sender.task, sender.number, kAtNic) !=
+                 sender.root);
     return sender.number < sender.packets;
   }
 
   DEVICE void offer(int32_t i, int64_t time) {
     Sender& sender = s_.sender[i];
-    const int32_t p = b_.root_port[root_ + sender.root];
+    const int32_t p = sender.port;
     Port& port = s_.port[p];
     sender.time = time;
     int32_t* at = &port.coming;  // by time, then sender
@@ -1066,7 +1077,7 @@ class World {
   }
 
   DEVICE void hear_at_sender(int32_t task, int32_t news, int64_t now) {
-    const int32_t i = s_.first_sender[task], p = b_.root_port[root_ + s_.sender[i].root];
+    const int32_t i = s_.first_sender[task], p = s_.sender[i].port;
     send_until(p, now);
     Flow& flow = s_.flow[task];
     ++flow.allowed;
