@@ -19,11 +19,21 @@
 
 namespace topoflow::BACKEND::packet {
 
-constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
-constexpr uint32_t kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
 constexpr int32_t kCables = 256;         // at most between two groups: a step is the cable and kCables * (middle + 1)
 constexpr int32_t kUp = 0, kDown = 127;  // levels; those of links between routers lie between them
 constexpr int32_t kBetweenGroups = 2;    // of a dragonfly
+
+// Where a packet lies after an input and an output of a router; kNone: it has arrived.
+DEVICE int32_t channel_after(const Input& input, const Output& output) {
+  if (output.level == kDown) return kNone;
+  const bool rises = input.level != kUp && output.level <= input.level;
+  return output.first_channel + input.virtual_channel + rises;
+}
+
+// Where a packet leaves its first router for its target or for a middle; kNone: there is no middle.
+struct Steps {
+  int32_t direct, around;
+};
 
 class Addresses {
  public:
@@ -44,31 +54,36 @@ class Addresses {
   DEVICE int32_t level(int32_t port) const { return b_.level[port_ + port]; }
   DEVICE int32_t end(int32_t port) const { return b_.end[port_ + port]; }  // router where the link ends
 
-  // Towards a group, or inside the own one towards a router.
-  DEVICE int32_t towards(int32_t router, int32_t group, int32_t cable) const {
-    return outside_[(int64_t{router} * groups + group) * cables + cable];
+  // The entry towards a group, or inside the own one towards a router.
+  DEVICE const int32_t* towards(int32_t router, int32_t group, int32_t cable) const {
+    return outside_ + (int64_t{router} * groups + group) * cables + cable;
   }
-  DEVICE int32_t across(int32_t router, int32_t place) const { return inside_[int64_t{router} * routers + place]; }
+  DEVICE const int32_t* across(int32_t router, int32_t place) const {
+    return inside_ + int64_t{router} * routers + place;
+  }
 
   DEVICE static int32_t step_by(int32_t middle, int32_t cable) { return kCables * (middle + 1) + cable; }
   DEVICE static int32_t middle(int32_t step) { return step / kCables - 1; }  // group, or groups + place of a router
   DEVICE static int32_t cable(int32_t step) { return step % kCables; }
+  DEVICE int32_t by_next_cable(int32_t step) const { return step_by(middle(step), (cable(step) + 1) % cables); }
 
   // Whether the packet has come to the middle that it was on its way to.
-  DEVICE bool is_middle(int32_t router, int32_t step) const {
+  DEVICE bool is_at_middle(int32_t router, int32_t step) const {
     const int32_t to = middle(step);
+    if (to < 0) return false;
     return to >= groups ? router == group_[router] * routers + to - groups : group_[router] == to;
   }
 
   // The port, or set of ports, by which a router sends what is for an endpoint.
   DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
-    return next(router, endpoint, router_of(endpoint), step);
+    return *next(router, endpoint, router_of(endpoint), step);
   }
-  DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
+  // Where that is.
+  DEVICE const int32_t* next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
     const int32_t to = middle(step), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
-    if (router == target) return b_.down[endpoint_ + endpoint];
+    if (router == target) return b_.down + endpoint_ + endpoint;
     return group_[router] == group ? across(router, target % routers) : towards(router, group, cable(step));
   }
 
@@ -87,11 +102,21 @@ class Addresses {
                          : other(here, there, groups, word);
   }
 
+  DEVICE int32_t drawn_direct(const Words& drawn) const { return step_by(kNone, below(drawn.word[0], cables)); }
+
+  // What a packet draws at its first router.
+  DEVICE Steps drawn_steps(int32_t router, int32_t target, const Words& drawn) const {
+    const int32_t direct = drawn_direct(drawn);
+    if (routing == kMinimal || router == target) return {direct, kNone};
+    const int32_t middle = drawn_middle(router, target, drawn.word[1]);
+    return {direct, middle == kNone ? kNone : step_by(middle, below(drawn.word[2], cables))};
+  }
+
   // Links between routers on the way to an endpoint.
   DEVICE int32_t hops(int32_t router, int32_t endpoint, int32_t step) const {
     int32_t count = 0;
     for (;; ++count) {
-      if (middle(step) >= 0 && is_middle(router, step)) step = step_by(kNone, cable(step));
+      if (is_at_middle(router, step)) step = step_by(kNone, cable(step));
       const int32_t out = port(next(router, endpoint, step), 0);
       if (level(out) == kDown) return count;
       router = end(out);

@@ -17,7 +17,7 @@
 
 #include "addresses.h"
 #include "depths.h"
-#include "parallel/random.h"
+#include "draws.h"
 #include "tasks.h"
 
 namespace topoflow::BACKEND::packet {
@@ -144,10 +144,12 @@ class Sst {
         channel_(batch.channel_offsets[world]),
         counted_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
         full_(batch.size / batch.flit),
-        seed_(static_cast<uint64_t>(batch.seed[world])),
+        draws_(batch, world, tasks_),
         addresses_(batch, world),
         latencies_(batch.latencies + int64_t{world} * kLatencyBins),
         depths_(batch, world, counted_) {}
+
+  Sst(const Sst&) = delete;  // its parts refer to each other
 
   DEVICE void begin_counts() { latencies_.begin(); }
 
@@ -569,8 +571,7 @@ class Sst {
     } else {
       next += level == kBetweenGroups || (at_home && router != target);
       const int32_t step = packet.step;
-      if (Addresses::middle(step) >= 0 && addresses_.is_middle(router, step))
-        packet.step = Addresses::step_by(kNone, Addresses::cable(step));
+      if (addresses_.is_at_middle(router, step)) packet.step = Addresses::step_by(kNone, Addresses::cable(step));
       if (addresses_.routing == kAdaptive && level == kBetweenGroups && !at_home)
         packet.step = emptier(router, target, kNone, cable, channel).step;
     }
@@ -586,8 +587,8 @@ class Sst {
       const int32_t around = Addresses::step_by(middle, cable), place = middle - addresses_.groups;
       if (place == target % addresses_.routers) return direct;
       if (addresses_.routing == kValiant) return around;
-      const int32_t one = free_before(addresses_.across(router, target % addresses_.routers), 0);
-      return goes_around(free_before(addresses_.across(router, place), 0), one) ? around : direct;
+      const int32_t one = free_before(*addresses_.across(router, target % addresses_.routers), 0);
+      return goes_around(free_before(*addresses_.across(router, place), 0), one) ? around : direct;
     }
     if (addresses_.routing == kValiant) return middle == kNone ? direct : Addresses::step_by(middle, cable);
     const Choice best = emptier(router, target, kNone, cable, 0);
@@ -598,10 +599,7 @@ class Sst {
 
   // Another group than both; inside a group another router than that of the source. kNone: there is none.
   DEVICE int32_t drawn_middle(int32_t router, int32_t target, const HeadSlot& packet) const {
-    const uint32_t word =
-        philox(Words{{kPurpose, static_cast<uint32_t>(tasks_.number(packet.task)), packet.number & kNumber, kAtSource}},
-               static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32))
-            .word[1];
+    const uint32_t word = draws_.of(kPurpose, packet.task, packet.number & kNumber, kAtSource).word[1];
     const int32_t size = addresses_.routers, own = router % size;
     if (router / size != target / size) return addresses_.drawn_middle(router, target, word);
     const int32_t place = below(word, size - 1);
@@ -616,8 +614,8 @@ class Sst {
   DEVICE Choice emptier(int32_t router, int32_t target, int32_t middle, int32_t cable, int32_t channel) const {
     const int32_t group = middle == kNone ? target / addresses_.routers : middle;
     const int32_t next = (cable + 1) % addresses_.cables;
-    const int32_t one = free_before(addresses_.towards(router, group, cable), channel);
-    const int32_t two = free_before(addresses_.towards(router, group, next), channel);
+    const int32_t one = free_before(*addresses_.towards(router, group, cable), channel);
+    const int32_t two = free_before(*addresses_.towards(router, group, next), channel);
     return one > two ? Choice{Addresses::step_by(middle, cable), one} : Choice{Addresses::step_by(middle, next), two};
   }
 
@@ -685,7 +683,7 @@ class Sst {
   int64_t task_, port_, root_, channel_;  // the first
   int32_t counted_;                       // channels
   int32_t full_;                          // flits of a packet of the full size
-  uint64_t seed_;
+  Draws draws_;
   Addresses addresses_;
   Latencies latencies_;
   Depths depths_;

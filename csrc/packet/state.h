@@ -83,10 +83,10 @@ struct alignas(64) Sender {
   int64_t packets;  // of the message
   int64_t pace;     // ps at least between the beginnings of two packets
   int32_t task;
-  int32_t root, roots;  // which one, of how many
+  int32_t root, roots;          // which one, of how many
   int32_t port, channel, step;  // the first port, and what follows it (batch.h)
-  int32_t next;           // list of senders
-  bool ends_short;        // the last packet is not of the full size
+  int32_t next;                 // list of senders
+  bool ends_short;              // the last packet is not of the full size
 };
 
 struct alignas(32) Message {
@@ -119,10 +119,20 @@ struct alignas(64) Port {
   DEVICE bool is_large() const { return queues > 63; }
 };
 
+// A packet that comes to a router.
+struct Arrival {
+  int64_t ready;  // ps, when it is there
+  int32_t place;  // of its channel among those that end at the router
+  int32_t channel, slot, router;
+
+  DEVICE bool operator<(const Arrival& other) const {
+    return ready != other.ready ? ready < other.ready : place < other.place;
+  }
+};
+
 // A channel as the router at its end has it, by address.
 struct alignas(32) Input {
-  int32_t first, last;  // packets on the link, where the router decides about them as they come
-  int32_t port;         // that sends into it
+  int32_t port;  // that sends into it
   int32_t router;
   int32_t place;  // of its queues in the rows of the router's ports
   int16_t level, virtual_channel;
@@ -134,10 +144,10 @@ struct alignas(32) Output {
   int32_t waiting;        // flits in its queues; with adaptive routing only
   int32_t router;         // where its link ends
   int32_t first_channel;  // its virtual channel 0
+  int32_t place;          // of that channel among those that end at the router
   int32_t level;
   int32_t buffer;  // flits, of each of its channels
   int32_t only;    // the queue, while a single one holds packets, and neither `in_place` nor a word has it; else kNone
-  double byte_time;
 };
 
 struct State {
@@ -152,20 +162,22 @@ struct State {
   Edge* edge;
   Sender* sender;
   Message* message;
-  int32_t* first_sender;  // [T]
-  int64_t slots;          // that a thread has
-  int32_t first_queue;    // of the thread's own part of the pool
-  int32_t* in_place;      // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
-  Input* input;           // [C]
-  Output* output;         // [N]
-  EventHeap* arriving;  // [R] the channels with a first packet under way to each router, by when it comes; if it adapts
-  int64_t* arrives;     // [R] ps, the first of them
-  int32_t* first_port;  // [R+1] of each router
-  Flow* flow;           // [T] with a transport only, as what follows
-  Lane* lane;           // [N]
-  Coming* coming;       // [Q]
-  EventHeap heard;      // what messages hear; that of a thread, as what follows
-  int64_t* latencies;   // [B] packets in each bin
+  int32_t* first_sender;   // [T]
+  int64_t slots;           // that a thread has
+  int32_t first_queue;     // of the thread's own part of the pool
+  int32_t* in_place;       // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
+  Input* input;            // [C]
+  Output* output;          // [N]
+  Arrival* arrivals;       // [slots] a thread's own, as what follows (arrivals.h); if routing adapts
+  int64_t* arriving;       // [R+1] where those to each router begin
+  int64_t* arriving_next;  // [R+1] where the next one goes
+  int32_t* first_port;     // [R+1] of each router
+  uint64_t* awake_bits;    // of each router's ports that may send in a window
+  Flow* flow;              // [T] with a transport only, as what follows
+  Lane* lane;              // [N]
+  Coming* coming;          // [Q]
+  EventHeap heard;         // what messages hear; that of a thread, as what follows
+  int64_t* latencies;      // [B] packets in each bin
 
   // As thread `rank` of some has it.
   HD State(Memory memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank)
@@ -201,17 +213,18 @@ struct State {
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);
     output = memory.take<Output>(addressed ? ports : 0);
-    arriving = memory.take<EventHeap>(routers);
-    arrives = memory.take<int64_t>(routers);
-    first_port = memory.take<int32_t>(adapts ? routers + 1 : 0);
-    arrivals = memory.take<Event>(adapts ? channels : 0);
+    const int64_t rows_of_routers = adapts ? routers + 1 : 0;
+    arrivals = memory.take<Arrival>(adapts ? threads * slots : 0) + (adapts ? rank * slots : 0);
+    arriving = memory.take<int64_t>(threads * rows_of_routers) + rank * rows_of_routers;
+    arriving_next = memory.take<int64_t>(threads * rows_of_routers) + rank * rows_of_routers;
+    first_port = memory.take<int32_t>(rows_of_routers);
+    awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
     coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
     bytes = memory.taken();
   }
 
-  Event* arrivals;  // [C] what the heaps of routers consist of, router by router
   int64_t bytes;
 };
 

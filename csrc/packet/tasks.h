@@ -20,11 +20,11 @@ namespace topoflow::BACKEND::packet {
 
 // All that a task asks of itself, in a cache line: what it is, and where it is.
 struct alignas(64) Task {
-  int64_t since;                    // ps, when it was ready in its last round; kNever: it has not been
-  int64_t release, delay, waited;   // ps (batch.h); the delay of a message is that of its NIC, too
-  int64_t followers;                // the first, from that of the world on
-  int32_t pending;                  // dependencies without a token, and with several rounds one more while it runs
-  int32_t begun;                    // rounds
+  int64_t since;                     // ps, when it was ready in its last round; kNever: it has not been
+  int64_t release, delay, waited;    // ps (batch.h); the delay of a message is that of its NIC, too
+  int64_t followers;                 // the first, from that of the world on
+  int32_t pending;                   // dependencies without a token, and with several rounds one more while it runs
+  int32_t begun;                     // rounds
   int32_t follows, awaited, awaits;  // how many followers; with several rounds: the first that it awaits, how many
   bool sends;
 };
@@ -32,14 +32,16 @@ struct alignas(64) Task {
 struct TaskState {
   EventHeap* events;
   Event* heap;      // [T] what it consists of: of each task one at a time
+  Event* due;       // [T] those of a window
   Task* task;       // [T]
-  int32_t* tokens;  // [D] where there are several rounds
+  int32_t* tokens;  // [D] of each dependency, where there are several rounds
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
     events = memory.take<EventHeap>(1);
     heap = memory.take<Event>(tasks);
+    due = memory.take<Event>(tasks);
     task = memory.take<Task>(tasks);
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
   }
@@ -73,9 +75,43 @@ class Tasks {
   }
 
   // When something happens next, ps, and what.
-  DEVICE int64_t time() const { return s_.events->time(); }
-  DEVICE Event pop() const { return s_.events->pop(); }
+  DEVICE int64_t time() const {
+    const int64_t time = s_.events->time();
+    return at_ < due_ && s_.due[at_].time < time ? s_.due[at_].time : time;
+  }
+  DEVICE Event pop() {
+    if (at_ == due_ || (s_.events->size > 0 && s_.events->event[0] < s_.due[at_])) return s_.events->pop();
+    return s_.due[at_++];
+  }
   DEVICE void push(const Event& event) const { s_.events->push(event); }
+
+  // A window begins: what happens in it is put in order, so that the next ones are known. All of it must be popped.
+  DEVICE void begin_window(int64_t end) {
+    at_ = due_ = 0;
+    while (s_.events->time() < end) s_.due[due_++] = s_.events->pop();
+  }
+
+  // Of those that happen in the window and are known since it began, the one as many later; nullptr: there is none.
+  DEVICE const Event* ahead(int32_t later) const { return at_ + later < due_ ? s_.due + at_ + later : nullptr; }
+
+  // Fetch what finish() is going to read of a task, a cache line that tells of the next one at a time.
+  DEVICE void look_at(int32_t t) const { prefetch(&s_.task[t]); }
+
+  DEVICE void look_at_dependencies(int32_t t) const {
+    const Task& task = s_.task[t];
+    prefetch(&b_.followers[edge_ + task.followers]);
+    if (!repeats()) return;
+    prefetch(&b_.awaited[edge_ + task.followers]);
+    prefetch(&s_.tokens[task.awaited]);
+  }
+
+  DEVICE void look_at_followers(int32_t t) const {
+    const int64_t first = edge_ + s_.task[t].followers;
+    for (int32_t i = 0; i < s_.task[t].follows && i < 2; ++i) {
+      look_at(b_.followers[first + i]);
+      if (repeats()) prefetch(&s_.tokens[b_.awaited[first + i]]);
+    }
+  }
 
   // What an event is: the message of `task` comes to its NIC, or else the task has finished.
   DEVICE int32_t task(const Event& event) const { return static_cast<int32_t>(event.what / 2 % count_); }
@@ -94,7 +130,7 @@ class Tasks {
     if (task.sends) latencies_.count(time - task.since - task.waited);
     if (task.begun == rounds_) b_.finish[first_ + t] = time;
     for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
-      if (!repeats() || s_.tokens[e]++ == 0) wait_less(b_.followers[edge_ + e], time);
+      if (!repeats() || s_.tokens[b_.awaited[edge_ + e]]++ == 0) wait_less(b_.followers[edge_ + e], time);
     if (repeats()) wait_less(t, time);
   }
 
@@ -143,17 +179,17 @@ class Tasks {
 
   DEVICE void take_tokens(Task& task) const {
     ++task.pending;
-    const int32_t* const awaited = b_.awaited + edge_ + task.awaited;
-    for (int32_t i = 0; i < task.awaits; ++i) task.pending += --s_.tokens[awaited[i]] == 0;
+    int32_t* const tokens = s_.tokens + task.awaited;
+    for (int32_t i = 0; i < task.awaits; ++i) task.pending += --tokens[i] == 0;
   }
 
   const PacketBatch& b_;
   TaskState s_;
   int32_t world_;
   int64_t first_;
-  int32_t count_;
-  int64_t rounds_, edge_;  // the first edge, of the dependencies of all worlds
-  Latencies latencies_;    // of messages
+  int32_t count_, at_ = 0, due_ = 0;  // the next of those of a window, and how many
+  int64_t rounds_, edge_;             // the first edge, of the dependencies of all worlds
+  Latencies latencies_;               // of messages
 };
 
 }  // namespace topoflow::BACKEND::packet

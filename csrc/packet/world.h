@@ -18,14 +18,13 @@
 #pragma once
 
 #include "addresses.h"
+#include "arrivals.h"
 #include "depths.h"
-#include "parallel/random.h"
+#include "draws.h"
+#include "look_ahead.h"
 #include "part.h"
 
 namespace topoflow::BACKEND::packet {
-
-constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
-constexpr uint32_t kAtNic = ~uint32_t{0};  // the branch of a packet that chooses its first port
 
 // kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
 // Own: the part of the world that is simulated.
@@ -44,7 +43,7 @@ class World {
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
         full_(batch.size / batch.flit),
-        seed_(static_cast<uint64_t>(batch.seed[world])),
+        draws_(batch, world, tasks_),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
         branch_(batch.branch_offsets[world]),
@@ -56,9 +55,13 @@ class World {
         end_port_(own.end_port(ports_)),
         first_router_(own.first_router()),
         end_router_(own.end_router(adapts() ? routers_ : 0)),
+        arrivals_(s_, first_router_, end_router_),
+        look_ahead_(s_, addresses_, tasks_, draws_),
         queues_(s_.first_queue),
         latencies_(s_.latencies),
         depths_(batch, world, loses() ? ports_ : channels_) {}
+
+  World(const World&) = delete;  // its parts refer to each other
 
   // All of the world's state, but for what is counted by each thread.
   DEVICE void begin() {
@@ -82,16 +85,15 @@ class World {
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       begin_ = first;
       if (first >= depths_.end()) write_depths(first);
-      const int64_t end = first + window_ < depths_.end() ? first + window_ : depths_.end();
-      if (own_.leads())
-        while (tasks_.time() < end) happen(tasks_.pop());
+      const int64_t end = end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
+      if (own_.leads()) do_tasks(end);
       own_.after_tasks(end);
       if (transports())
         while (s_.heard.time() < end) hear(s_.heard.pop());
       if (adapts()) {
-        for (int32_t r = first_router_; r < end_router_; ++r) forward_by(r, end);
+        forward(end);
       } else if (output_queues()) {
-        send_by(first_port_, end_port_, end);
+        send_all(end);
       } else if (first_port_ < end_port_) {
         for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
       }
@@ -160,9 +162,7 @@ class World {
     int64_t first = transports() ? s_.heard.time() : kNever;
     if (own_.leads() && tasks_.time() < first) first = tasks_.time();
     for (int32_t p = first_port_; p < end_port_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
-    if (adapts())
-      for (int32_t r = first_router_; r < end_router_; ++r) first = s_.arrives[r] < first ? s_.arrives[r] : first;
-    return first;
+    return adapts() && arrivals_.time() < first ? arrivals_.time() : first;
   }
 
   // What other threads have sent in the window before (part.h).
@@ -261,8 +261,9 @@ class World {
     for (int32_t root = first; root < first + roots; ++root) {
       const int64_t row = root_ + root;
       s_.sender[s_.first_sender[task] + root - first] = {
-          kNever, -1,   packets, b_.pace[task_ + task], task, root, roots, b_.root_port[row], b_.root_channel[row],
-          b_.root_next[row], kNone, rest != 0};
+          kNever, -1,       packets,           b_.pace[task_ + task], task,
+          root,   roots,    b_.root_port[row], b_.root_channel[row],  b_.root_next[row],
+          kNone,  rest != 0};
     }
   }
 
@@ -276,6 +277,13 @@ class World {
   }
 
   // Tasks
+
+  DEVICE void do_tasks(int64_t end) {
+    for (tasks_.begin_window(end); tasks_.time() < end;) {
+      look_ahead_.at_tasks();
+      happen(tasks_.pop());
+    }
+  }
 
   DEVICE void happen(const Event& event) {
     const int32_t task = tasks_.task(event);
@@ -409,19 +417,9 @@ class World {
 
   // Branches
 
-  // Random numbers of a packet for a branch.
-  DEVICE Words words(int32_t task, int64_t number, uint32_t branch) const {
-    return words(kPurpose, task, static_cast<uint32_t>(b_.by_message ? 0 : number) & kNumber, branch);
-  }
-
-  DEVICE Words words(uint32_t purpose, int32_t task, uint32_t number, uint32_t place) const {
-    return philox(Words{{purpose, static_cast<uint32_t>(tasks_.number(task)), number, place}},
-                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
-  }
-
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
-    const uint32_t drawn = words(task, number, branch).word[0];
+    const uint32_t drawn = draws_.of(task, number, branch).word[0];
     int32_t row = first;
     while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
     return row;
@@ -707,29 +705,16 @@ class World {
     return found == kNone || s_.sender[port.first].time <= first ? 0 : found;
   }
 
-  // Some ports send to the end of the window.
-  DEVICE void send_by(int32_t first, int32_t end_port, int64_t end) {
+  // All ports of this part send to the end of the window.
+  DEVICE void send_all(int64_t end) {
     int32_t *const awake = s_.awake + first_port_, *last = awake;
-    for (int32_t p = first; p < end_port; ++p) {
+    for (int32_t p = first_port_; p < end_port_; ++p) {
       *last = p;
       last += s_.next[p] < end;  // no branch: it would be hard to predict
     }
     for (const int32_t* p = awake; p < last; ++p) {
       if (p + 1 < last) prefetch(&s_.port[p[1]]);
-      if (by_address() && p + 2 < last) look_ahead(p[2]);
       send_until(*p, end);
-    }
-  }
-
-  // What a port is going to need of other routers.
-  DEVICE void look_ahead(int32_t p) const {
-    const int32_t only = s_.output[p].only, sender = s_.port[p].coming;
-    if (only != kNone) {
-      const Queue& queue = s_.queue[only];
-      prefetch(&s_.channel[queue.channel]);
-      if (queue.after != kNone) prefetch(&s_.input[queue.after]);
-    } else if (sender != kNone) {
-      prefetch(&s_.sender[sender]);
     }
   }
 
@@ -1170,7 +1155,7 @@ class World {
     if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
     if (waits >= how.mark_to) return true;
     const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
-    return words(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(b_.first_seen[port_ + p]))
+    return draws_.of(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(b_.first_seen[port_ + p]))
                .word[0] < limit;
   }
 
@@ -1203,27 +1188,19 @@ class World {
   DEVICE void begin_by_address() {
     for (int32_t p = 0; p < ports_; ++p) {
       const int32_t first = b_.first_channel[port_ + p], buffer = first == kNone ? 0 : b_.buffer[channel_ + first];
-      s_.output[p] = {0, addresses_.end(p), first, addresses_.level(p), buffer, kNone, s_.port[p].byte_time};
+      const int32_t place = first == kNone ? kNone : b_.place[channel_ + first];
+      s_.output[p] = {0, addresses_.end(p), first, place, addresses_.level(p), buffer, kNone};
     }
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t p = port_of(c);
       const Output& port = s_.output[p];
       const auto level = static_cast<int16_t>(port.level), number = static_cast<int16_t>(c - port.first_channel);
-      s_.input[c] = {kNone, kNone, p, port.router, b_.place[channel_ + c], level, number, port.byte_time};
+      s_.input[c] = {p, port.router, b_.place[channel_ + c], level, number, s_.port[p].byte_time};
     }
     if (!adapts()) return;
     for (int32_t r = 0, p = 0; r <= routers_; ++r) {
       while (p < ports_ && b_.node[port_ + p] < r) ++p;
       s_.first_port[r] = p;
-    }
-    for (int32_t r = 0; r < routers_; ++r) s_.arriving[r] = {nullptr, 0};
-    for (int32_t c = 0; c < channels_; ++c) ++s_.arriving[s_.input[c].router].size;
-    Event* free = s_.arrivals;
-    for (int32_t r = 0; r < routers_; ++r) {
-      s_.arrives[r] = kNever;
-      const int64_t most = s_.arriving[r].size;
-      s_.arriving[r] = {free, 0};
-      free += most;
     }
   }
 
@@ -1242,72 +1219,83 @@ class World {
 
   // A packet that `port` has begun to send at `now` waits at the router where the channel ends, or comes to it.
   DEVICE void wait_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
-    Input& input = s_.input[channel];
-    if (!adapts()) {
-      const int32_t out = route(input, s_.slot[slot].packet, now);
-      return wait_at(channel, out, slot, now + delay(port, s_.port[out], size));
+    if (adapts()) {
+      const Output& output = output_of(port);
+      const int32_t place = output.place + channel - output.first_channel;
+      return arrivals_.add({now + delay(port, port, size), place, channel, slot, output.router});
     }
-    const int64_t ready = now + delay(port, port, size);
-    s_.slot[slot].ready = ready;
-    s_.slot[slot].packet.next = kNone;
-    const bool is_first = input.first == kNone;
-    (is_first ? input.first : s_.slot[input.last].packet.next) = slot;
-    input.last = slot;
-    if (!is_first) return;
-    s_.arriving[input.router].push({ready, int64_t{input.place} << 32 | channel});
-    if (ready < s_.arrives[input.router]) s_.arrives[input.router] = ready;
+    const int32_t out = route(s_.input[channel], s_.slot[slot].packet, now);
+    wait_at(channel, out, slot, now + delay(port, s_.port[out], size));
   }
 
-  // What comes to a router, and what it sends, until the end of the window. The next one's is fetched meanwhile.
-  DEVICE void forward_by(int32_t router, int64_t end) {
-    const int32_t after = router + 1, later = router + 2;
-    if (later < end_router_) prefetch(s_.arriving[later].event);
-    if (after < end_router_ && s_.arrives[after] < end) {
-      const EventHeap& arriving = s_.arriving[after];
-      for (int64_t i = 0; i < 3 && i < arriving.size; ++i) prefetch(&s_.input[channel_of(arriving.event[i])]);
+  // What comes to routers, and what they send, until the end of the window. Others see nothing of what comes before, so
+  // they need not take turns.
+  DEVICE void forward(int64_t end) {
+    arrivals_.collect(end);
+    look_ahead_.begin_window();
+    if (first_router_ < end_router_) find_awake(first_router_, end);
+    for (int32_t router = first_router_; router < end_router_; ++router) {
+      if (router + 1 < end_router_) find_awake(router + 1, end);
+      for_each_awake(router, [&](int32_t p) { look_ahead_.at_first_packet(p); });
+      while (arrivals_.has(router)) {
+        look_ahead_.at_arrivals(arrivals_);
+        come(arrivals_.pop());
+      }
+      for_each_awake(router, [&](int32_t p) { look_ahead_.at_its_channel(p); });
+      for_each_awake(router, [&](int32_t p) { send_until(p, end); });
     }
-    if (s_.arrives[router] < end) come_to(router, end);
-    send_by(s_.first_port[router], s_.first_port[router + 1], end);
   }
 
-  DEVICE static int32_t channel_of(const Event& event) { return static_cast<int32_t>(event.what & 0x7fffffff); }
+  // Bits of the ports of a router that may send before the end of the window. Those of the routers before it have p
+  // ports, so at most p / 64 words and one each.
+  DEVICE uint64_t* awake(int32_t router) const { return s_.awake_bits + s_.first_port[router] / 64 + router; }
 
-  // What comes to a router before the end of the window. Others see nothing of it before, so they need not take turns.
-  DEVICE void come_to(int32_t router, int64_t end) {
-    EventHeap& arriving = s_.arriving[router];
-    while (arriving.time() < end) {
-      const Event event = arriving.pop();
-      const int32_t channel = channel_of(event);
-      if (arriving.size > 0) prefetch(&s_.slot[s_.input[channel_of(arriving.event[0])].first]);
-      for (int64_t i = 1; i < 3 && i < arriving.size; ++i) prefetch(&s_.input[channel_of(arriving.event[i])]);
-      come(channel, event.time);
-      const int32_t slot = s_.input[channel].first;
-      if (slot != kNone) arriving.push({s_.slot[slot].ready, event.what});
+  // Sets those bits, before anything comes to the router.
+  DEVICE void find_awake(int32_t router, int64_t end) const {
+    const int32_t first = s_.first_port[router], ports = s_.first_port[router + 1] - first;
+    for (int32_t from = 0; from < ports; from += 64) {
+      uint64_t& word = awake(router)[from / 64] = 0;
+      for (int32_t i = from; i < from + 64 && i < ports; ++i) word |= uint64_t{s_.next[first + i] < end} << (i - from);
     }
-    s_.arrives[router] = arriving.time();
+    for_each_awake(router, [&](int32_t p) {
+      look_ahead_.at_port(p);
+      look_ahead_.at_output(p);
+    });
   }
 
-  // The first packet on the way through a channel comes to the router at its end.
-  DEVICE void come(int32_t channel, int64_t now) {
-    Input& input = s_.input[channel];
-    const int32_t slot = input.first;
-    Packet& packet = s_.slot[slot].packet;
-    input.first = packet.next;
-    const int32_t size = size_of(packet.task, packet.number), out = route(input, packet, now);
+  template <class F>
+  DEVICE void for_each_awake(int32_t router, const F& f) const {
+    const int32_t first = s_.first_port[router], ports = s_.first_port[router + 1] - first;
+    for (int32_t from = 0; from < ports; from += 64)
+      for (uint64_t word = awake(router)[from / 64]; word; word &= word - 1) f(first + from + lowest_bit(word));
+  }
+
+  DEVICE void wake_in_window(int32_t router, int32_t p) const {
+    const int32_t i = p - s_.first_port[router];
+    awake(router)[i / 64] |= uint64_t{1} << (i % 64);
+  }
+
+  // A packet comes to its next router.
+  DEVICE void come(const Arrival& arrival) {
+    const Input& input = s_.input[arrival.channel];
+    Packet& packet = s_.slot[arrival.slot].packet;
+    const int32_t size = size_of(packet.task, packet.number), out = route(input, packet, arrival.ready);
     s_.output[out].waiting += size;
-    int64_t ready = now;
-    if (s_.output[out].byte_time != input.byte_time) {
+    int64_t ready = arrival.ready;
+    if (s_.port[out].byte_time != input.byte_time) {
       const Port& port = s_.port[input.port];
       ready += head_time(port, s_.port[out], size) - head_time(port, port, size);
     }
-    wait_at(channel, out, slot, ready);
+    wait_at(arrival.channel, out, arrival.slot, ready);
   }
 
   DEVICE void wait_at(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
     const Input& input = s_.input[channel];
     const Port& port = s_.port[out];
     if (!is_occupied(port, input.place)) hold(out, input, channel);
-    if (enqueue(queue_of(port, input.place), slot, ready)) remember(out, input.place, ready);
+    if (!enqueue(queue_of(port, input.place), slot, ready)) return;
+    remember(out, input.place, ready);
+    if (adapts() && ready < end_) wake_in_window(input.router, out);
   }
 
   // A queue for what comes by an input and leaves by a port.
@@ -1329,20 +1317,12 @@ class World {
     s_.in_place[port.first_queue + input.place] = queue;
   }
 
-  // Where a packet lies after an input and an output of a router; kNone: it has arrived.
-  DEVICE static int32_t channel_after(const Input& input, const Output& output) {
-    if (output.level == kDown) return kNone;
-    const bool rises = input.level != kUp && output.level <= input.level;
-    return output.first_channel + input.virtual_channel + rises;
-  }
-
   // The port by which a packet leaves the router at the end of its channel.
   DEVICE int32_t route(const Input& input, Packet& packet, int64_t now) {
     if (input.level == kUp) {
       packet.step = first_step(input, packet, now);
-    } else if (Addresses::middle(packet.step) >= 0 && addresses_.is_middle(input.router, packet.step)) {
-      const int32_t cable = below(words(packet, kAtMiddle).word[0], addresses_.cables);
-      packet.step = less_occupied(input, packet, Addresses::step_by(kNone, cable), now);
+    } else if (addresses_.is_at_middle(input.router, packet.step)) {
+      packet.step = less_occupied(input, packet, addresses_.drawn_direct(draws_.of(packet, kAtMiddle)), now);
     }
     return port_towards(input, packet, packet.step, now);
   }
@@ -1351,25 +1331,22 @@ class World {
   // it with the next of the set, and take that if less is occupied there.
   DEVICE int32_t port_towards(const Input& input, const Packet& packet, int32_t step, int64_t now) {
     const Message& message = s_.message[packet.task];
-    const int32_t router = input.router, entry = addresses_.next(router, message.endpoint, message.router, step);
+    const int32_t router = input.router, entry = *addresses_.next(router, message.endpoint, message.router, step);
     const int32_t ports = addresses_.count(entry);
     if (ports == 1) return addresses_.port(entry, 0);
-    const int32_t place = below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
+    const int32_t place = below(draws_.of(packet, static_cast<uint32_t>(router)).word[0], ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
     return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
   }
 
   DEVICE int32_t first_step(const Input& input, const Packet& packet, int64_t now) {
-    const Words drawn = words(packet, kAtSource);
-    const int32_t router = input.router, target = s_.message[packet.task].router, cables = addresses_.cables;
-    const int32_t direct = Addresses::step_by(kNone, below(drawn.word[0], cables));
-    if (addresses_.routing == kMinimal || router == target) return direct;
-    const int32_t middle = addresses_.drawn_middle(router, target, drawn.word[1]);
-    const int32_t around = Addresses::step_by(middle, below(drawn.word[2], cables));
-    if (!adapts()) return middle == kNone ? direct : around;
-    const int32_t best = less_occupied(input, packet, direct, now);
-    if (middle == kNone) return best;
-    const int32_t other = less_occupied(input, packet, around, now);
+    const int32_t router = input.router, target = s_.message[packet.task].router;
+    const Steps drawn = addresses_.drawn_steps(router, target, draws_.of(packet, kAtSource));
+    if (addresses_.routing == kMinimal || router == target) return drawn.direct;
+    if (!adapts()) return drawn.around == kNone ? drawn.direct : drawn.around;
+    const int32_t best = less_occupied(input, packet, drawn.direct, now);
+    if (drawn.around == kNone) return best;
+    const int32_t other = less_occupied(input, packet, drawn.around, now);
     return goes_around(input, packet, best, other, now) ? other : best;
   }
 
@@ -1387,8 +1364,7 @@ class World {
   // The same step, or by the next cable where that has less that is occupied.
   DEVICE int32_t less_occupied(const Input& input, const Packet& packet, int32_t step, int64_t now) {
     if (!adapts() || addresses_.cables == 1) return step;
-    const int32_t cable = Addresses::cable(step);
-    const int32_t next = Addresses::step_by(Addresses::middle(step), (cable + 1) % addresses_.cables);
+    const int32_t next = addresses_.by_next_cable(step);
     const int32_t one = port_towards(input, packet, step, now);
     const int32_t two = port_towards(input, packet, next, now);
     return one != two && occupied(input, two, now).taken < occupied(input, one, now).taken ? next : step;
@@ -1410,8 +1386,6 @@ class World {
     return {taken, taken < output.buffer ? output.buffer - taken : 0};
   }
 
-  DEVICE Words words(const Packet& packet, uint32_t branch) const { return words(packet.task, packet.number, branch); }
-
   const PacketBatch& b_;
   int32_t world_;
   Own own_;
@@ -1419,15 +1393,17 @@ class World {
   Tasks tasks_;
   int32_t messages_, ports_;
   int64_t task_, port_;                    // the first
-  int64_t window_, begin_ = 0;             // ps; when the last one began
+  int64_t window_, begin_ = 0, end_ = 0;   // ps; when the last one began and ends
   int32_t full_;                           // flits of a packet of the full size
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
-  uint64_t seed_;
+  Draws draws_;
   int64_t root_, edge_, branch_, channel_;  // the first
   int32_t channels_;
   Addresses addresses_;
   int32_t routers_;                                            // 0: packets follow paths
   int32_t first_port_, end_port_, first_router_, end_router_;  // of this part; routers with adaptive routing only
+  Arrivals arrivals_;                                          // that come to these
+  LookAhead look_ahead_;
   int32_t queues_, free_queue_ = kNone;  // those from this number on have never been taken; list of free ones
   Latencies latencies_;                  // of packets
   Depths depths_;

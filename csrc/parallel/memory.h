@@ -5,10 +5,12 @@
 
 namespace topoflow::BACKEND {
 
-// Fetches a cache line that is needed soon; a GPU has other threads to run meanwhile.
+// Fetches a cache line that is needed soon; a GPU has other threads to run meanwhile. gcc 12 takes a function that does
+// nothing but prefetch for one without effect and removes its calls, unless something in it is volatile.
 DEVICE void prefetch([[maybe_unused]] const void* line) {
 #ifndef TOPOFLOW_ON_GPU
   __builtin_prefetch(line);
+  asm volatile("");
 #endif
 }
 

@@ -28,7 +28,7 @@ from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Ti
 from topoflow.engine.checks import check_graph, check_links, refuses_rounds
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
-from topoflow.engine.packet.addresses import AddressedLayout, lay_out_addresses
+from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
@@ -47,7 +47,8 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
 QUEUE = 32  # B
-ADDRESSED_PORT, CHANNEL, PLACE = 184, 112, 4  # B by address: a port, a channel, a place for a queue
+ADDRESSED_PORT, CHANNEL, PLACE = 184, 96, 4  # B by address: a port, a channel, a place for a queue
+ARRIVAL = 24  # B of a packet on its way to a router that adapts, beside its slot
 SST_SLOT, SST_PORT, SST_LANE = 40, 300, 48  # B with packet.model=sst: a packet or credit, a port, its virtual channel
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
@@ -229,7 +230,8 @@ class Prepared:
         if not isinstance(self.layout, AddressedLayout):
             return SLOT * slots + PORT * ports + QUEUE * queues
         held, channels = min(slots, queues), self.layout.channels
-        return SLOT * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues
+        slot = SLOT + ARRIVAL * (self.layout.routing in ADAPTIVE)
+        return slot * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues
 
 
 def _needed(prepared: Prepared) -> int:

@@ -26,6 +26,7 @@ from topoflow.fabric.routing.next_hops import DOWN, NO_SETS, UP, LinkSets, NextH
 MINIMAL = "minimal"
 ROUTINGS = (MINIMAL, "valiant_group", "adaptive_local", "ugal")
 MODES = {routing: number for number, routing in enumerate(ROUTINGS, start=1)}  # ``Routing`` of csrc/packet/state.h
+ADAPTIVE = ("adaptive_local", "ugal")  # a router decides about a packet when it comes
 BY_PATHS = 0
 MAX_CABLES = 256  # between two groups (csrc/packet/addresses.h)
 

@@ -188,9 +188,9 @@ class Waits(NamedTuple):
 
     follower_offsets: Array  # [T+1]
     followers: Array  # [D] the task that waits
-    tokens: Array  # [D] at first (csrc/packet/tasks.h): 1 of those that lead to the next round
     awaited_offsets: Array  # [T+1]
-    awaited: Array  # [D] the numbers of those by which a task waits
+    awaited: Array  # [D] of each its number if they were numbered by the task that waits
+    tokens: Array  # [D] by that number, at first (csrc/packet/tasks.h): 1 of those that lead to the next round
 
     @staticmethod
     def of(graph: Graph, repeats: bool) -> Waits:
@@ -201,12 +201,14 @@ class Waits(NamedTuple):
             task, after = np.concatenate([task, graph.carried[0]]), np.concatenate([after, graph.carried[1]])
             tokens = np.concatenate([tokens, np.ones(len(graph.carried[0]), np.int32)])
         order = np.argsort(after, kind="stable")
-        task = task[order]
+        task, tokens = task[order], tokens[order]
         begin = offsets(np.bincount(after, minlength=graph.tasks))
         if not repeats:
-            return Waits(begin, task, tokens[:0], begin[:0], task[:0])
-        awaited_offsets = offsets(np.bincount(task, minlength=graph.tasks))
-        return Waits(begin, task, tokens[order], awaited_offsets, np.argsort(task, kind="stable"))
+            return Waits(begin, task, begin[:0], task[:0], tokens[:0])
+        awaited_offsets, by_task = offsets(np.bincount(task, minlength=graph.tasks)), np.argsort(task, kind="stable")
+        number = np.empty(len(task), np.int32)
+        number[by_task] = np.arange(len(task), dtype=np.int32)
+        return Waits(begin, task, awaited_offsets, number, tokens[by_task])
 
 
 def _roots(graph: Graph, layout: Layout, amounts: Numbers) -> tuple[Array, Array]:

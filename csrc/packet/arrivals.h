@@ -1,0 +1,120 @@
+// Packets on their way to routers that decide about each as it comes.
+//
+// They are in no order until the window begins in which they come. Then they are moved to the end of the array, router
+// by router, and sorted by when they come: what a router is going to read of the next dozen can be fetched meanwhile.
+// A packet that has come makes way for one that is sent, so there are never more of both than slots.
+//
+//   under way, in any order | free | come until the end of the window: router 0 | router 1 | ...
+//
+// Source: a counting sort in place, McIlroy, Bostic and McIlroy, "Engineering radix sort", Computing Systems 6(1),
+// 1993; the order of a router's by Shell's sort with the gaps of Gonnet and Baeza-Yates, Handbook of Algorithms and
+// Data Structures, 1991, 4.1.4.
+#pragma once
+
+#include "state.h"
+
+namespace topoflow::BACKEND::packet {
+
+class Arrivals {
+ public:
+  // Of routers `first` to `end`.
+  DEVICE Arrivals(const State& state, int32_t first, int32_t end)
+      : all_(state.arrivals),
+        begin_(state.arriving),
+        next_(state.arriving_next),
+        slots_(state.slots),
+        first_(first),
+        end_(end) {}
+
+  DEVICE void add(const Arrival& added) {
+    all_[under_way_++] = added;
+    if (added.ready < soonest_) soonest_ = added.ready;
+  }
+
+  // ps, when the first of them comes.
+  DEVICE int64_t time() const { return soonest_; }
+
+  // Those that come before `end`, all of which must be popped before the next call, router by router.
+  DEVICE void collect(int64_t end) {
+    for (int32_t r = first_; r <= end_; ++r) next_[r] = 0;
+    const int64_t from = count(end), moved = slots_ - under_way_;
+    int64_t at = slots_ - (under_way_ - from);
+    at_ = at;
+    for (int32_t r = first_; r < end_; ++r) {
+      begin_[r] = at;
+      at += next_[r];
+      next_[r] = begin_[r] - moved;
+    }
+    begin_[end_] = at;
+    group(moved);
+    for (int64_t i = under_way_; i-- > from;) all_[i + moved] = all_[i];
+    under_way_ = from;
+    for (int32_t r = first_; r < end_; ++r) sort(all_ + begin_[r], begin_[r + 1] - begin_[r]);
+  }
+
+  // Whether there are more of a router, and the next one.
+  DEVICE bool has(int32_t router) const { return at_ < begin_[router + 1]; }
+  DEVICE Arrival pop() { return all_[at_++]; }
+
+  // The one that comes as many later, to whichever router; nullptr: there is none in the window. Its number is that of
+  // the next one and `later`.
+  DEVICE const Arrival* ahead(int64_t later) const { return at_ + later < slots_ ? all_ + at_ + later : nullptr; }
+  DEVICE int64_t number() const { return at_; }
+
+ private:
+  // Moves those that come before `end` behind the others and counts them in `next_`; where they begin.
+  DEVICE int64_t count(int64_t end) {
+    soonest_ = kNever;
+    int64_t kept = 0;
+    for (int64_t from = under_way_; kept < from;) {
+      const Arrival one = all_[kept];
+      if (one.ready < end) {
+        ++next_[one.router];
+        swap(all_[kept], all_[--from]);
+      } else {
+        soonest_ = one.ready < soonest_ ? one.ready : soonest_;
+        ++kept;
+      }
+    }
+    return kept;
+  }
+
+  // Brings those to each router together, `moved` before where they are going to be.
+  DEVICE void group(int64_t moved) {
+    for (int32_t r = first_; r < end_; ++r) {
+      while (next_[r] < begin_[r + 1] - moved) {
+        const int32_t router = all_[next_[r]].router;
+        if (router == r)
+          ++next_[r];
+        else
+          swap(all_[next_[r]], all_[next_[router]++]);
+      }
+    }
+  }
+
+  DEVICE static void sort(Arrival* all, int64_t n) {
+    for (int64_t gap = n; gap > 1;) {
+      gap = gap < 5 ? 1 : (5 * gap - 1) / 11;
+      for (int64_t i = gap; i < n; ++i) {
+        const Arrival one = all[i];
+        int64_t at = i;
+        for (; at >= gap && one < all[at - gap]; at -= gap) all[at] = all[at - gap];
+        all[at] = one;
+      }
+    }
+  }
+
+  DEVICE static void swap(Arrival& one, Arrival& other) {
+    const Arrival kept = one;
+    one = other;
+    other = kept;
+  }
+
+  Arrival* all_;
+  int64_t *begin_, *next_;  // of each router, among those that come
+  int64_t slots_;
+  int32_t first_, end_;  // routers
+  int64_t under_way_ = 0, at_ = 0, soonest_ = kNever;
+};
+
+}  // namespace topoflow::BACKEND::packet

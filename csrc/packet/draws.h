@@ -1,0 +1,38 @@
+// Random numbers of packets.
+//
+// Source: Philox, keyed by (seed, world, purpose, index); topoflow/engine/packet/draws.py says which are drawn where.
+#pragma once
+
+#include "parallel/random.h"
+#include "tasks.h"
+
+namespace topoflow::BACKEND::packet {
+
+constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
+constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
+constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
+
+class Draws {
+ public:
+  DEVICE Draws(const PacketBatch& batch, int32_t world, const Tasks& tasks)
+      : tasks_(tasks), seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
+
+  // Of a packet for a branch.
+  DEVICE Words of(int32_t task, int64_t number, uint32_t branch) const {
+    return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
+  }
+
+  DEVICE Words of(const Packet& packet, uint32_t branch) const { return of(packet.task, packet.number, branch); }
+
+  DEVICE Words of(uint32_t purpose, int32_t task, uint32_t number, uint32_t place) const {
+    return philox(Words{{purpose, static_cast<uint32_t>(tasks_.number(task)), number, place}},
+                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
+  }
+
+ private:
+  const Tasks& tasks_;
+  uint64_t seed_;
+  bool by_message_;
+};
+
+}  // namespace topoflow::BACKEND::packet

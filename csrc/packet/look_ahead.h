@@ -1,0 +1,169 @@
+// Fetches what is going to be read soon.
+//
+// A large network does not fit into caches, and a packet reads a dozen lines at each router, some of which tell where
+// the next one is. Without this a core waits for one line after the other, and that is most of the time. So each line
+// is fetched some packets (or tasks) before it is read, after the one that tells where it is:
+//
+//   packets before   24                               18        12                 8           4
+//   fetched          slot, channel as both ends see   message   entries of tables  ports there their channels
+//                    it
+//
+// A GPU has other threads to run meanwhile: there is nothing of this there.
+#pragma once
+
+#include "addresses.h"
+#include "arrivals.h"
+#include "draws.h"
+
+namespace topoflow::BACKEND::packet {
+
+#ifdef TOPOFLOW_ON_GPU
+
+class LookAhead {
+ public:
+  DEVICE LookAhead(const State&, const Addresses&, const Tasks&, const Draws&) {}
+  DEVICE void at_tasks() const {}
+  DEVICE void begin_window() const {}
+  DEVICE void at_arrivals(const Arrivals&) const {}
+  DEVICE void at_port(int32_t) const {}
+  DEVICE void at_output(int32_t) const {}
+  DEVICE void at_first_packet(int32_t) const {}
+  DEVICE void at_its_channel(int32_t) const {}
+};
+
+#else
+
+class LookAhead {
+ public:
+  LookAhead(const State& state, const Addresses& addresses, const Tasks& tasks, const Draws& draws)
+      : s_(state), addresses_(addresses), tasks_(tasks), draws_(draws) {}
+
+  // What tasks are going to read to which something happens soon.
+  void at_tasks() const {
+    if (const Event* const event = tasks_.ahead(15)) {
+      const int32_t task = tasks_.task(*event);
+      tasks_.look_at(task);
+      if (Tasks::is_offer(*event)) prefetch(&s_.first_sender[task]);
+    }
+    if (const Event* const event = tasks_.ahead(10)) {
+      const int32_t task = tasks_.task(*event);
+      if (Tasks::is_offer(*event)) {
+        prefetch(&s_.sender[s_.first_sender[task]]);
+        prefetch(&s_.message[task]);
+      } else {
+        tasks_.look_at_dependencies(task);
+      }
+    }
+    if (const Event* const event = tasks_.ahead(5)) {
+      const int32_t task = tasks_.task(*event);
+      if (Tasks::is_offer(*event)) {
+        at_port(s_.sender[s_.first_sender[task]].port);
+      } else {
+        tasks_.look_at_followers(task);
+      }
+    }
+  }
+
+  void begin_window() {
+    for (Candidates& one : candidates_) one.entries = 0;
+  }
+
+  // What routers are going to read of packets that come soon.
+  void at_arrivals(const Arrivals& arrivals) {
+    if (const Arrival* const one = arrivals.ahead(24)) {
+      prefetch(&s_.slot[one->slot]);
+      prefetch(&s_.input[one->channel]);
+      prefetch(&s_.channel[one->channel]);
+    }
+    if (const Arrival* const one = arrivals.ahead(18)) {
+      const int32_t task = s_.slot[one->slot].packet.task;
+      prefetch(&s_.message[task]);
+      if (tasks_.repeats() && s_.input[one->channel].level == kUp) tasks_.look_at(task);
+    }
+    if (const Arrival* const one = arrivals.ahead(12)) find(candidates(arrivals, 12), *one);
+    if (arrivals.ahead(8)) {
+      Candidates& found = candidates(arrivals, 8);
+      for (int32_t i = 0; i < found.entries; ++i) {
+        found.port[i] = addresses_.port(*found.entry[i], 0);
+        at_port(found.port[i]);
+        at_output(found.port[i]);
+      }
+    }
+    if (const Arrival* const one = arrivals.ahead(4)) {
+      const Candidates& found = candidates(arrivals, 4);
+      for (int32_t i = 0; i < found.entries; ++i) {
+        const int32_t after = channel_after(s_.input[one->channel], s_.output[found.port[i]]);
+        if (after != kNone) prefetch(&s_.channel[after]);
+      }
+    }
+  }
+
+  void at_port(int32_t p) const {
+    prefetch(&s_.port[p]);
+    prefetch(&s_.port[p].last);
+  }
+
+  void at_output(int32_t p) const { prefetch(&s_.output[p]); }
+
+  // The packet that a port is going to send, or its sender.
+  void at_first_packet(int32_t p) const {
+    const int32_t only = s_.output[p].only, coming = s_.port[p].coming;
+    if (only != kNone) {
+      prefetch(&s_.channel[s_.queue[only].channel]);
+      if (s_.queue[only].after != kNone) prefetch(&s_.channel[s_.queue[only].after]);
+    } else if (coming != kNone) {
+      prefetch(&s_.sender[coming]);
+    }
+  }
+
+  // Where a NIC's packet goes.
+  void at_its_channel(int32_t p) const {
+    const int32_t coming = s_.port[p].coming;
+    if (s_.output[p].only != kNone || coming == kNone) return;
+    prefetch(&s_.message[s_.sender[coming].task]);
+    if (s_.sender[coming].channel != kNone) prefetch(&s_.channel[s_.sender[coming].channel]);
+  }
+
+ private:
+  // Ports that a packet may take, of sets the first.
+  struct Candidates {
+    int32_t entries = 0;
+    const int32_t* entry[4];  // of tables
+    int32_t port[4];
+  };
+
+  // Of the packet that comes as many later.
+  Candidates& candidates(const Arrivals& arrivals, int64_t ahead) {
+    return candidates_[static_cast<uint64_t>(arrivals.number() + ahead) % 16];
+  }
+
+  void find(Candidates& found, const Arrival& one) const {
+    const Packet& packet = s_.slot[one.slot].packet;
+    const Message& message = s_.message[packet.task];
+    found.entries = 0;
+    const auto add = [&](int32_t step) {
+      const int32_t* const entry = addresses_.next(one.router, message.endpoint, message.router, step);
+      found.entry[found.entries++] = entry;
+      prefetch(entry);
+    };
+    const bool begins = s_.input[one.channel].level == kUp;
+    if (!begins && !addresses_.is_at_middle(one.router, packet.step)) return add(packet.step);
+    const Steps drawn = begins ? addresses_.drawn_steps(one.router, message.router, draws_.of(packet, kAtSource))
+                               : Steps{addresses_.drawn_direct(draws_.of(packet, kAtMiddle)), kNone};
+    for (const int32_t step : {drawn.direct, drawn.around}) {
+      if (step == kNone) continue;
+      add(step);
+      if (addresses_.cables > 1) add(addresses_.by_next_cable(step));
+    }
+  }
+
+  const State& s_;
+  const Addresses& addresses_;
+  const Tasks& tasks_;
+  const Draws& draws_;
+  Candidates candidates_[16];
+};
+
+#endif
+
+}  // namespace topoflow::BACKEND::packet
