@@ -9,6 +9,9 @@
 //                    it
 //
 // A GPU has other threads to run meanwhile: there is nothing of this there.
+//
+// Source: software-pipelined prefetching, Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
+// prefetching", ICDE 2004, 5; how many packets before is ours, tried on 10,368 and 110,592 nodes.
 #pragma once
 
 #include "addresses.h"
