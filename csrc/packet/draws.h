@@ -4,7 +4,7 @@
 #pragma once
 
 #include "parallel/random.h"
-#include "tasks.h"
+#include "state.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -14,23 +14,20 @@ constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = 
 
 class Draws {
  public:
-  DEVICE Draws(const PacketBatch& batch, int32_t world, const Tasks& tasks)
-      : tasks_(tasks), seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
+  DEVICE Draws(const PacketBatch& batch, int32_t world)
+      : seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
 
-  // Of a packet for a branch.
-  DEVICE Words of(int32_t task, int64_t number, uint32_t branch) const {
+  // Of a packet for a branch; `task` as Tasks::number, in which rounds differ.
+  DEVICE Words of(int64_t task, int64_t number, uint32_t branch) const {
     return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
   }
 
-  DEVICE Words of(const Packet& packet, uint32_t branch) const { return of(packet.task, packet.number, branch); }
-
-  DEVICE Words of(uint32_t purpose, int32_t task, uint32_t number, uint32_t place) const {
-    return philox(Words{{purpose, static_cast<uint32_t>(tasks_.number(task)), number, place}},
-                  static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
+  DEVICE Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
+    return philox(Words{{purpose, static_cast<uint32_t>(task), number, place}}, static_cast<uint32_t>(seed_),
+                  static_cast<uint32_t>(seed_ >> 32));
   }
 
  private:
-  const Tasks& tasks_;
   uint64_t seed_;
   bool by_message_;
 };

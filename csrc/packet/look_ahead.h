@@ -151,13 +151,17 @@ class LookAhead {
     };
     const bool begins = s_.input[one.channel].level == kUp;
     if (!begins && !addresses_.is_at_middle(one.router, packet.step)) return add(packet.step);
-    const Steps drawn = begins ? addresses_.drawn_steps(one.router, message.router, draws_.of(packet, kAtSource))
-                               : Steps{addresses_.drawn_direct(draws_.of(packet, kAtMiddle)), kNone};
+    const Steps drawn = begins ? addresses_.drawn_steps(one.router, message.router, words(packet, kAtSource))
+                               : Steps{addresses_.drawn_direct(words(packet, kAtMiddle)), kNone};
     for (const int32_t step : {drawn.direct, drawn.around}) {
       if (step == kNone) continue;
       add(step);
       if (addresses_.cables > 1) add(addresses_.by_next_cable(step));
     }
+  }
+
+  Words words(const Packet& packet, uint32_t branch) const {
+    return draws_.of(tasks_.number(packet.task), packet.number, branch);
   }
 
   const State& s_;

@@ -144,12 +144,10 @@ class Sst {
         channel_(batch.channel_offsets[world]),
         counted_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
         full_(batch.size / batch.flit),
-        draws_(batch, world, tasks_),
+        draws_(batch, world),
         addresses_(batch, world),
         latencies_(batch.latencies + int64_t{world} * kLatencyBins),
         depths_(batch, world, counted_) {}
-
-  Sst(const Sst&) = delete;  // its parts refer to each other
 
   DEVICE void begin_counts() { latencies_.begin(); }
 
@@ -599,7 +597,7 @@ class Sst {
 
   // Another group than both; inside a group another router than that of the source. kNone: there is none.
   DEVICE int32_t drawn_middle(int32_t router, int32_t target, const HeadSlot& packet) const {
-    const uint32_t word = draws_.of(kPurpose, packet.task, packet.number & kNumber, kAtSource).word[1];
+    const uint32_t word = draws_.of(kPurpose, tasks_.number(packet.task), packet.number & kNumber, kAtSource).word[1];
     const int32_t size = addresses_.routers, own = router % size;
     if (router / size != target / size) return addresses_.drawn_middle(router, target, word);
     const int32_t place = below(word, size - 1);

@@ -43,7 +43,7 @@ class World {
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
         full_(batch.size / batch.flit),
-        draws_(batch, world, tasks_),
+        draws_(batch, world),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
         branch_(batch.branch_offsets[world]),
@@ -419,7 +419,7 @@ class World {
 
   // The first of the rows from `first` on whose bound is not less than what a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
-    const uint32_t drawn = draws_.of(task, number, branch).word[0];
+    const uint32_t drawn = draws_.of(tasks_.number(task), number, branch).word[0];
     int32_t row = first;
     while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
     return row;
@@ -1155,7 +1155,9 @@ class World {
     if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
     if (waits >= how.mark_to) return true;
     const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
-    return draws_.of(kMarks, packet.task, packet.number & kNumber, static_cast<uint32_t>(b_.first_seen[port_ + p]))
+    return draws_
+               .of(kMarks, tasks_.number(packet.task), packet.number & kNumber,
+                   static_cast<uint32_t>(b_.first_seen[port_ + p]))
                .word[0] < limit;
   }
 
@@ -1317,12 +1319,16 @@ class World {
     s_.in_place[port.first_queue + input.place] = queue;
   }
 
+  DEVICE Words words(const Packet& packet, uint32_t branch) const {
+    return draws_.of(tasks_.number(packet.task), packet.number, branch);
+  }
+
   // The port by which a packet leaves the router at the end of its channel.
   DEVICE int32_t route(const Input& input, Packet& packet, int64_t now) {
     if (input.level == kUp) {
       packet.step = first_step(input, packet, now);
     } else if (addresses_.is_at_middle(input.router, packet.step)) {
-      packet.step = less_occupied(input, packet, addresses_.drawn_direct(draws_.of(packet, kAtMiddle)), now);
+      packet.step = less_occupied(input, packet, addresses_.drawn_direct(words(packet, kAtMiddle)), now);
     }
     return port_towards(input, packet, packet.step, now);
   }
@@ -1334,14 +1340,14 @@ class World {
     const int32_t router = input.router, entry = *addresses_.next(router, message.endpoint, message.router, step);
     const int32_t ports = addresses_.count(entry);
     if (ports == 1) return addresses_.port(entry, 0);
-    const int32_t place = below(draws_.of(packet, static_cast<uint32_t>(router)).word[0], ports);
+    const int32_t place = below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
     return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
   }
 
   DEVICE int32_t first_step(const Input& input, const Packet& packet, int64_t now) {
     const int32_t router = input.router, target = s_.message[packet.task].router;
-    const Steps drawn = addresses_.drawn_steps(router, target, draws_.of(packet, kAtSource));
+    const Steps drawn = addresses_.drawn_steps(router, target, words(packet, kAtSource));
     if (addresses_.routing == kMinimal || router == target) return drawn.direct;
     if (!adapts()) return drawn.around == kNone ? drawn.direct : drawn.around;
     const int32_t best = less_occupied(input, packet, drawn.direct, now);
