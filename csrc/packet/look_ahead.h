@@ -8,10 +8,13 @@
 //   fetched          slot, channel as both ends see   message   entries of tables  ports there their channels
 //                    it
 //
+//   tasks before     48     40             32               20 and 10
+//   fetched          task   dependencies   tasks of these   the same of a follower that takes no time
+//
 // A GPU has other threads to run meanwhile: there is nothing of this there.
 //
 // Source: software-pipelined prefetching, Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
-// prefetching", ICDE 2004, 5; how many packets before is ours, tried on 10,368 and 110,592 nodes.
+// prefetching", ICDE 2004, 5; how many packets or tasks before is ours, tried on 10,368 and 110,592 nodes.
 #pragma once
 
 #include "addresses.h"
@@ -26,6 +29,8 @@ class LookAhead {
  public:
   DEVICE LookAhead(const State&, const Addresses&, const Tasks&, const Draws&) {}
   DEVICE void at_tasks() const {}
+  template <class F>
+  DEVICE void at_offers(const F&) const {}
   DEVICE void begin_window() const {}
   DEVICE void at_arrivals(const Arrivals&) const {}
   DEVICE void at_port(int32_t) const {}
@@ -43,28 +48,28 @@ class LookAhead {
 
   // What tasks are going to read to which something happens soon.
   void at_tasks() const {
-    if (const Event* const event = tasks_.ahead(15)) {
-      const int32_t task = tasks_.task(*event);
-      tasks_.look_at(task);
-      if (Tasks::is_offer(*event)) prefetch(&s_.first_sender[task]);
+    const auto finishing = [&](int32_t later) {
+      const Event* const event = tasks_.ahead(later);
+      return event == nullptr || Tasks::is_offer(*event) ? kNone : tasks_.task(*event);
+    };
+    if (const Event* const event = tasks_.ahead(48)) tasks_.look_at(tasks_.task(*event));
+    if (const int32_t task = finishing(40); task != kNone) tasks_.look_at_dependencies(task);
+    if (const int32_t task = finishing(32); task != kNone) tasks_.look_at_followers(task);
+    if (const int32_t task = finishing(20); task != kNone)
+      if (const int32_t passed = tasks_.passed(task); passed != kNone) tasks_.look_at_dependencies(passed);
+    if (const int32_t task = finishing(10); task != kNone)
+      if (const int32_t passed = tasks_.passed(task); passed != kNone) tasks_.look_at_followers(passed);
+  }
+
+  // What is going to be read to offer the message of a task, of which `task` tells as many later, kNone: of none.
+  template <class F>
+  void at_offers(const F& task) const {
+    if (const int32_t t = task(48); t != kNone) prefetch(&s_.first_sender[t]);
+    if (const int32_t t = task(32); t != kNone) {
+      prefetch(&s_.sender[s_.first_sender[t]]);
+      prefetch(&s_.message[t]);
     }
-    if (const Event* const event = tasks_.ahead(10)) {
-      const int32_t task = tasks_.task(*event);
-      if (Tasks::is_offer(*event)) {
-        prefetch(&s_.sender[s_.first_sender[task]]);
-        prefetch(&s_.message[task]);
-      } else {
-        tasks_.look_at_dependencies(task);
-      }
-    }
-    if (const Event* const event = tasks_.ahead(5)) {
-      const int32_t task = tasks_.task(*event);
-      if (Tasks::is_offer(*event)) {
-        at_port(s_.sender[s_.first_sender[task]].port);
-      } else {
-        tasks_.look_at_followers(task);
-      }
-    }
+    if (const int32_t t = task(16); t != kNone) at_port(s_.sender[s_.first_sender[t]].port);
   }
 
   void begin_window() {

@@ -8,11 +8,12 @@
 //   a credit   time: when the packet has left the buffer; task: none; step: flits; next: the channel
 //   an event   of tasks, for the thread that leads; or what a message hears, for its receiver's or its sender's part
 //
-//     take mail | all agree on the window | tasks (one thread) | what messages hear, arrivals, ports | meet
+//     take mail | all agree on the window | tasks (one thread) | offers, what messages hear, arrivals, ports | meet
 //
-// Dependencies between tasks take no time, wherever their ends are: one thread treats all events of tasks of a window,
-// while the others wait. Nothing depends on the order in which mail is taken: a queue has one sender, the times of
-// credits are compared, and events are in the order of their times and of what they are.
+// Dependencies between tasks take no time, wherever their ends are: one thread follows them in a window, while the
+// others wait. Then each thread offers the messages that its own ports send. Nothing depends on the order in which mail
+// is taken: a queue has one sender, the times of credits are compared, and events are in the order of their times and
+// of what they are.
 //
 // Source: as world.h: windows of the lookahead in which processes do not depend on each other; Nicol, "The cost of
 // conservative synchronization in parallel discrete event simulations", Journal of the ACM 40(2), 1993.
@@ -48,6 +49,11 @@ struct Whole {
   DEVICE int32_t first_router() const { return 0; }
   DEVICE int32_t end_router(int32_t routers) const { return routers; }
 
+  template <int32_t Cut::* kWhat>
+  DEVICE static bool has(int32_t) {
+    return true;
+  }
+
   DEVICE int64_t agree(int64_t first, int64_t, bool&) const { return first; }
   DEVICE void after_tasks(int64_t) const {}
   DEVICE void meet() const {}
@@ -67,6 +73,7 @@ struct Whole {
 struct alignas(64) Mail {
   std::vector<Slot> slots;
   std::vector<Event> events;
+  std::vector<Event> offers;  // of messages to the ports that send them, in the window
 };
 
 // What a thread says before a window.
@@ -132,12 +139,16 @@ class Part {
     return first_.*kWhat <= i && i < end_.*kWhat;
   }
 
-  // What this thread has for the one with port, channel, queue or router i.
+  // The part with port, channel, queue or router i, and what this thread has for it.
+  template <int32_t Cut::* kWhat>
+  int32_t part_of(int32_t i) const {
+    int32_t part = 0;
+    while (all_.cuts[part + 1].*kWhat <= i) ++part;
+    return part;
+  }
   template <int32_t Cut::* kWhat>
   Mail& mail_for(int32_t i) const {
-    int32_t to = 0;
-    while (all_.cuts[to + 1].*kWhat <= i) ++to;
-    return mail_to(to);
+    return mail_to(part_of<kWhat>(i));
   }
   Mail& mail_to(int32_t to) const { return all_.mail[rank_ * all_.threads + to]; }
   Mail& mail_from(int32_t from) const { return all_.mail[from * all_.threads + rank_]; }

@@ -17,7 +17,6 @@
 
 namespace topoflow::BACKEND::packet {
 
-constexpr int32_t kNone = -1;
 constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
 
 enum Routing : int32_t { kByPaths = 0, kMinimal = 1, kValiant = 2, kAdaptive = 3, kUgal = 4 };  // addresses.h

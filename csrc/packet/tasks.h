@@ -3,7 +3,7 @@
 // A task begins when those that it waits for have finished. Where tasks run for several rounds, each of these
 // dependencies has tokens: one more when the first task has finished, one less when the second has begun. A task
 // begins when it does not run and all of its dependencies have one; those that lead from a round to the next have one
-// at first.
+// at first. A task that takes no time finishes as it begins, without an event.
 //
 //   a -> b -> a of the next round      a runs   a | b | a | b ..     tokens of a -> b   0 | 1 0 | ..
 //
@@ -18,6 +18,8 @@
 
 namespace topoflow::BACKEND::packet {
 
+constexpr int32_t kNone = -1;
+
 // All that a task asks of itself, in a cache line: what it is, and where it is.
 struct alignas(64) Task {
   int64_t since;                     // ps, when it was ready in its last round; kNever: it has not been
@@ -26,15 +28,19 @@ struct alignas(64) Task {
   int32_t pending;                   // dependencies without a token, and with several rounds one more while it runs
   int32_t begun;                     // rounds
   int32_t follows, awaited, awaits;  // how many followers; with several rounds: the first that it awaits, how many
+  int16_t part;                      // that sends its message (part.h), kNone: it has several senders
   bool sends;
+
+  DEVICE bool takes_time() const { return sends || delay > 0; }
 };
 
 struct TaskState {
   EventHeap* events;
-  Event* heap;      // [T] what it consists of: of each task one at a time
-  Event* due;       // [T] those of a window
-  Task* task;       // [T]
-  int32_t* tokens;  // [D] of each dependency, where there are several rounds
+  Event* heap;       // [T] what it consists of: of each task one at a time
+  Event* due;        // [T] those of a window
+  Task* task;        // [T]
+  int32_t* at_once;  // [T] those that finish as soon as they begin, and have begun
+  int32_t* tokens;   // [D] of each dependency, where there are several rounds
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
@@ -43,6 +49,7 @@ struct TaskState {
     heap = memory.take<Event>(tasks);
     due = memory.take<Event>(tasks);
     task = memory.take<Task>(tasks);
+    at_once = memory.take<int32_t>(tasks);
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
   }
 };
@@ -72,7 +79,12 @@ class Tasks {
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
     for (int32_t t = 0; t < count_; ++t)
       if (b_.pending[first_ + t] == 0) ready(t, s_.task[t], 0);
+    finish_at_once(0);
   }
+
+  // Which part sends the message of a task. Set when all tasks have begun.
+  DEVICE void set_part(int32_t t, int32_t part) const { s_.task[t].part = static_cast<int16_t>(part); }
+  DEVICE int32_t part(int32_t t) const { return s_.task[t].part; }
 
   // When something happens next, ps, and what.
   DEVICE int64_t time() const {
@@ -113,25 +125,33 @@ class Tasks {
     }
   }
 
+  // The first follower, if it takes no time, so that its own followers begin with it; else kNone.
+  DEVICE int32_t passed(int32_t t) const {
+    if (s_.task[t].follows == 0) return kNone;
+    const int32_t follower = b_.followers[edge_ + s_.task[t].followers];
+    return s_.task[follower].takes_time() ? kNone : follower;
+  }
+
   // What an event is: the message of `task` comes to its NIC, or else the task has finished.
-  DEVICE int32_t task(const Event& event) const { return static_cast<int32_t>(event.what / 2 % count_); }
+  DEVICE int32_t task(const Event& event) const {
+    const int64_t number = event.what / 2;
+    return static_cast<int32_t>(repeats() && is_offer(event) ? number % count_ : number);
+  }
   DEVICE static bool is_offer(const Event& event) { return event.what % 2 == 0; }
 
   // The message of a task has arrived, or is received as late as `time`.
-  DEVICE Event finished(int32_t task, int64_t time) const { return {time, 2 * number(task) + 1}; }
+  DEVICE static Event finished(int32_t task, int64_t time) { return {time, 2 * int64_t{task} + 1}; }
 
   // Of the round that a task is in. As numbers of tasks are if all rounds are written one after the other.
   DEVICE int64_t number(int32_t task) const {
     return repeats() ? int64_t{s_.task[task].begun - 1} * count_ + task : int64_t{task};
   }
 
+  // And those that wait for nothing else and take no time. Of what happens to tasks at one moment the order changes
+  // nothing: tokens are counted, and messages are offered in the order of their numbers.
   DEVICE void finish(int32_t t, int64_t time) {
-    const Task& task = s_.task[t];
-    if (task.sends) latencies_.count(time - task.since - task.waited);
-    if (task.begun == rounds_) b_.finish[first_ + t] = time;
-    for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
-      if (!repeats() || s_.tokens[b_.awaited[edge_ + e]]++ == 0) wait_less(b_.followers[edge_ + e], time);
-    if (repeats()) wait_less(t, time);
+    finish_one(t, time);
+    finish_at_once(time);
   }
 
   // Whether everything has finished, if nothing is left that could happen.
@@ -164,6 +184,19 @@ class Tasks {
     s_.task[t] = task;
   }
 
+  DEVICE void finish_at_once(int64_t time) {
+    while (begun_ > 0) finish_one(s_.at_once[--begun_], time);
+  }
+
+  DEVICE void finish_one(int32_t t, int64_t time) {
+    const Task& task = s_.task[t];
+    if (task.sends) latencies_.count(time - task.since - task.waited);
+    if (task.begun == rounds_) b_.finish[first_ + t] = time;
+    for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
+      if (!repeats() || s_.tokens[b_.awaited[edge_ + e]]++ == 0) wait_less(b_.followers[edge_ + e], time);
+    if (repeats()) wait_less(t, time);
+  }
+
   DEVICE void wait_less(int32_t t, int64_t time) {
     Task& task = s_.task[t];
     if (--task.pending == 0 && task.begun < rounds_) ready(t, task, time);
@@ -174,7 +207,11 @@ class Tasks {
     task.since = begin;
     if (++task.begun == 1) b_.start[first_ + t] = begin;
     if (repeats()) take_tokens(task);
-    push({begin + task.delay, 2 * number(t) + !task.sends});
+    if (begin == time && !task.takes_time()) {
+      s_.at_once[begun_++] = t;
+    } else {
+      push(task.sends ? Event{begin + task.delay, 2 * number(t)} : finished(t, begin + task.delay));
+    }
   }
 
   DEVICE void take_tokens(Task& task) const {
@@ -188,6 +225,7 @@ class Tasks {
   int32_t world_;
   int64_t first_;
   int32_t count_, at_ = 0, due_ = 0;  // the next of those of a window, and how many
+  int32_t begun_ = 0;                 // of those that finish at once
   int64_t rounds_, edge_;             // the first edge, of the dependencies of all worlds
   Latencies latencies_;               // of messages
 };

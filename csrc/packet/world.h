@@ -71,6 +71,8 @@ class World {
     begin_messages();
     if (transports()) begin_transport();
     tasks_.begin();
+    if constexpr (!Own::kAlone)
+      for (int32_t t = 0; t < messages_; ++t) tasks_.set_part(t, sending_part(t));
   }
 
   DEVICE void begin_counts() { latencies_.begin(); }
@@ -88,6 +90,7 @@ class World {
       const int64_t end = end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
       if (own_.leads()) do_tasks(end);
       own_.after_tasks(end);
+      if constexpr (!Own::kAlone) take_offers();
       if (transports())
         while (s_.heard.time() < end) hear(s_.heard.pop());
       if (adapts()) {
@@ -267,15 +270,6 @@ class World {
     }
   }
 
-  // The message of a task is sent once more.
-  DEVICE void repeat_message(int32_t task) {
-    Message& message = s_.message[task];
-    const int32_t first = s_.first_sender[task];
-    message.left = s_.sender[first].packets;
-    message.arrival = 0;
-    for (int32_t i = 0; i < s_.sender[first].roots; ++i) s_.sender[first + i].number = -1;
-  }
-
   // Tasks
 
   DEVICE void do_tasks(int64_t end) {
@@ -288,10 +282,54 @@ class World {
   DEVICE void happen(const Event& event) {
     const int32_t task = tasks_.task(event);
     if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
-    if (tasks_.repeats()) repeat_message(task);
-    const int32_t first = s_.first_sender[task];
-    for (int32_t i = 0; i < s_.sender[first].roots; ++i) offer_next(first + i, event.time);
+    if constexpr (Own::kAlone) {
+      look_ahead_.at_offers([&](int32_t later) {
+        const Event* const next = tasks_.ahead(later);
+        return next == nullptr || !Tasks::is_offer(*next) ? kNone : tasks_.task(*next);
+      });
+      offer_message(task, event.time);
+    } else if (tasks_.part(task) != kNone) {
+      own_.mail_to(tasks_.part(task)).offers.push_back(event);
+    } else {
+      begin_again(task);
+      for (int32_t to = 0; to < own_.threads(); ++to) own_.mail_to(to).offers.push_back(event);
+    }
+  }
+
+  // The part that sends the message of a task; kNone: it has several senders, whose ports may be of several parts.
+  DEVICE int32_t sending_part(int32_t task) const {
+    if (b_.roots[task_ + task] != 1) return kNone;
+    return own_.template part_of<&Cut::port>(s_.sender[s_.first_sender[task]].port);
+  }
+
+  // The message of a task comes to the ports of its NIC, as far as they are of this part.
+  DEVICE void offer_message(int32_t task, int64_t time) {
+    const int32_t first = s_.first_sender[task], senders = s_.sender[first].roots;
+    if (Own::kAlone || senders == 1) begin_again(task);
+    for (int32_t i = first; i < first + senders; ++i) {
+      if (!own_.template has<&Cut::port>(s_.sender[i].port)) continue;
+      if (tasks_.repeats()) s_.sender[i].number = -1;
+      offer_next(i, time);
+    }
+  }
+
+  // Before any of its packets is sent: what leaves by a last link is known to arrive in the same window.
+  DEVICE void begin_again(int32_t task) {
     if (transports()) s_.flow[task].waits = true;
+    if (!tasks_.repeats()) return;
+    s_.message[task].left = s_.sender[s_.first_sender[task]].packets;
+    s_.message[task].arrival = 0;
+  }
+
+  // Those messages that the ports of this part send.
+  DEVICE void take_offers() {
+    auto& offers = own_.mail_from(0).offers;
+    for (size_t i = 0; i < offers.size(); ++i) {
+      look_ahead_.at_offers(
+          [&](int32_t later) { return i + later < offers.size() ? tasks_.task(offers[i + later]) : kNone; });
+      offer_message(tasks_.task(offers[i]), offers[i].time);
+    }
+    offers.clear();
   }
 
   // Whether everything has finished, nothing being left that could happen.

@@ -27,7 +27,7 @@ from topoflow.engine.packet.addresses import ROUTINGS
 from topoflow.engine.simulation import simulate
 from topoflow.engine.slotted import Slotted
 from topoflow.study.cluster import side_by_side
-from topoflow.traffic.base import Traffic, Transfer
+from topoflow.traffic.base import Compute, Task, Traffic, Transfer
 
 Case = Callable[[np.random.Generator], tuple[World, Packet]]
 
@@ -122,6 +122,32 @@ def test_a_kernel_of_rounds_is_exactly_the_twin_of_all_of_them(device: str, seed
     (found,) = model.simulate([world], Run(Device.named(device), threads=1))
     assert found.start.tolist() == seconds(expected.start[: world.graph.tasks])
     assert found.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+@pytest.mark.parametrize("wide", [False, True])
+def test_tasks_that_take_no_time_change_no_other(device: str, wide: bool, rounds: int) -> None:
+    """Many between a message and its answer: one after the other, or all at once and a last one that waits for them."""
+    network, many = dragonfly(2, 4, 3, 1), 3000
+    between = [Compute(0.0, None, (0 if wide else i,)) for i in range(many)]
+    between.append(Compute(0.0, None, tuple(range(1, many + 1)) if wide else (many,)))
+    answer, last = Transfer(5000.0, 9, 0), many + 2
+    kept = np.array([0, last])
+
+    def simulated(tasks: list[Task]) -> Timeline:
+        world = place(Traffic.from_tasks("pair", 24, tasks), network, name="pair", routing="adaptive_local")
+        if rounds > 1:
+            carried = np.array([[0], [len(tasks) - 1]], np.int32)
+            world = replace(world, graph=replace(world.graph, rounds=rounds, carried=carried))
+        (found,) = Packet(size=2048, nic_latency=1e-8).simulate([world], Run(Device.named(device), threads=1))
+        return found
+
+    direct = simulated([Transfer(3000.0, 0, 9), replace(answer, after=(0,))])
+    found = simulated([Transfer(3000.0, 0, 9), *between, replace(answer, after=(last - 1,))])
+    assert found.start[kept].tolist() == direct.start.tolist()
+    assert found.finish[kept].tolist() == direct.finish.tolist()
+    assert (found.start[1:last] == direct.finish[0] if rounds == 1 else found.start[1:last] == direct.start[1]).all()
+    assert (found.finish[1:last] == found.finish[1]).all()
 
 
 @pytest.mark.parametrize("bytes", [3000.0, 60_000.0])
