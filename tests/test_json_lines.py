@@ -6,6 +6,9 @@ import json
 import math
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topoflow.cluster.placement_file import read_placement
 from topoflow.json_lines import ROWS, json_lines
 
 
@@ -21,6 +25,12 @@ class Pair(NamedTuple):
     second: str
 
 
+@dataclass
+class Row:
+    first: int
+
+
+BAD = [math.nan, -math.inf, np.float64("nan"), np.int64(1), {1}, object(), {"a": [math.nan]}, Row(1), date(2026, 1, 2)]
 TEXTS = st.one_of(st.text(), st.text('"\\\x00\n\u2028\U0001f600\ud800aé', max_size=9), st.just("null"))
 NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))
 VALUES = st.recursive(
@@ -46,7 +56,7 @@ def test_lines_read_as_the_standard_library_writes_them(rows: list[Any], times: 
     assert array.count("\n") == len(rows)
 
 
-@pytest.mark.parametrize("bad", [math.nan, -math.inf, np.float64("nan"), np.int64(1), {1}, object(), {"a": [math.nan]}])
+@pytest.mark.parametrize("bad", BAD)
 def test_what_json_does_not_have_is_refused_as_the_standard_library_does(bad: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as expected:
         json.dumps(bad, allow_nan=False)
@@ -80,3 +90,12 @@ def test_memory_does_not_grow_with_the_file() -> None:
 
     most(ROWS)  # what the first call loads
     assert most(40 * ROWS) < 1.5 * most(4 * ROWS)
+
+
+@pytest.mark.parametrize("name", ["caf\x85job", "a\u2028b", "a\u2029b"])
+def test_a_placement_is_read_back_whatever_ends_a_line_elsewhere(tmp_path: Path, name: str) -> None:
+    rows = [{"request": each, "servers": [0], "cluster_servers": 2} for each in (name, "other")]
+    file = tmp_path / "placements.jsonl"
+    file.write_bytes(b"".join(json_lines(rows)))
+    for row in rows:
+        assert read_placement(str(file), str(row["request"])).servers == (0,)

@@ -167,7 +167,7 @@ struct State {
   int32_t* in_place;       // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
   Input* input;            // [C]
   Output* output;          // [N]
-  Arrival* arrivals;       // [slots] a thread's own, as what follows (arrivals.h); if routing adapts
+  Arrival* arrivals;       // [slots] a thread's own, as the next two (arrivals.h); if routing adapts
   int64_t* arriving;       // [R+1] where those to each router begin
   int64_t* arriving_next;  // [R+1] where the next one goes
   int32_t* first_port;     // [R+1] of each router

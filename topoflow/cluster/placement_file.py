@@ -32,7 +32,9 @@ def read_placement(file: str, request: str | None) -> Landed:
     """Where ``request`` landed, None: the only one of ``file``. Raises ``ValueError`` that names file and line."""
     found: dict[int, Landed] = {}
     names = []
-    for number, line in enumerate(decode(file, read_bytes(Path(file))).splitlines(), start=1):
+    for number, line in enumerate(decode(file, read_bytes(Path(file))).split("\n"), start=1):  # names may have U+2028
+        if not line.strip():
+            continue
         place = f"{file}:{number}"
         row = parse_json(place, line)
         if not isinstance(row, Mapping) or not {"request", "servers", "cluster_servers"} <= set(row):

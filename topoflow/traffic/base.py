@@ -189,7 +189,10 @@ class Traffic:
 
     def task_name(self, task: int) -> str:
         """Of one task; empty if it has none."""
-        return self.names(slice(task, task + 1))[0]
+        if not self.labels:
+            return ""
+        columns = self.kind, self.source, self.target, self.server
+        return _name(self.labels[self.label[task]], *(int(column[task]) for column in columns))
 
     def where(self, task: int) -> str:
         """A task in an error message."""
