@@ -1,8 +1,8 @@
 // Packets on their way to routers that decide about each as it comes.
 //
 // They are in no order until the window begins in which they come. Then they are moved to the end of the array, router
-// by router, and sorted by when they come: what a router is going to read of the next dozen can be fetched meanwhile.
-// A packet that has come makes way for one that is sent, so there are never more of both than slots.
+// by router, and sorted by when they come: what a router is going to read of the next two dozen can be fetched
+// meanwhile. A packet that has come makes way for one that is sent, so there are never more of both than slots.
 //
 //   under way, in any order | free | come until the end of the window: router 0 | router 1 | ...
 //

@@ -56,12 +56,13 @@ class LookAhead {
     if (const int32_t task = finishing(40); task != kNone) tasks_.look_at_dependencies(task);
     if (const int32_t task = finishing(32); task != kNone) tasks_.look_at_followers(task);
     if (const int32_t task = finishing(20); task != kNone)
-      if (const int32_t passed = tasks_.passed(task); passed != kNone) tasks_.look_at_dependencies(passed);
+      if (const int32_t next = tasks_.instant_follower(task); next != kNone) tasks_.look_at_dependencies(next);
     if (const int32_t task = finishing(10); task != kNone)
-      if (const int32_t passed = tasks_.passed(task); passed != kNone) tasks_.look_at_followers(passed);
+      if (const int32_t next = tasks_.instant_follower(task); next != kNone) tasks_.look_at_followers(next);
   }
 
-  // What is going to be read to offer the message of a task, of which `task` tells as many later, kNone: of none.
+  // What offering messages is going to read. task(n): whose message is offered n offers later, kNone if that is
+  // unknown.
   template <class F>
   void at_offers(const F& task) const {
     if (const int32_t t = task(48); t != kNone) prefetch(&s_.first_sender[t]);

@@ -33,6 +33,7 @@ struct alignas(64) Task {
 
   DEVICE bool takes_time() const { return sends || delay > 0; }
 };
+static_assert(sizeof(Task) == 64);
 
 struct TaskState {
   EventHeap* events;
@@ -82,7 +83,7 @@ class Tasks {
     finish_at_once(0);
   }
 
-  // Which part sends the message of a task. Set when all tasks have begun.
+  // Which part sends the message of a task; to be set after begin().
   DEVICE void set_part(int32_t t, int32_t part) const { s_.task[t].part = static_cast<int16_t>(part); }
   DEVICE int32_t part(int32_t t) const { return s_.task[t].part; }
 
@@ -126,7 +127,7 @@ class Tasks {
   }
 
   // The first follower, if it takes no time, so that its own followers begin with it; else kNone.
-  DEVICE int32_t passed(int32_t t) const {
+  DEVICE int32_t instant_follower(int32_t t) const {
     if (s_.task[t].follows == 0) return kNone;
     const int32_t follower = b_.followers[edge_ + s_.task[t].followers];
     return s_.task[follower].takes_time() ? kNone : follower;

@@ -291,7 +291,7 @@ class World {
     } else if (tasks_.part(task) != kNone) {
       own_.mail_to(tasks_.part(task)).offers.push_back(event);
     } else {
-      begin_again(task);
+      begin_round(task);
       for (int32_t to = 0; to < own_.threads(); ++to) own_.mail_to(to).offers.push_back(event);
     }
   }
@@ -305,7 +305,7 @@ class World {
   // The message of a task comes to the ports of its NIC, as far as they are of this part.
   DEVICE void offer_message(int32_t task, int64_t time) {
     const int32_t first = s_.first_sender[task], senders = s_.sender[first].roots;
-    if (Own::kAlone || senders == 1) begin_again(task);
+    if (Own::kAlone || senders == 1) begin_round(task);
     for (int32_t i = first; i < first + senders; ++i) {
       if (!own_.template has<&Cut::port>(s_.sender[i].port)) continue;
       if (tasks_.repeats()) s_.sender[i].number = -1;
@@ -313,8 +313,9 @@ class World {
     }
   }
 
-  // Before any of its packets is sent: what leaves by a last link is known to arrive in the same window.
-  DEVICE void begin_again(int32_t task) {
+  // The message of a task is sent, once more where there are several rounds. No part may send a packet of it before:
+  // one that leaves by its last link counts as arrived in the same window.
+  DEVICE void begin_round(int32_t task) {
     if (transports()) s_.flow[task].waits = true;
     if (!tasks_.repeats()) return;
     s_.message[task].left = s_.sender[s_.first_sender[task]].packets;

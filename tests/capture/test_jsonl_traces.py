@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,12 @@ def test_equal_traces_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         write(toy(), tmp_path / name)
     assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+
+
+def test_numbers_of_numpy_are_written_as_equal_ones_of_python(tmp_path: Path) -> None:
+    for name, number in (("a.jsonl", 1e-7), ("b.jsonl", np.float64(1e-7))):
+        write(Trace("toy", 1, 1, {0: (Compute("f", 0.0, 0.5, number),)}), tmp_path / name)
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
 def test_a_whole_trace_loads_as_it_was_written(tmp_path: Path) -> None:

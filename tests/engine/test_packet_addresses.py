@@ -30,7 +30,7 @@ from topoflow.fabric.routing.base import as_routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, NO_LINK, UP, AddressedRoutes, NextHops
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.slim_fly import SlimFly
-from topoflow.traffic.base import Traffic, Transfer
+from topoflow.traffic.base import Compute, Traffic, Transfer
 
 B = 12.5e9
 CASES = st.integers(0, 2**32 - 1)
@@ -85,15 +85,23 @@ def random_fabric(draw: np.random.Generator) -> Fabric:
     return FABRICS[int(draw.integers(len(FABRICS)))](draw)
 
 
+def computes(draw: np.random.Generator, after: tuple[int, ...]) -> Compute:
+    """Most take no time, so that those that wait for them begin at once."""
+    return Compute(float(draw.choice([0.0, 0.0, 1e-7])), None, after)
+
+
 def random_world(draw: np.random.Generator, routing: str) -> World:
-    """Transfers between random endpoints of a random network, many to the same ones, that wait for earlier ones."""
+    """Transfers between random endpoints of a random network, many to the same ones, and computes that wait for earlier
+    ones.
+    """
     fabric = random_fabric(draw)
     tasks: list[Any] = []
     for number in range(int(draw.integers(1, 20))):
         source, target = (int(each) for each in draw.integers(0, fabric.servers, 2))
         size = float(draw.choice([1.0, 64.0, 500.5, 4096.0, 10_000.0]))
         after = tuple({int(each) for each in draw.integers(0, number, draw.integers(0, 2))} if number else ())
-        tasks.append(Transfer(size, source, target if draw.random() < 0.7 else 0, after))
+        transfer = Transfer(size, source, target if draw.random() < 0.7 else 0, after)
+        tasks.append(transfer if draw.random() < 0.7 else computes(draw, after))
     traffic = Traffic.from_tasks("random", fabric.servers, tasks)
     return place(traffic, fabric, name="random", routing=routing, seed=int(draw.integers(2**63)))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from tests.engine.test_packet_addresses import dragonfly, model_of
 from tests.engine.test_packet_addresses import random_world as addressed_world
@@ -146,8 +146,8 @@ def test_tasks_that_take_no_time_change_no_other(device: str, wide: bool, rounds
     found = simulated([Transfer(3000.0, 0, 9), *between, replace(answer, after=(last - 1,))])
     assert found.start[kept].tolist() == direct.start.tolist()
     assert found.finish[kept].tolist() == direct.finish.tolist()
-    assert (found.start[1:last] == direct.finish[0] if rounds == 1 else found.start[1:last] == direct.start[1]).all()
-    assert (found.finish[1:last] == found.finish[1]).all()
+    assert (found.start[1:last] == direct.start[1]).all()
+    assert (found.finish[1:last] == direct.finish[0]).all()
 
 
 @pytest.mark.parametrize("bytes", [3000.0, 60_000.0])
@@ -170,6 +170,7 @@ def test_credits_that_nobody_takes_need_no_slots_for_every_round(device: str, ro
 @pytest.mark.parametrize("case", CASES_OF)
 @settings(max_examples=8)
 @given(seed=CASES)
+@example(seed=73736)  # senders of one message in several parts
 def test_any_number_of_threads_and_other_worlds_beside_it_change_nothing(case: Case, seed: int) -> None:
     draw = np.random.default_rng(seed)
     world, model = case(draw)

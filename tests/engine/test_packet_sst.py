@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_packet_addresses import dragonfly
+from tests.engine.test_packet_addresses import computes, dragonfly
 from tests.engine.test_packet_random import compare, twin_of
 from topoflow import _C
 from topoflow.demand import Demand
@@ -290,12 +290,13 @@ def random_world(draw: np.random.Generator, routing: str) -> World:
     servers = sizes[0] * sizes[1] * sizes[2]
     speed, latency = float(draw.choice([12.5e9, 3.1e9])), float(draw.choice([1e-9, 2e-8, 1e-7]))
     fabric = Dragonfly(speed, 1, latency, *sizes).build(servers, Demand(servers))
-    tasks: list[Transfer] = []
+    tasks: list[Task] = []
     for number in range(int(draw.integers(1, 25))):
         source, target = (int(each) for each in draw.integers(0, servers, 2))
         size = float(draw.choice([1.0, 64.0, 500.5, 4096.0, 20_000.0]))
         after = tuple({int(each) for each in draw.integers(0, number, draw.integers(0, 2))} if number else ())
-        tasks.append(Transfer(size, source, target if draw.random() < 0.6 else 0, after))
+        transfer = Transfer(size, source, target if draw.random() < 0.6 else 0, after)
+        tasks.append(transfer if draw.random() < 0.7 else computes(draw, after))
     return world_of(fabric, tasks, routing, int(draw.integers(2**63)))
 
 

@@ -96,7 +96,7 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
             for field in dataclasses.fields(event):
                 value = getattr(event, field.name)
                 if field.name in _REQUIRED[kind] or (value is not None and value != field.default):
-                    row[field.name] = value
+                    row[field.name] = float(value) if isinstance(value, float) else value  # numpy's has other digits
             if isinstance(event, Compute) and event.work is not None:
                 row["work"] = [tuple(each) for each in event.work]
             yield row

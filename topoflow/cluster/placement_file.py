@@ -32,7 +32,8 @@ def read_placement(file: str, request: str | None) -> Landed:
     """Where ``request`` landed, None: the only one of ``file``. Raises ``ValueError`` that names file and line."""
     found: dict[int, Landed] = {}
     names = []
-    for number, line in enumerate(decode(file, read_bytes(Path(file))).split("\n"), start=1):  # names may have U+2028
+    lines = decode(file, read_bytes(Path(file))).split("\n")  # splitlines() also cuts at U+2028, which names may have
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         place = f"{file}:{number}"

@@ -20,7 +20,7 @@ from topoflow.json_lines import json_lines
 from topoflow.report.base import Report
 from topoflow.report.tasks import NOTHING, Tasks, drawn
 
-MAX_TASKS = 200_000  # of all worlds together, some 60 MB; the fastest is always there, and whole
+MAX_TASKS = 200_000  # of all worlds together, some 50 MB; the fastest is always there, and whole
 MAX_WORLDS = 6
 ROWS = 1000  # tasks whose numbers are made Python's at a time
 US = 1e6  # the format's unit of time, in a second

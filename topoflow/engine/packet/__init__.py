@@ -223,7 +223,7 @@ class Prepared:
 
     @property
     def state(self) -> int:
-        """B of packets, ports and queues while it runs, at most."""
+        """About the B of packets, ports and queues while it runs, at most; by address up to 8 % too few (measured)."""
         slots, ports, queues = self.amounts.slot_total, self.layout.ports, int(self.layout.port_queues[-1])
         if self.is_sst:
             return SST_SLOT * slots + (SST_PORT + SST_LANE * self.layout.channels_needed) * ports
