@@ -5,8 +5,15 @@
 
 #include "batch.h"
 #include "parallel/bits.h"
+#include "parallel/memory.h"
 
 namespace topoflow::BACKEND::packet {
+
+// The bins that a thread counts in: the first those of the world, the others their own.
+HD int64_t* latency_bins(Memory& memory, int64_t* of_world, int32_t threads, int32_t rank) {
+  int64_t* const others = memory.take<int64_t>((threads - 1) * kLatencyBins);
+  return rank == 0 ? of_world : others + (rank - 1) * kLatencyBins;
+}
 
 class Latencies {
  public:
@@ -24,17 +31,17 @@ class Latencies {
     if (latency > most_) most_ = latency;
   }
 
-  // Writes the sum and the most, the bins being there already.
-  DEVICE void write(int64_t& sum, int64_t& most) const {
-    sum = sum_;
-    most = most_;
-  }
-
-  // Adds these to what another one has written.
-  DEVICE void add(int64_t* bins, int64_t& sum, int64_t& most) const {
-    for (int64_t i = 0; i < kLatencyBins; ++i) bins[i] += bins_[i];
-    sum += sum_;
-    if (most_ > most) most = most_;
+  // Adds these to what threads of lower rank have counted of a world. Those of rank 0 come first: their bins are the
+  // world's.
+  DEVICE void add(int64_t* bins, int64_t* sum, int64_t* most, int32_t world, int32_t rank) const {
+    if (rank == 0) {
+      sum[world] = sum_;
+      most[world] = most_;
+      return;
+    }
+    for (int64_t i = 0; i < kLatencyBins; ++i) bins[int64_t{world} * kLatencyBins + i] += bins_[i];
+    sum[world] += sum_;
+    if (most_ > most[world]) most[world] = most_;
   }
 
  private:

@@ -6,14 +6,15 @@
 //
 //   a packet   time: when its port began to send it;   next: the edge that it takes, or its channel (by address)
 //   a credit   time: when the packet has left the buffer; task: none; step: flits; next: the channel
-//   an event   of tasks, for the thread that leads; or what a message hears, for its receiver's or its sender's part
+//   an event   of a task, for the thread that follows it; or what a message hears, for its receiver's or its sender's
+//              part
 //
-//     take mail | all agree on the window | tasks (one thread) | offers, what messages hear, arrivals, ports | meet
+//     take mail | all agree on the window | tasks | meet | offers, what messages hear, arrivals, ports | meet
 //
-// Dependencies between tasks take no time, wherever their ends are: one thread follows them in a window, while the
-// others wait. Then each thread offers the messages that its own ports send. Nothing depends on the order in which mail
-// is taken: a queue has one sender, the times of credits are compared, and events are in the order of their times and
-// of what they are.
+// Dependencies between tasks take no time. So tasks that depend on each other, even by way of others, are followed by
+// one thread, wherever their messages go; where all do, the others wait meanwhile. Then each thread offers the messages
+// that its own ports send. Nothing depends on the order in which mail is taken: a queue has one sender, the times of
+// credits are compared, events are in the order of their times and of what they are, and so are the messages of a NIC.
 //
 // Source: as world.h: windows of the lookahead in which processes do not depend on each other; Nicol, "The cost of
 // conservative synchronization in parallel discrete event simulations", Journal of the ACM 40(2), 1993.
@@ -24,6 +25,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "parallel/barrier.h"
@@ -41,7 +43,8 @@ struct Whole {
 
   DEVICE int32_t rank() const { return 0; }
   DEVICE int32_t threads() const { return 1; }
-  DEVICE bool leads() const { return true; }
+  DEVICE int64_t tasks_before() const { return 0; }
+  DEVICE bool follows(int32_t) const { return true; }
   DEVICE int32_t first_port() const { return 0; }
   DEVICE int32_t end_port(int32_t ports) const { return ports; }
   DEVICE int32_t first_channel() const { return 0; }
@@ -78,7 +81,7 @@ struct alignas(64) Mail {
 
 // What a thread says before a window.
 struct alignas(64) Notice {
-  int64_t first, tasks;  // ps, when something happens in its part; when something happens to a task
+  int64_t first, tasks;  // ps, when something happens in its part; when something happens to a task that it follows
   bool gives_up;
 };
 
@@ -87,20 +90,56 @@ struct Partition {
   Partition(const PacketBatch& batch, int32_t world, int32_t threads)
       : threads(threads),
         cuts(static_cast<size_t>(threads) + 1),
+        thread_of(batch.task_offsets[world + 1] - batch.task_offsets[world]),
+        tasks_before(static_cast<size_t>(threads) + 1),
         mail(static_cast<size_t>(threads) * threads),
         notices(threads),
         barrier(threads) {
     for (int32_t t = 0; t <= threads; ++t) cuts[t] = cut(batch, world, t);
+    share_tasks(batch, world);
   }
 
   const int32_t threads;
   std::vector<Cut> cuts;
-  std::vector<Mail> mail;  // from each thread to each
+  std::vector<int16_t> thread_of;     // that follows each task
+  std::vector<int64_t> tasks_before;  // how many the threads before each follow
+  std::vector<Mail> mail;             // from each thread to each
   std::vector<Notice> notices;
   Barrier barrier;
   bool is_cancelled = false;
 
  private:
+  // Each thread follows about as many tasks: sets of tasks that depend on each other, in the order of their first
+  // tasks.
+  void share_tasks(const PacketBatch& b, int32_t world) {
+    const int64_t row = b.task_offsets[world];
+    const auto count = static_cast<int32_t>(b.task_offsets[world + 1] - row);
+    std::vector<int32_t> first(count), size(count, 0);  // an earlier task of the same set, or itself; of a set
+    std::iota(first.begin(), first.end(), 0);
+    const auto find = [&](int32_t t) {
+      for (; first[t] != t; t = first[t]) first[t] = first[first[t]];
+      return t;
+    };
+    for (int32_t t = 0; t < count; ++t) {
+      for (int64_t e = b.follower_offsets[row + t]; e < b.follower_offsets[row + t + 1]; ++e) {
+        const int32_t one = find(t), other = find(b.followers[e]);
+        first[std::max(one, other)] = std::min(one, other);
+      }
+    }
+    for (int32_t t = 0; t < count; ++t) ++size[find(t)];
+    int64_t shared = 0;
+    for (int32_t t = 0; t < count; ++t) {
+      const int32_t set = find(t);
+      if (set == t) {
+        thread_of[t] = static_cast<int16_t>((2 * shared + size[t]) * threads / (2 * int64_t{count}));
+        shared += size[t];
+      }
+      thread_of[t] = thread_of[set];
+      ++tasks_before[thread_of[t] + 1];
+    }
+    std::partial_sum(tasks_before.begin(), tasks_before.end(), tasks_before.begin());
+  }
+
   // Parts have about equally many ports, and whole switches.
   Cut cut(const PacketBatch& b, int32_t world, int32_t t) const {
     const int64_t first = b.port_offsets[world], channel = b.channel_offsets[world];
@@ -126,7 +165,9 @@ class Part {
 
   int32_t rank() const { return rank_; }
   int32_t threads() const { return all_.threads; }
-  bool leads() const { return rank_ == 0; }
+  int64_t tasks_before() const { return all_.tasks_before[rank_]; }
+  bool follows(int32_t task) const { return thread_of(task) == rank_; }
+  int32_t thread_of(int32_t task) const { return all_.thread_of[task]; }
   int32_t first_port() const { return first_.port; }
   int32_t end_port(int32_t) const { return end_.port; }
   int32_t first_channel() const { return first_.channel; }
@@ -153,15 +194,16 @@ class Part {
   Mail& mail_to(int32_t to) const { return all_.mail[rank_ * all_.threads + to]; }
   Mail& mail_from(int32_t from) const { return all_.mail[from * all_.threads + rank_]; }
 
-  // The earliest `first` of all threads; `tasks` is that of the one that leads.
+  // The earliest `first` of all threads.
   int64_t agree(int64_t first, int64_t tasks, bool& gives_up) {
     all_.notices[rank_] = {first, tasks, gives_up};
     meet();
+    tasks_ = tasks;
     for (const Notice& notice : all_.notices) {
-      if (notice.first < first) first = notice.first;
+      first = std::min(first, notice.first);
+      tasks_ = std::min(tasks_, notice.tasks);
       gives_up |= notice.gives_up;
     }
-    tasks_ = all_.notices[0].tasks;
     return first;
   }
 

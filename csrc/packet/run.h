@@ -16,7 +16,7 @@ struct StateBytes {
   int32_t threads = 1;  // of a world
   DEVICE int64_t operator()(int32_t world) const {
     return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
-                        : State(Memory(nullptr), batch, world, threads, 0).bytes;
+                        : State(Memory(nullptr), batch, world, threads, 0, 0).bytes;
   }
 };
 
@@ -64,8 +64,8 @@ struct Run {
   DEVICE void run(const Team auto& team, int32_t world, World& one) const {
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
-      one.begin_counts();
       one.begin();
+      one.begin_own();
     });
     while (team.get(&batch.status[world]) == kRunning) {
       if (team.poll(batch.cancel)) {
@@ -137,11 +137,12 @@ class Sharing {
 
   template <class World>
   void run(int32_t world, Partition& all, int32_t rank, World& one) const {
-    one.begin_counts();
     if (rank == 0) {
       batch_.status[world] = kRunning;
       one.begin();
     }
+    all.barrier.wait();
+    one.begin_own();
     Status status = kRunning;
     while (status == kRunning) {
       if (rank == 0) all.is_cancelled = ThreadTeam().poll(batch_.cancel);

@@ -100,7 +100,7 @@ struct SstState {
   HeadSlot* slot;
   int64_t bytes;
 
-  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world) {
+  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world, 1, 0, 0) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t routers = count(batch.router_offsets), lanes = ports * channels(batch, world);
@@ -149,13 +149,16 @@ class Sst {
         latencies_(batch.latencies + int64_t{world} * kLatencyBins),
         depths_(batch, world, counted_) {}
 
-  DEVICE void begin_counts() { latencies_.begin(); }
-
   DEVICE void begin() {
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_nodes();
     for (int32_t t = 0; t < messages_; ++t) expect(t);
     tasks_.begin();
+  }
+
+  DEVICE void begin_own() {
+    latencies_.begin();
+    tasks_.begin_first([](int32_t) { return true; });
   }
 
   // At most this many windows; kRunning: there are more.
@@ -175,8 +178,8 @@ class Sst {
   }
 
   DEVICE void add_counts() const {
-    latencies_.write(b_.latency_sum[world_], b_.latency_most[world_]);
-    tasks_.write_latencies();
+    latencies_.add(b_.latencies, b_.latency_sum, b_.latency_most, world_, 0);
+    tasks_.add_latencies(0);
   }
 
   // Writes what ports and buffers saw.

@@ -35,23 +35,29 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) == 64);
 
-struct TaskState {
-  EventHeap* events;
-  Event* heap;       // [T] what it consists of: of each task one at a time
-  Event* due;        // [T] those of a window
-  Task* task;        // [T]
-  int32_t* at_once;  // [T] those that finish as soon as they begin, and have begun
-  int32_t* tokens;   // [D] of each dependency, where there are several rounds
+// What happens to the tasks that a thread follows: in a cache line, as another thread's lies beside it.
+struct alignas(64) TaskEvents : EventHeap {};
 
-  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world) {
+struct TaskState {
+  TaskEvents* events;  // a thread's own
+  Event* heap;         // what it consists of: of each task one at a time
+  Event* due;          // those of a window
+  Task* task;          // [T]
+  int32_t* at_once;    // those that finish as soon as they begin, and have begun
+  int32_t* tokens;     // [D] of each dependency, where there are several rounds
+  int64_t* latencies;  // [B] a thread's own: messages in each bin
+
+  // As thread `rank` of some has it; `before`: how many tasks the threads before it follow.
+  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank, int64_t before) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
-    events = memory.take<EventHeap>(1);
-    heap = memory.take<Event>(tasks);
-    due = memory.take<Event>(tasks);
+    events = memory.take<TaskEvents>(threads) + rank;
+    heap = memory.take<Event>(tasks) + before;
+    due = memory.take<Event>(tasks) + before;
     task = memory.take<Task>(tasks);
-    at_once = memory.take<int32_t>(tasks);
+    at_once = memory.take<int32_t>(tasks) + before;
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
+    latencies = latency_bins(memory, batch.message_latencies + int64_t{world} * kLatencyBins, threads, rank);
   }
 };
 
@@ -65,21 +71,27 @@ class Tasks {
         count_(static_cast<int32_t>(batch.task_offsets[world + 1] - first_)),
         rounds_(batch.rounds[world]),
         edge_(batch.follower_offsets[first_]),
-        latencies_(batch.message_latencies + int64_t{world} * kLatencyBins) {}
+        latencies_(state.latencies) {}
 
   DEVICE bool repeats() const { return rounds_ > 1; }
 
-  DEVICE void begin() {
-    *s_.events = {s_.heap, 0};
-    latencies_.begin();
+  // Of all tasks what threads share.
+  DEVICE void begin() const {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
       b_.start[first_ + t] = b_.finish[first_ + t] = kNever;
     }
     if (repeats())
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
+  }
+
+  // Those tasks begin that wait for none, of those that this thread follows: follows(task). After begin() has ended.
+  template <class F>
+  DEVICE void begin_first(const F& follows) {
+    *s_.events = {{s_.heap, 0}};
+    latencies_.begin();
     for (int32_t t = 0; t < count_; ++t)
-      if (b_.pending[first_ + t] == 0) ready(t, s_.task[t], 0);
+      if (b_.pending[first_ + t] == 0 && follows(t)) ready(t, s_.task[t], 0);
     finish_at_once(0);
   }
 
@@ -162,8 +174,9 @@ class Tasks {
     return true;
   }
 
-  DEVICE void write_latencies() const {
-    latencies_.write(b_.message_latency_sum[world_], b_.message_latency_most[world_]);
+  // Of the messages that this thread has followed; the one with rank 0 writes first.
+  DEVICE void add_latencies(int32_t rank) const {
+    latencies_.add(b_.message_latencies, b_.message_latency_sum, b_.message_latency_most, world_, rank);
   }
 
  private:

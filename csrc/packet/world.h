@@ -35,7 +35,7 @@ class World {
       : b_(batch),
         world_(world),
         own_(own),
-        s_(Memory(memory), batch, world, own.threads(), own.rank()),
+        s_(Memory(memory), batch, world, own.threads(), own.rank(), own.tasks_before()),
         tasks_(batch, world, s_.tasks),
         messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
         ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
@@ -63,7 +63,7 @@ class World {
 
   World(const World&) = delete;  // its parts refer to each other
 
-  // All of the world's state, but for what is counted by each thread.
+  // All of the world's state, but for what each thread has of its own.
   DEVICE void begin() {
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
@@ -75,20 +75,24 @@ class World {
       for (int32_t t = 0; t < messages_; ++t) tasks_.set_part(t, sending_part(t));
   }
 
-  DEVICE void begin_counts() { latencies_.begin(); }
+  // After begin() has ended.
+  DEVICE void begin_own() {
+    latencies_.begin();
+    tasks_.begin_first([&](int32_t t) { return own_.follows(t); });
+  }
 
   // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
       if constexpr (!Own::kAlone) take_mail();
-      const int64_t first = own_.agree(soonest(), own_.leads() ? tasks_.time() : kNever, gives_up_);
+      const int64_t first = own_.agree(soonest(), tasks_.time(), gives_up_);
       if (gives_up_) return kStarved;
       if (first > b_.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       begin_ = first;
       if (first >= depths_.end()) write_depths(first);
       const int64_t end = end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
-      if (own_.leads()) do_tasks(end);
+      do_tasks(end);
       own_.after_tasks(end);
       if constexpr (!Own::kAlone) take_offers();
       if (transports())
@@ -105,12 +109,10 @@ class World {
     return kRunning;
   }
 
-  // Adds what this thread has counted; one does at a time, the one that leads first.
+  // Adds what this thread has counted; one does at a time, by rank.
   DEVICE void add_counts() const {
-    int64_t &sum = b_.latency_sum[world_], &most = b_.latency_most[world_];
-    if (!own_.leads()) return latencies_.add(b_.latencies + int64_t{world_} * kLatencyBins, sum, most);
-    latencies_.write(sum, most);
-    tasks_.write_latencies();
+    latencies_.add(b_.latencies, b_.latency_sum, b_.latency_most, world_, own_.rank());
+    tasks_.add_latencies(own_.rank());
   }
 
   // Writes what ports and buffers saw.
@@ -162,8 +164,8 @@ class World {
 
   // When something happens next in this part, ps.
   DEVICE int64_t soonest() const {
-    int64_t first = transports() ? s_.heard.time() : kNever;
-    if (own_.leads() && tasks_.time() < first) first = tasks_.time();
+    int64_t first = tasks_.time();
+    if (transports() && s_.heard.time() < first) first = s_.heard.time();
     for (int32_t p = first_port_; p < end_port_; ++p) first = s_.next[p] < first ? s_.next[p] : first;
     return adapts() && arrivals_.time() < first ? arrivals_.time() : first;
   }
@@ -324,13 +326,15 @@ class World {
 
   // Those messages that the ports of this part send.
   DEVICE void take_offers() {
-    auto& offers = own_.mail_from(0).offers;
-    for (size_t i = 0; i < offers.size(); ++i) {
-      look_ahead_.at_offers(
-          [&](int32_t later) { return i + later < offers.size() ? tasks_.task(offers[i + later]) : kNone; });
-      offer_message(tasks_.task(offers[i]), offers[i].time);
+    for (int32_t from = 0; from < own_.threads(); ++from) {
+      auto& offers = own_.mail_from(from).offers;
+      for (size_t i = 0; i < offers.size(); ++i) {
+        look_ahead_.at_offers(
+            [&](int32_t later) { return i + later < offers.size() ? tasks_.task(offers[i + later]) : kNone; });
+        offer_message(tasks_.task(offers[i]), offers[i].time);
+      }
+      offers.clear();
     }
-    offers.clear();
   }
 
   // Whether everything has finished, nothing being left that could happen.
@@ -928,7 +932,8 @@ class World {
 
   DEVICE void finish(const Event& event) {
     if constexpr (!Own::kAlone) {
-      if (!own_.leads()) return own_.mail_to(0).events.push_back(event);
+      const int32_t task = tasks_.task(event);
+      if (!own_.follows(task)) return own_.mail_to(own_.thread_of(task)).events.push_back(event);
     }
     tasks_.push(event);
   }
