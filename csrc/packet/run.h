@@ -22,7 +22,7 @@ struct StateBytes {
 
 // B of stack that a GPU's thread needs: whoever asks how full a buffer is lets the port before it send first, and what
 // it sends may ask at the next router (World::occupied), so calls are as deep as a route has ports. nvcc cannot say how
-// much that is, and a GPU gives 1 KiB. All functions of one such round took 1,160 B, the kernel takes 1,568 (nvcc 13.0,
+// much that is, and a GPU gives 1 KiB. All functions of one such round took 1,160 B, the kernel takes 1,600 (nvcc 13.0,
 // sm_90).
 struct StackBytes {
   PacketBatch batch;
