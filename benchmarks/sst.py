@@ -8,8 +8,9 @@ which SST's Ember replays. Routers, links and NICs have the parameters of the ta
 hosts take no time, and all messages are eager: the network and its NICs alone. With ``hosts=firefly`` they take what
 firefly's do, on our side ``workload.library=firefly``.
 
-Ranks begin at once, so who is first is decided by ns that say nothing: ``ours_least_us`` to ``ours_most_us`` is what
-twelve runs take whose messages begin 0 to 2 ns later and whose routes draw other numbers.
+Where hosts take nothing, SST's ranks begin 10 ns after the start, and 2 ns for each receive that they have posted
+(``Script.handed``); so do ours, as who is first decides much: ``ours_least_us`` to ``ours_most_us`` is what twelve runs
+take whose messages begin 0 to 2 ns later and whose routes draw other numbers.
 """
 
 from __future__ import annotations
@@ -154,7 +155,18 @@ def world_of(case: Case, cables: int, routing: str, *, hosts: bool) -> tuple[Wor
     played = Played(**vars(case.motif), rule=case.rule, hosts=hosts)
     traffic = lower(played, Ranks().place(played, ranks))
     plan: Any = fabric.route
-    return place(traffic, fabric, name="sst", routing=routing, seed=0), plan
+    world = place(traffic, fabric, name="sst", routing=routing, seed=0)
+    return world if hosts else handed(world, case), plan
+
+
+def handed(world: World, case: Case) -> World:
+    """Its messages not before SST's hosts hand them to their NICs, which matters where ranks begin."""
+    graph, script = world.graph, Script(NODES * ROUTERS * GROUPS)
+    case.rule(case.motif, script)
+    release = graph.release.copy()
+    for rank, times in enumerate(script.handed()):
+        release[(graph.source == rank) & (graph.bytes > 0)] = times
+    return replace(world, graph=replace(graph, release=release))
 
 
 def ours(world: World) -> tuple[Timeline, float, list[float]]:

@@ -32,6 +32,8 @@ UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 NO_HOSTS = {"matchDelay_ns": 0, "regRegionBaseDelay_ns": 0, "regRegionPerPageDelay_ns": 0}
 NO_HOSTS |= {f"{side}SetupModParams.base": "0ns" for side in ("tx", "rx")}
 NO_CALLS = {"defaultEnterLatency": 0, "defaultReturnLatency": 0}
+COMMAND = 2e-9  # s; a host hands its NIC number i of its commands not before i times this (VirtNic, latPerSend_ns)
+AT_FIRST = 5  # commands of Init, each a buffer for a short message (pqs.minPostedShortBuffers)
 INIT, FINALIZE, SEND, ISEND, RECV, IRECV, WAITALL, CHAR, WORLD, NO_TAG = 1, 2, 4, 5, 16, 17, 129, 4, 0, 0
 
 
@@ -69,6 +71,18 @@ class Script:
                 calls.extend(("send", *each) for each in sends[-1:])
                 calls.extend([("waitall", 0, 0)] * bool(receives))
             self._receives[rank], self._sends[rank] = [], []
+
+    def handed(self) -> list[Floats]:
+        """Of each rank, s before which its sends are not handed to its NIC, where its calls take no time.
+
+        A call that receives is a command, too: it posts a buffer. Of messages that need no acknowledgement.
+        """
+        self.step()
+        found = []
+        for calls in self._calls:
+            sends = np.array([kind in ("send", "isend") for kind, _, _ in calls if kind not in ("compute", "waitall")])
+            found.append((AT_FIRST + np.flatnonzero(sends)) * COMMAND)
+        return found
 
     @property
     def most(self) -> int:

@@ -227,7 +227,7 @@ class Sst {
     s_.offered[p] = {kNone, kNone};
     for (int32_t m = 0; m < kMachines; ++m) s_.machine[kMachines * p + m] = {{kNone, kNone}, 0, false};
     const int32_t room = b_.depth[port_ + p];
-    for (int32_t v = 0; v < channels_; ++v) {  // at first in the order of links
+    for (int32_t v = 0; v < channels_; ++v) {  // at first in the order of the ports of a router
       const int64_t rank = int64_t{b_.first_seen[port_ + p]} * channels_ + v - (int64_t{1} << 40);
       lane_of(p, v) = {{kNone, kNone}, {kNone, kNone}, room, room, room, kNone, rank};
       const int32_t counted = channel_of(p, v);
@@ -522,7 +522,7 @@ class Sst {
       }
       from.from_busy = out.to_busy = now + size * node.flit;
       s_.lane[lane].rank = (node.grants << 16) + (1 << 16) - 1 - granted;
-      int32_t at = granted++;  // they pass in the order of links
+      int32_t at = granted++;  // they pass in that order
       const int32_t link = b_.first_seen[port_ + lane / channels_];
       for (; at > 0 && b_.first_seen[port_ + s_.granted[at - 1] / channels_] > link; --at)
         s_.granted[at] = s_.granted[at - 1];

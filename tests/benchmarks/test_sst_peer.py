@@ -44,6 +44,17 @@ def test_a_rank_posts_its_receives_sends_and_waits_for_all(tmp_path: Path) -> No
     assert script.most == 20_000
 
 
+def test_a_host_hands_its_nic_a_command_each_2_ns() -> None:
+    """Five buffers of Init, one for each receive, and each send; counted from the start, whatever is between them."""
+    script = Script(3)
+    script.send(ranks([0, 1, 2]), ranks([1, 0, 1]), 100.0)
+    script.step()
+    script.compute(ranks([0]), 1e-6)
+    script.send(ranks([0]), ranks([2]), 100.0)
+    found = [np.rint(times * 1e9).tolist() for times in script.handed()]
+    assert found == [[12, 14], [14], [10]]
+
+
 def test_a_rank_computes_until_its_next_call() -> None:
     """In whole ns: Ember cuts the rest off."""
     found = trace([("compute", 0, 1e-6), ("compute", 0, 0.0), ("send", 1, 5)], 10)

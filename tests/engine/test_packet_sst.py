@@ -24,12 +24,14 @@ from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, Prepared, layout_of
+from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.batch import pack
 from topoflow.engine.packet.reference_sst import SstSimulation
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.dragonfly import Dragonfly
+from topoflow.fabric.dragonfly import Dragonfly, DragonflyRoutes
 from topoflow.fabric.dragonfly_plus import DragonflyPlus
+from topoflow.fabric.groups import palm_tree
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.traffic.base import Compute, Task, Traffic, Transfer
 
@@ -282,6 +284,45 @@ def test_channels_rise_as_far_as_the_dragonfly_has_them(routing: str) -> None:
             around = [False, True]
         assert [virtual for _, virtual in route] == [sum(around[:each]) for each in range(len(route))]
         assert max(virtual for _, virtual in route) < twin.channels
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_at_first_an_input_passes_before_those_of_higher_ports(group: int) -> None:
+    """A group of one router: palm-tree port j comes from j + 1 groups back, whatever the order of the cables."""
+    fabric = dragonfly(2, 1, 4, 1)
+    by_port = [(group - back) % 4 for back in (1, 2, 3)]
+    assert by_port != sorted(by_port), "the order of cables would be another one"
+    world = world_of(fabric, [Transfer(2048.0, 2 * other, 2 * group) for other in by_port])
+    first = delivered(0, 3)
+    assert finishes(world, NETWORK) == [first + turn * FULL * FLIT for turn in range(3)]
+    assert compare(world, NETWORK, Run(threads=1))
+
+
+@pytest.mark.parametrize("cables", [1, 3, 12])
+def test_the_ports_of_a_router_are_those_of_endpoints_of_its_group_and_between_groups(cables: int) -> None:
+    """In that order, and of one kind by endpoint, router, and port of the palm tree."""
+    plan = DragonflyRoutes(2 * 3 * 4, 2, 3, 4, cables)
+    world = world_of(dragonfly(2, 3, 4, cables), [Transfer(1.0, 0, 23)])
+    layout = layout_of(world.graph, SST, "minimal")
+    assert isinstance(layout, AddressedLayout)
+    hops = layout.next_hops
+    assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
+    gates = {
+        (group, int(palm_tree(*(np.array(each) for each in (group, other, turn)), 4))): other
+        for group in range(4)
+        for other in range(4)
+        for turn in range(cables)
+        if other != group
+    }
+    for router in range(12):
+        group, place = divmod(router, 3)
+        inputs = sorted(np.flatnonzero(hops.target == router), key=lambda port: layout.first_seen[port])
+        assert hops.level[inputs].tolist() == sorted(hops.level[inputs].tolist())
+        up, local, far = (np.array(inputs)[hops.level[inputs] == level] for level in (UP, LOCAL, GLOBAL))
+        assert up.tolist() == hops.up[2 * router : 2 * router + 2].tolist()
+        assert hops.source[local].tolist() == [3 * group + each for each in range(3) if each != place]
+        ports = [port for port in range(3 * cables) if port // plan.global_ports == place]
+        assert (hops.source[far] // 3).tolist() == [gates[group, port] for port in ports]
 
 
 def random_world(draw: np.random.Generator, routing: str) -> World:

@@ -28,7 +28,7 @@ from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Ti
 from topoflow.engine.checks import check_graph, check_links, refuses_rounds
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
-from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, lay_out_addresses
+from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, by_ports_of_routers, lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
@@ -184,7 +184,8 @@ def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout
     """Ports, channels and queues of a graph's paths with these settings, or of its ``routing`` by address."""
     channels = None if isinstance(settings.virtual_channels, str) else settings.virtual_channels
     if graph.next_hops is not None:
-        return lay_out_addresses(graph, graph.next_hops, routing, channels)
+        layout = lay_out_addresses(graph, graph.next_hops, routing, channels)
+        return by_ports_of_routers(layout) if settings.is_sst else layout
     return lay_out(graph, channels, output_queues=settings.output_queues)
 
 

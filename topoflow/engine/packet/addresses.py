@@ -21,7 +21,8 @@ from topoflow.engine.base import Graph
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import numbering_of, renamed
-from topoflow.fabric.routing.next_hops import DOWN, NO_SETS, UP, LinkSets, NextHops, virtual_channels
+from topoflow.fabric.groups import palm_tree
+from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, NO_SETS, UP, LinkSets, NextHops, virtual_channels
 
 MINIMAL = "minimal"
 ROUTINGS = (MINIMAL, "valiant_group", "adaptive_local", "ugal")
@@ -126,6 +127,22 @@ def _channels(hops: NextHops, needed: int) -> Ints:
     """[L] virtual channels of each link."""
     found: Ints = np.select([hops.level == UP, hops.level == DOWN], [1, 0], needed).astype(np.int32)
     return found
+
+
+def by_ports_of_routers(layout: AddressedLayout) -> AddressedLayout:
+    """A dragonfly whose ``first_seen`` is the order of the routers' ports where its links end, not that of links.
+
+    Of a router these are the ports of its endpoints, those of its group in the order of its routers, and those between
+    groups in the order of the palm tree. Source: SST 16, merlin's pymerlin-topo-dragonfly.py numbers ports so.
+    """
+    hops = layout.next_hops
+    level, place = hops.level.astype(np.int64), layout.port_link.astype(np.int64)
+    router, other, turn = np.nonzero((hops.outside >= 0) & (level[hops.outside] == GLOBAL))
+    own = router // hops.routers_per_group
+    place[hops.outside[router, other, turn]] = palm_tree(other, own, turn, hops.groups)
+    first_seen = np.empty(len(place), np.int32)
+    first_seen[np.lexsort((place, level))] = np.arange(len(place))
+    return replace(layout, first_seen=first_seen)
 
 
 def _by_ports(hops: NextHops, number: Ints, order: Offsets) -> NextHops:

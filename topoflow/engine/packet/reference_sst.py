@@ -68,7 +68,7 @@ class Output:
 
 @dataclass
 class Router:
-    """``hr_router``: inputs are the links that end here, in the order of links."""
+    """``hr_router``: inputs are the links that end here, in the order of its ports (``by_ports_of_routers``)."""
 
     inputs: list[int]
     flit: int  # ps
@@ -108,7 +108,7 @@ class SstSimulation(Simulation):
     def router(self, number: int) -> Router:
         ports = range(self.by.ports)
         inputs = [port for port in ports if self.end_of[port] == number]
-        inputs.sort(key=lambda port: int(self.by.port_link[port]))
+        inputs.sort(key=lambda port: int(self.by.first_seen[port]))
         own = [*inputs, *(port for port in ports if self.hops.source[port] == number)]
         order = list(itertools.product(inputs, range(self.channels)))
         flit = min((self.flit[port] for port in own), default=1)
