@@ -84,9 +84,44 @@ def test_pinning_is_57_of_the_144_us_of_a_mebibyte() -> None:
 
 
 def test_calls_of_a_rank_follow_each_other() -> None:
-    """190 ns each: the last of five messages is handed to the NIC four calls later, here with the way of all."""
-    handed = 4 * (IN + SET_UP + OUT) + IN + SET_UP
-    assert makespan([(0, 9, 100.0)] * 5) == arrived(handed, links_of(FABRIC, 0, 9), 145) + WALK + RECEIVE + OUT
+    """190 ns each: the last of five messages to others is handed to the NIC four calls later."""
+    links = links_of(FABRIC, 0, 9)
+    assert max(links_of(FABRIC, 0, other) for other in (1, 2, 3, 4)) < links, "the last one is under way for longest"
+    found = makespan([(0, target, 100.0) for target in (1, 2, 3, 4, 9)])
+    assert found == arrived(4 * (IN + SET_UP + OUT) + IN + SET_UP, links, 145) + WALK + RECEIVE + OUT
+
+
+@pytest.mark.parametrize("sources", [(2, 4), (2, 4, 3, 5)])
+def test_eager_messages_of_a_step_are_matched_one_after_the_other(sources: Sequence[int]) -> None:
+    """They come 13 ns after each other, and the wait for all returns once."""
+    assert {links_of(FABRIC, source, 0) for source in sources} == {3}
+    first = arrived(IN + SET_UP, 3, 145)
+    assert makespan([(source, 0, 100.0) for source in sources]) == first + len(sources) * (WALK + RECEIVE) + OUT
+
+
+def test_messages_from_one_rank_are_matched_one_after_the_other() -> None:
+    """The calls that send are shorter, so the first arrival and five matches decide."""
+    first = arrived(IN + SET_UP, links_of(FABRIC, 0, 9), 145)
+    assert makespan([(0, 9, 100.0)] * 5) == first + 5 * (WALK + RECEIVE) + OUT
+
+
+@pytest.mark.parametrize("sources", [(2,), (2, 4), (2, 4, 3)])
+def test_a_wait_unpins_one_after_the_other_once_the_last_send_has_returned(sources: Sequence[int]) -> None:
+    """Rank 0 sends for much longer than it receives: what it received is unpinned after that."""
+    long, short, links, late = 2**20, 13_000, links_of(FABRIC, 0, 9), 1e-3
+    writer = Writer(FABRIC.servers, 12_000.0, library=True)
+    for source in sources:
+        writer.send(np.array([source]), np.array([0]), short)
+    writer.send(np.array([0]), np.array([9]), long)
+    writer.step()
+    writer.compute(np.array([0]), late)
+    (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="wait", routing="minimal")], Run(threads=1))
+    posted = len(sources) * (IN + pin(short) + OUT)
+    asked = arrived(posted + IN + SET_UP + pin(long), links, 45)
+    got = arrived(asked + WALK + RECEIVE, links, 13)
+    acknowledged = arrived(arrived(got + READ, links, long + 13), links, 15)
+    wait = IN + len(sources) * pin(short) + OUT
+    assert round((found.makespan - late) * 1e12) == acknowledged + OUT + wait
 
 
 @pytest.mark.parametrize("bytes", [100.0, 50_000.0])

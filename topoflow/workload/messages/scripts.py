@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from topoflow.arrays import Floats, Offsets
+from topoflow.arrays import Floats, Mask, Offsets
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.messages import firefly
 
@@ -28,6 +28,11 @@ class Writer:
         self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
         self._library, self._calling = library, np.zeros(ranks)  # s that the calls of each rank in this step take
         self._said: list[tuple[Offsets, Offsets, Floats]] = []  # messages whose calls are not written yet
+        self._waiting = np.zeros(ranks, np.bool_)  # those that receive in this step, and do not call recv
+        self._receiving = np.zeros(ranks, np.bool_)
+        self._blocking = np.full(ranks, NOBODY, np.int64)  # of each rank, when the last send of this step returns
+        self._matched = np.full(ranks, NOBODY, np.int64)  # of each rank, the last match of an eager one in this step
+        self._pinned: list[tuple[Offsets, Offsets, Floats]] = []  # data, receivers and s: to be unpinned in this step
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
         self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
@@ -60,6 +65,8 @@ class Writer:
         self._wait(posted, self._last[target])
         alone = np.bincount(source, minlength=self.ranks) + np.bincount(target, minlength=self.ranks) == 1
         np.add.at(self._calling, target, np.where(alone[target], 0.0, receives))
+        self._receiving[target] = True
+        self._waiting[target] |= ~alone[target]
         before = self._calling[source] + _earlier(source, firefly.SENT + pinned)
         np.add.at(self._calling, source, firefly.SENT + pinned)
         begun = self._wait_for(source, before + firefly.BEFORE + pinned)
@@ -67,31 +74,73 @@ class Writer:
         returned = self._wait_for(source, before + firefly.SENT + pinned)
         self._wait(returned, self._last[source])
         self._open.append((returned, source))
+        self._blocking[source] = returned
         sent = self._add(source, target, np.where(long, 0.0, bytes) + firefly.HEADER, 0.0)
         self._wait(sent, begun)
-        matched = self._wait_for(target, np.where(long, firefly.MATCHED, firefly.MATCHED + firefly.CALL))
+        matched = self._wait_for(target, firefly.MATCHED)
         self._wait(matched, sent)
         self._wait(matched, posted)
-        self._open.append((matched[~long], target[~long]))
+        eager = ~long
+        self._follow(matched[eager], target[eager], self._matched)
+        self._open.append((matched[eager], target[eager]))
         if long.any():
-            self._get(source[long], target[long], bytes[long], matched[long])
+            self._get(source[long], target[long], bytes[long], matched[long], returned[long])
 
-    def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets) -> None:
-        """What follows the requests of long messages, which were ``matched`` [k]."""
+    def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets, called: Offsets) -> None:
+        """What follows the requests of long messages, which were ``called`` [k] by senders and ``matched`` [k]."""
         asks = self._add(target, source, firefly.GET, 0.0)
         self._wait(asks, matched)
         read = self._wait_for(source, firefly.READ)
         self._wait(read, asks)
         data = self._add(source, target, bytes + firefly.GET, 0.0)
         self._wait(data, read)
-        unpinned = self._wait_for(target, firefly.pinned(bytes) + firefly.CALL)
-        self._wait(unpinned, data)
-        self._open.append((unpinned, target))
+        self._pinned.append((data, target, firefly.pinned(bytes)))
         acknowledged = self._add(target, source, firefly.ACKNOWLEDGEMENT, 0.0)
         self._wait(acknowledged, data)
         returned = self._wait_for(source, firefly.CALL)
         self._wait(returned, acknowledged)
         self._open.append((returned, source))
+        blocks = self._blocking[source] == called
+        self._blocking[source[blocks]] = returned[blocks]
+
+    def _wait_all(self, ends: Mask) -> None:
+        """The wait of ranks that ``ends`` [n] a step: it begins when the last send has returned, unpins what has come,
+        and returns when all has."""
+        rank = np.flatnonzero(ends & self._waiting)
+        called = self._wait_for(rank, self._calling[rank])
+        self._wait(called, self._last[rank])
+        begun = np.full(self.ranks, NOBODY, np.int64)
+        begun[rank] = self._wait_for(rank, firefly.CALL)
+        self._wait(begun[rank], called)
+        self._wait(begun[rank], self._blocking[rank])
+        self._open.append((begun[rank], rank))
+        if self._pinned:
+            data, target, seconds = (np.concatenate(column) for column in zip(*self._pinned, strict=True))
+            here = ends[target]
+            self._pinned = [(data[~here], target[~here], seconds[~here])]
+            unpinned = self._wait_for(target[here], seconds[here])
+            self._wait(unpinned, data[here])
+            self._wait(unpinned, begun[target[here]])
+            self._follow(unpinned, target[here], np.full(self.ranks, NOBODY, np.int64))
+            self._open.append((unpinned, target[here]))
+        rank = np.flatnonzero(ends & self._receiving)
+        back = np.full(self.ranks, NOBODY, np.int64)
+        back[rank] = self._wait_for(rank, firefly.CALL)
+        for tasks, owner in self._open:
+            mine = ends[owner] & self._receiving[owner]
+            self._wait(back[owner[mine]], tasks[mine])
+        self._open.append((back[rank], rank))
+        self._waiting &= ~ends
+        self._receiving &= ~ends
+        self._blocking[ends] = self._matched[ends] = NOBODY
+
+    def _follow(self, tasks: Offsets, rank: Offsets, last: Offsets) -> None:
+        """Each of ``tasks`` [k] of a ``rank`` [k] waits for that before it; ``last`` [n] is the last one of each."""
+        order = np.argsort(rank, kind="stable")
+        task, owner = tasks[order], rank[order]
+        earlier = np.where(np.diff(owner, prepend=NOBODY) == 0, np.roll(task, 1), last[owner])
+        self._wait(task, earlier)
+        last[owner] = task
 
     def _wait_for(self, rank: Offsets, seconds: ArrayLike) -> Offsets:
         """[k] tasks that take ``seconds`` and occupy nothing: messages of a rank to itself."""
@@ -120,6 +169,8 @@ class Writer:
         if only is not None:
             mask[:] = False
             mask[only] = True
+        if self._library:
+            self._wait_all(mask)
         self._calling[mask] = 0.0
         if not self._open:
             return
@@ -132,7 +183,8 @@ class Writer:
 
     def messages(self) -> Messages:
         """All of it."""
-        self._call()
+        if self._library:
+            self.step()
         source, target, bytes, seconds = (np.concatenate(column) for column in zip(*self._columns, strict=True))
         task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
         return Messages(source, target, bytes, seconds, (task, earlier))
