@@ -9,10 +9,16 @@
 
 namespace topoflow::BACKEND::packet {
 
+// What a thread has of a world's state: it is number `rank` of some that share the world.
+struct Share {
+  int32_t threads = 1, rank = 0;
+  int64_t tasks_before = 0;  // how many tasks the threads before it follow
+};
+
 // The bins that a thread counts in: the first those of the world, the others their own.
-HD int64_t* latency_bins(Memory& memory, int64_t* of_world, int32_t threads, int32_t rank) {
-  int64_t* const others = memory.take<int64_t>((threads - 1) * kLatencyBins);
-  return rank == 0 ? of_world : others + (rank - 1) * kLatencyBins;
+HD int64_t* latency_bins(Memory& memory, int64_t* of_world, const Share& share) {
+  int64_t* const others = memory.take<int64_t>((share.threads - 1) * kLatencyBins);
+  return share.rank == 0 ? of_world : others + (share.rank - 1) * kLatencyBins;
 }
 
 class Latencies {

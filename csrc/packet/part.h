@@ -43,7 +43,7 @@ struct Whole {
 
   DEVICE int32_t rank() const { return 0; }
   DEVICE int32_t threads() const { return 1; }
-  DEVICE int64_t tasks_before() const { return 0; }
+  DEVICE Share share() const { return {}; }
   DEVICE bool follows(int32_t) const { return true; }
   DEVICE int32_t first_port() const { return 0; }
   DEVICE int32_t end_port(int32_t ports) const { return ports; }
@@ -165,7 +165,7 @@ class Part {
 
   int32_t rank() const { return rank_; }
   int32_t threads() const { return all_.threads; }
-  int64_t tasks_before() const { return all_.tasks_before[rank_]; }
+  Share share() const { return {all_.threads, rank_, all_.tasks_before[rank_]}; }
   bool follows(int32_t task) const { return thread_of(task) == rank_; }
   int32_t thread_of(int32_t task) const { return all_.thread_of[task]; }
   int32_t first_port() const { return first_.port; }

@@ -16,7 +16,7 @@ struct StateBytes {
   int32_t threads = 1;  // of a world
   DEVICE int64_t operator()(int32_t world) const {
     return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
-                        : State(Memory(nullptr), batch, world, threads, 0, 0).bytes;
+                        : State(Memory(nullptr), batch, world, Share{threads}).bytes;
   }
 };
 

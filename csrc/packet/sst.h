@@ -100,7 +100,7 @@ struct SstState {
   HeadSlot* slot;
   int64_t bytes;
 
-  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world, 1, 0, 0) {
+  HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world, Share{}) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t routers = count(batch.router_offsets), lanes = ports * channels(batch, world);
@@ -522,9 +522,9 @@ class Sst {
       }
       from.from_busy = out.to_busy = now + size * node.flit;
       s_.lane[lane].rank = (node.grants << 16) + (1 << 16) - 1 - granted;
-      int32_t at = granted++;  // they pass in that order
-      const int32_t link = b_.first_seen[port_ + lane / channels_];
-      for (; at > 0 && b_.first_seen[port_ + s_.granted[at - 1] / channels_] > link; --at)
+      int32_t at = granted++;  // they pass in the order of the ports of the router
+      const int32_t place = b_.first_seen[port_ + lane / channels_];
+      for (; at > 0 && b_.first_seen[port_ + s_.granted[at - 1] / channels_] > place; --at)
         s_.granted[at] = s_.granted[at - 1];
       s_.granted[at] = lane;
     }

@@ -178,9 +178,9 @@ struct State {
   EventHeap heard;         // what messages hear; that of a thread, as what follows
   int64_t* latencies;      // [B] packets in each bin
 
-  // As thread `rank` of some has it; `before`: how many tasks the threads before it follow.
-  HD State(Memory memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank, int64_t before)
-      : tasks(memory, batch, world, threads, rank, before) {
+  HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
+      : tasks(memory, batch, world, share) {
+    const int32_t threads = share.threads, rank = share.rank;
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t first = batch.port_offsets[world];
@@ -203,7 +203,7 @@ struct State {
     const bool transports = batch.transport.is_on;
     const int64_t under_way = transports ? batch.under_way[world] : 0;
     heard = {memory.take<Event>(threads * under_way) + rank * under_way, 0};
-    latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, threads, rank);
+    latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
     const int64_t channels = count(batch.channel_offsets), routers = adapts ? count(batch.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);

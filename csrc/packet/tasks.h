@@ -35,7 +35,7 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) == 64);
 
-// What happens to the tasks that a thread follows: in a cache line, as another thread's lies beside it.
+// The events of the tasks that a thread follows. Aligned, so that heaps of two threads never share a cache line.
 struct alignas(64) TaskEvents : EventHeap {};
 
 struct TaskState {
@@ -47,17 +47,16 @@ struct TaskState {
   int32_t* tokens;     // [D] of each dependency, where there are several rounds
   int64_t* latencies;  // [B] a thread's own: messages in each bin
 
-  // As thread `rank` of some has it; `before`: how many tasks the threads before it follow.
-  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, int32_t threads, int32_t rank, int64_t before) {
+  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, const Share& share) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
-    events = memory.take<TaskEvents>(threads) + rank;
-    heap = memory.take<Event>(tasks) + before;
-    due = memory.take<Event>(tasks) + before;
+    events = memory.take<TaskEvents>(share.threads) + share.rank;
+    heap = memory.take<Event>(tasks) + share.tasks_before;
+    due = memory.take<Event>(tasks) + share.tasks_before;
     task = memory.take<Task>(tasks);
-    at_once = memory.take<int32_t>(tasks) + before;
+    at_once = memory.take<int32_t>(tasks) + share.tasks_before;
     tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
-    latencies = latency_bins(memory, batch.message_latencies + int64_t{world} * kLatencyBins, threads, rank);
+    latencies = latency_bins(memory, batch.message_latencies + int64_t{world} * kLatencyBins, share);
   }
 };
 

@@ -35,7 +35,7 @@ class World {
       : b_(batch),
         world_(world),
         own_(own),
-        s_(Memory(memory), batch, world, own.threads(), own.rank(), own.tasks_before()),
+        s_(Memory(memory), batch, world, own.share()),
         tasks_(batch, world, s_.tasks),
         messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
         ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),

@@ -145,7 +145,7 @@ def test_messages_of_a_flit_pass_long_ones() -> None:
 @pytest.mark.parametrize("flits", [1, 5, 64])
 @pytest.mark.parametrize("inputs", [2, 3, 6])
 def test_an_output_takes_a_packet_after_the_other(flits: int, inputs: int) -> None:
-    """Packets from several inputs at one moment are delivered in the order of links, a packet's time apart."""
+    """Packets from several inputs at one moment are delivered in the order of ports, a packet's time apart."""
     fabric = dragonfly(inputs + 1, 1, 1, 1)
     world = world_of(fabric, [Transfer(32.0 * flits, each, inputs) for each in range(inputs)])
     first = delivered(0, 2)
