@@ -60,6 +60,14 @@ auto* kernel_of() {
     return &run_blocks<Job>;
 }
 
+// B of stack that a thread of the kernel takes where it begins, with all calls whose depth the compiler knows.
+template <class Job>
+int64_t first_stack() {
+  cudaFuncAttributes found;
+  check(cudaFuncGetAttributes(&found, kernel_of<Job>()));
+  return static_cast<int64_t>(found.localSizeBytes);
+}
+
 // How many teams run at once, and how much fast memory each of them gets: what it asks for, if a multiprocessor then
 // still has room for kFastTeams of them, else none.
 struct Launch {

@@ -183,7 +183,7 @@ enum cudaDeviceAttr {
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 struct cudaFuncAttributes {
-  size_t sharedSizeBytes;
+  size_t sharedSizeBytes, localSizeBytes;
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -193,6 +193,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault
 };
 namespace emulation {
+constexpr size_t kFirstStack = 1'700;  // B, of every kernel
 struct Stream;
 struct Event;
 }  // namespace emulation
@@ -262,6 +263,7 @@ cudaError_t cudaHostAlloc(T** memory, size_t bytes, unsigned) {
 template <class F>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, F*) {
   found->sharedSizeBytes = 0;
+  found->localSizeBytes = emulation::kFirstStack;
   return emulation::find_kernels();
 }
 template <class F>

@@ -16,6 +16,14 @@ EXPORTED void emulation_release(void* memory) { emulation::release(memory); }
 EXPORTED size_t emulation_memory_left(int device) { return emulation::memory_left(device); }
 EXPORTED size_t emulation_memory() { return emulation::memory_of_a_device(); }
 
+// B of the threads of the current device.
+EXPORTED size_t emulation_stack() {
+  size_t bytes = 0;
+  cudaDeviceGetLimit(&bytes, cudaLimitStackSize);
+  return bytes;
+}
+EXPORTED void emulation_set_stack(size_t bytes) { cudaDeviceSetLimit(cudaLimitStackSize, bytes); }
+
 EXPORTED int emulation_device() {
   int device = 0;
   cudaGetDevice(&device);

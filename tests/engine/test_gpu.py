@@ -5,6 +5,7 @@ Run on a GPU, and by ``pytest --cuda-emulation`` without one.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import emulation
 import numpy as np
 import pytest
 import yaml
@@ -32,6 +34,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
 
 EMULATED = "TOPOFLOW_EMULATED" in os.environ
+FIRST_STACK = 1700  # B, of every emulated kernel (cuda_emulation.h)
+ROUND_OF_CALLS = 1160  # B, by -Xptxas=-v of nvcc 13.0 for sm_90
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs" / "fidelity").glob("*.yaml"))
 EVERY = pytest.mark.parametrize("fidelity", [path.stem for path in CONFIGS])
 
@@ -326,3 +330,13 @@ def test_a_gpu_that_is_too_old_is_refused_with_those_that_are_not(monkeypatch: p
         with pytest.raises(ValueError, match=f"^device: {name} {re.escape(law)}$"):
             Device.named(name)
     assert Device.named("auto") == Device()
+
+
+@pytest.mark.skipif(not EMULATED, reason="a real GPU does not say what its threads have")
+def test_packets_that_ask_no_router_have_stack_for_a_round_of_calls_too(worlds: Sequence[World]) -> None:
+    """A launch on a real GPU ran past the end of its 1,024 B: functions that may call themselves are in no count."""
+    emulated = emulation.library()
+    emulated.emulation_stack.restype = ctypes.c_size_t
+    emulated.emulation_set_stack(ctypes.c_size_t(1024))
+    named("packet").simulate(worlds[:1], Run(Device.named("cuda")))
+    assert emulated.emulation_stack() >= FIRST_STACK + ROUND_OF_CALLS
