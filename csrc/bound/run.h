@@ -8,6 +8,7 @@ namespace topoflow::BACKEND {
 
 struct RunBound {
   static constexpr int kThreads = 256;  // of a team on a GPU
+  static constexpr int kTeams = 4;      // that a multiprocessor has registers for
 
   BoundBatch batch;
   double* memory;

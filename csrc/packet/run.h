@@ -50,6 +50,7 @@ DEVICE void with_world(const PacketBatch& batch, int32_t world, std::byte* memor
 
 struct Run {
   static constexpr int kThreads = 32;  // of a team on a GPU
+  static constexpr int kTeams = 32;    // that a multiprocessor has registers for: all that it can have
 
   PacketBatch batch;
   std::byte* memory;

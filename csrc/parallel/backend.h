@@ -16,13 +16,11 @@
 #define HD __host__ __device__ inline
 #define DEVICE __device__ inline
 #define INLINED __device__ __forceinline__
-#define CALLED __device__ __attribute__((noinline))  // nvcc would make a copy of it in every place that calls it
 #else
 #define BACKEND cpu
 #define HD inline
 #define DEVICE inline
 #define INLINED inline
-#define CALLED inline
 #endif
 
 namespace topoflow::BACKEND {

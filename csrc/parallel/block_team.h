@@ -11,8 +11,9 @@ class BlockTeam {
  public:
   static constexpr bool kAlone = false;
   static constexpr int kWords = 4;  // of a sum
+  static constexpr int kScratch = 2 * kMostWarps * kWords;
 
-  // `scratch` [kMostWarps * kWords] is shared by the team.
+  // `scratch` [kScratch] is shared by the team.
   __device__ explicit BlockTeam(double* scratch) : scratch_(scratch) {}
 
   // Until all threads are here.
@@ -29,11 +30,11 @@ class BlockTeam {
     double lowest = kInfinity;
     for (int32_t i = threadIdx.x; i < n; i += blockDim.x) lowest = fmin(lowest, f(i));
     for (int offset = 16; offset > 0; offset /= 2) lowest = fmin(lowest, __shfl_down_sync(0xffffffffu, lowest, offset));
-    if (threadIdx.x % 32 == 0) scratch_[threadIdx.x / 32] = lowest;
+    double* const parts = next_scratch();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = lowest;
     __syncthreads();
-    lowest = scratch_[0];
-    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) lowest = fmin(lowest, scratch_[warp]);
-    __syncthreads();
+    lowest = parts[0];
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) lowest = fmin(lowest, parts[warp]);
     return lowest;
   }
 
@@ -49,7 +50,7 @@ class BlockTeam {
     static_assert(words <= kWords && words * sizeof(int64_t) == sizeof(total));
     long long word[words];
     memcpy(word, &total, sizeof(total));
-    auto* const parts = reinterpret_cast<long long*>(scratch_);
+    auto* const parts = reinterpret_cast<long long*>(next_scratch());
     for (int j = 0; j < words; ++j) {
       for (int offset = 16; offset > 0; offset /= 2) word[j] += __shfl_down_sync(0xffffffffu, word[j], offset);
       if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32 * words + j] = word[j];
@@ -59,7 +60,6 @@ class BlockTeam {
       word[j] = parts[j];
       for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) word[j] += parts[warp * words + j];
     }
-    __syncthreads();
     memcpy(&total, word, sizeof(total));
     return total;
   }
@@ -69,6 +69,20 @@ class BlockTeam {
   __device__ int32_t first(int32_t n, F found) const {
     const double i = min(n, [&](int32_t j) { return found(j) ? static_cast<double>(j) : kInfinity; });
     return i < n ? static_cast<int32_t>(i) : n;
+  }
+
+  // g(row, the largest of f(row, 0), .. f(row, n - 1) and 0) for each row < rows, by one thread.
+  template <class F, class G>
+  __device__ void largest_of_each(int32_t rows, int32_t n, F f, G g) const {
+    const int32_t lane = threadIdx.x % 32;
+    for (int32_t row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
+      double largest = 0;
+      for (int32_t i = lane; i < n; i += 32) largest = fmax(largest, f(row, i));
+      for (int offset = 16; offset > 0; offset /= 2)
+        largest = fmax(largest, __shfl_down_sync(0xffffffffu, largest, offset));
+      if (lane == 0) g(row, largest);
+    }
+    __syncthreads();
   }
 
   // What is at `from` is at `to` as well.
@@ -113,7 +127,14 @@ class BlockTeam {
   }
 
  private:
+  // For what warps found: another one than the last time, which threads may still read.
+  __device__ double* next_scratch() const {
+    second_ = !second_;
+    return scratch_ + second_ * kMostWarps * kWords;
+  }
+
   double* scratch_;
+  mutable bool second_ = false;
 };
 
 }  // namespace topoflow::BACKEND

@@ -13,7 +13,7 @@ namespace topoflow::BACKEND {
 
 // What a team shares before its fast memory.
 struct alignas(16) TeamMemory {
-  double scratch[kMostWarps * BlockTeam::kWords];
+  double scratch[BlockTeam::kScratch];
   int32_t taken;
 };
 
@@ -29,6 +29,8 @@ constexpr int64_t shared_bytes() {
     return sizeof(TeamMemory);
 }
 
+// A multiprocessor has registers for kTeams of a job at once: left to nvcc, their number changes with any line of the
+// source (64 or 255 for packets).
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
@@ -38,7 +40,7 @@ __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
 }
 
 template <class Job>
-__global__ void __launch_bounds__(Job::kThreads)
+__global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_blocks(int32_t jobs, int32_t* next, bool, const __grid_constant__ Job job) {
   TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
   const BlockTeam team(own.scratch);

@@ -8,6 +8,7 @@ namespace topoflow::BACKEND {
 template <class F, class T>
 struct Tabulate {
   static constexpr int kThreads = 128;  // of a team on a GPU
+  static constexpr int kTeams = 8;      // that a multiprocessor has registers for
 #ifdef TOPOFLOW_ON_GPU
   static constexpr int32_t kValues = kThreads;  // that a team computes at a time
 #else

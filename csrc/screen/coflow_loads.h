@@ -43,10 +43,12 @@ class CoflowLoads : public Placement {
 
   // The layer has another choice.
   DEVICE void change(const Team auto& team, int32_t layer, int32_t choice) const {
-    load_layer(team, layer, -1);
-    team.wait();  // all have read the placement
-    team.set(&placement_[layer], choice);
-    load_layer(team, layer, 1);
+    for (const int64_t sign : {-1, 1}) {  // one copy in a GPU's code
+      load_layer(team, layer, sign);
+      if (sign > 0) break;
+      team.wait();  // all have read the placement
+      team.set(&placement_[layer], choice);
+    }
   }
 
   // Numbers that one team needs to undo a change.
@@ -54,23 +56,23 @@ class CoflowLoads : public Placement {
     return int64_t{2} * model.coflows * model.strategies.links;
   }
 
-  // Moves `layer` to `choice`; undoes it unless f() is true.
-  template <class F>
-  DEVICE void change_if(const Team auto& team, int32_t layer, int32_t choice, int64_t* memory, const F& f) const {
-    const int32_t before = team.get(&placement_[layer]), both = 2 * s_.links;
-    int64_t* kept = memory;
+  // `kept` becomes what a change of the layer will overwrite.
+  DEVICE void keep(const Team auto& team, int32_t layer, int64_t* kept) const {
+    const int32_t both = 2 * s_.links;
     on_coflows(layer, [&](int32_t consumer) {
       team.copy(both, load(consumer, false), kept);
       kept += both;
     });
-    change(team, layer, choice);
-    if (f()) return;
-    kept = memory;
+  }
+
+  // The layer has the choice and the loads that it had when they were kept.
+  DEVICE void restore(const Team auto& team, int32_t layer, int32_t choice, const int64_t* kept) const {
+    const int32_t both = 2 * s_.links;
     on_coflows(layer, [&](int32_t consumer) {
       team.copy(both, kept, load(consumer, false));
       kept += both;
     });
-    team.set(&placement_[layer], before);
+    team.set(&placement_[layer], choice);
   }
 
  private:
@@ -84,9 +86,9 @@ class CoflowLoads : public Placement {
   }
 
   DEVICE void load_layer(const Team auto& team, int32_t layer, int64_t sign) const {
-    for (int64_t i = s_.input_offsets[layer]; i < s_.input_offsets[layer + 1]; ++i) load_edge(team, i, sign);
-    for (int64_t i = s_.output_offsets[layer]; i < s_.output_offsets[layer + 1]; ++i)
-      load_edge(team, s_.output[i], sign);
+    const int64_t first = s_.input_offsets[layer], outputs = s_.output_offsets[layer];
+    const int64_t inputs = s_.input_offsets[layer + 1] - first, edges = inputs + s_.output_offsets[layer + 1] - outputs;
+    for (int64_t i = 0; i < edges; ++i) load_edge(team, i < inputs ? first + i : s_.output[outputs + i - inputs], sign);
   }
 
   DEVICE void load_edge(const Team auto& team, int64_t edge, int64_t sign) const {

@@ -15,8 +15,6 @@
 // coflow); topoflow/traffic/lower.py for 1; topoflow/engine/screen/contention.py says what the estimate is for.
 #pragma once
 
-#include <type_traits>
-
 #include "coflow_loads.h"
 
 namespace topoflow::BACKEND {
@@ -54,7 +52,7 @@ class Contention {
   }
 
   // One that is above the limit is only known to be that high.
-  CALLED double makespan(const Team auto& team, double limit) const {
+  DEVICE double makespan(const Team auto& team, double limit) const {
     loads_.fill_buckets(team, bucket_, size_, opened_, reduced_);
     team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
@@ -87,8 +85,7 @@ class Contention {
     if (loads_.travels(layer)) {
       const int64_t* load = loads_.load(layer, false);
       team.for_each(s_.links, [&](int32_t link) { busy_[link] = seconds(load, link); });
-      for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
-        if (loads_.crosses(edge)) move(team, s_.source[edge], done(s_.source[edge]), layer, clock_);
+      come(team, layer);
     }
     const int64_t first = loads_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
     const double *seconds = s_.forward + cost, *again = s_.backward + cost, *update = s_.update + cost;
@@ -111,8 +108,7 @@ class Contention {
     });
     if (loads_.travels(layer)) {
       share(team, layer);
-      for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
-        if (loads_.crosses(edge)) move(team, layer, clock_, s_.source[edge], this->awaited(s_.source[edge]));
+      go(team, layer);
     }
     if (bucket_[layer] != 0) reduce(team, layer);
   }
@@ -133,16 +129,63 @@ class Contention {
     });
   }
 
+  // Activations travel into the layer: its hosts have them at clock_.
+  template <Team T>
+  DEVICE void come(const T& team, int32_t layer) const {
+    const int64_t first = s_.input_offsets[layer], end = s_.input_offsets[layer + 1];
+    if constexpr (T::kAlone) {
+      for (int64_t edge = first; edge < end; ++edge)
+        if (loads_.crosses(edge)) move(team, s_.source[edge], done(s_.source[edge]), layer, clock_);
+    } else {  // a thread follows a server's samples along all edges
+      const int32_t* to = loads_.hosts(layer);
+      arrive(team, layer, clock_, [=, this](int32_t i) {
+        double last = 0;
+        for (int64_t edge = first; edge < end; ++edge) {
+          if (!loads_.crosses(edge)) continue;
+          const int32_t from = loads_.hosts(s_.source[edge])[i];
+          last = later_of(last, done(s_.source[edge])[from] + takes(from, to[i]));
+        }
+        return last;
+      });
+    }
+  }
+
+  // Gradients travel out of the layer: the hosts of its inputs have them at awaited().
+  template <Team T>
+  DEVICE void go(const T& team, int32_t layer) const {
+    const int64_t first = s_.input_offsets[layer], end = s_.input_offsets[layer + 1];
+    if constexpr (T::kAlone) {
+      for (int64_t edge = first; edge < end; ++edge)
+        if (loads_.crosses(edge)) move(team, layer, clock_, s_.source[edge], awaited(s_.source[edge]));
+    } else {  // a warp follows all samples along an edge
+      const int32_t* from = loads_.hosts(layer);
+      team.largest_of_each(
+          static_cast<int32_t>(end - first), s_.servers,
+          [=, this, &team](int32_t row, int32_t i) {
+            const int32_t source = s_.source[first + row];
+            if (!loads_.crosses(first + row)) return 0.0;
+            const int32_t to = loads_.hosts(source)[i];
+            const double there = clock_[from[i]] + takes(from[i], to);
+            if (loads_.holders(loads_.choice(source)) == 1) return there;
+            team.atomic_max(&awaited(source)[to], there);
+            return 0.0;
+          },
+          [=, this, &team](int32_t row, double last) {
+            const int32_t source = s_.source[first + row];
+            if (last > 0) team.atomic_max(&awaited(source)[loads_.hosts(source)[0]], last);
+          });
+    }
+  }
+
   // The samples of each server travel from the hosts of one layer, who had them at `left` [N], to those of another;
-  // `there` [N] becomes the latest arrival.
+  // `there` [N] becomes the latest arrival. By one thread, which climbs a tree once for all of them.
   DEVICE void move(const Team auto& team, int32_t one, const double* left, int32_t other, double* there) const {
     const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
-    constexpr bool alone = std::remove_cvref_t<decltype(team)>::kAlone;  // threads of a GPU look at all paths at once
-    if (alone && loads_.holders(loads_.choice(one)) == 1) {
+    if (loads_.holders(loads_.choice(one)) == 1) {
       const Climbed tree = climb(team, false, from[0]);
       const double* sent = left + from[0];
       arrive(team, other, there, [=](int32_t i) { return *sent + tree.seconds(to[i]); });
-    } else if (alone && loads_.holders(loads_.choice(other)) == 1) {
+    } else if (loads_.holders(loads_.choice(other)) == 1) {
       const Climbed tree = climb(team, true, to[0]);
       arrive(team, other, there, [=](int32_t i) { return left[from[i]] + tree.seconds(from[i]); });
     } else {

@@ -66,7 +66,6 @@ class Ladder {
       rung_[chain] = rung;
       slower_[chain] = 0;
     });
-    heat(team);
   }
 
   // What follows from the state.
@@ -75,16 +74,29 @@ class Ladder {
     fill(team);
   }
 
-  DEVICE void walk(const Team auto& team, int64_t first, int64_t end) const {
-    for (int64_t step = first; step < end && !team.poll(b_.cancel); ++step) {
-      const int32_t accepted = descends(team) ? descend(team, step) : temper(team, step);
-      team.for_each(1, [&](int32_t) {
-        const int64_t row = int64_t{ladder_} * b_.slice + (step - first);
-        b_.best_log[row] = best_[0];
-        b_.accepted_log[row] = accepted;
-        for (int32_t chain = 0; chain < n_; ++chain)
-          if (rung_[chain] == 0) b_.coldest_log[row] = energy_[chain];
-      });
+  // Steps from `first` to `end`; where `heats`, first temperatures are found before. For these, too, each chain
+  // proposes some states: all that is proposed is evaluated in one place, as a GPU's code has a copy of the estimate
+  // for each.
+  DEVICE void walk(const Team auto& team, int64_t first, int64_t end, bool heats) const {
+    int32_t left = heats ? kSampled : 0, samples = 0;  // to be drawn by each chain; that all have drawn
+    for (int64_t step = first; step < end || left > 0;) {
+      if (left == 0 && team.poll(b_.cancel)) return;
+      const bool together = descends(team);
+      propose(team, left > 0 ? kNever + kSampled - left : step);
+      set_limits(team, left > 0, together);
+      for (int32_t chain = 0; chain < n_; ++chain) try_proposal(team, chain, together, left == 0 && !together);
+      if (left > 0) {
+        samples = sample(team, samples);
+        if (--left == 0) heat(team, samples);
+        continue;
+      }
+      const int32_t accepted = together ? descend(team) : temper(team, step);
+      log(team, step - first, accepted);
+      ++step;
+      if (together && !descends(team)) {
+        left = kSampled;
+        samples = 0;
+      }
     }
   }
 
@@ -106,31 +118,41 @@ class Ladder {
   // Whether all chains are at one state.
   DEVICE bool descends(const Team auto& team) const { return team.get(stuck_) < b_.patience; }
 
-  // Step 1. Returns whether a proposal was faster.
-  DEVICE int32_t descend(const Team auto& team, int64_t step) const {
-    propose(team, step);
-    const double energy = energy_[0];
-    for (int32_t chain = 0; chain < n_; ++chain) {
-      double found = kInfinity;
-      if (may(team, chain)) {
-        const double value = evaluate(team, 0, chain, energy, kNone);
-        if (value < energy) found = value;
+  // limit_ [C]: s that a proposal may take to be accepted, or to be faster during a descent; none while `heats`.
+  DEVICE void set_limits(const Team auto& team, bool heats, bool together) const {
+    team.for_each(n_, [&](int32_t chain) {
+      double limit = heats ? kInfinity : energy_[chain];
+      if (!heats && !together) {
+        const double chance = natural_log(1 - drawn_[kAccept * n_ + chain]);
+        limit += temperature_[rung_[chain]] * (proposal_[chain].ratio - chance);
       }
-      put(team, &proposed_[chain], found);
-    }
+      limit_[chain] = limit;
+    });
+  }
+
+  // proposed_[chain] becomes s of what the chain proposes, infinity where that is no other placement or does not fit.
+  // The chain goes there if it `moves` and that is within its limit.
+  DEVICE void try_proposal(const Team auto& team, int32_t chain, bool together, bool moves) const {
+    const double limit = limit_[chain];
+    double found = kInfinity;
+    if (may(team, chain))
+      found = evaluate(team, together ? 0 : chain, chain, later_of(limit, energy_[chain]), moves ? limit : kNone);
+    put(team, &proposed_[chain], found);
+  }
+
+  // Step 1, once proposals are evaluated. Returns whether one was faster.
+  DEVICE int32_t descend(const Team auto& team) const {
     const int32_t taken = lowest_of(team, proposed_);
-    const double lowest = proposed_[taken];
-    if (lowest == kInfinity) {
+    const double lowest = proposed_[taken], energy = energy_[0];
+    if (!(lowest < energy)) {
       const int32_t stuck = team.get(stuck_) + 1;
       team.set(stuck_, stuck);
-      if (stuck == b_.patience) {
+      if (stuck == b_.patience)
         for (int32_t chain = 1; chain < n_; ++chain) team.copy(numbers(), load_, load(chain));
-        heat(team);
-      }
       return 0;
     }
     for (int32_t chain = 0; chain < n_; ++chain) {
-      if (proposed_[chain] == kInfinity) continue;
+      if (!(proposed_[chain] < energy)) continue;
       aim(team, chain);
       keep(team, proposed_[chain], target_);
     }
@@ -143,34 +165,35 @@ class Ladder {
     return 1;
   }
 
-  // Step 2. Returns how many proposals were accepted.
+  // Step 2, once proposals are evaluated. Returns how many were accepted.
   DEVICE int32_t temper(const Team auto& team, int64_t step) const {
-    propose(team, step);
-    team.for_each(n_, [&](int32_t chain) {
-      const double chance = natural_log(1 - drawn_[kAccept * n_ + chain]);
-      limit_[chain] = energy_[chain] + temperature_[rung_[chain]] * (proposal_[chain].ratio - chance);
-    });
     int32_t accepted = 0;
     for (int32_t chain = 0; chain < n_; ++chain) {
-      const double energy = energy_[chain], limit = limit_[chain];
-      double found = 0;
-      if (may(team, chain)) {
-        found = evaluate(team, chain, chain, later_of(limit, energy), limit);
-        const bool takes = found <= limit;
-        team.for_each(1, [&](int32_t) {
-          accepted_[chain] = takes;
-          if (takes) energy_[chain] = found;
-        });
-        if (takes) {
-          ++accepted;
-          use(team, chain, chain);
-          keep(team, found, placement(chain));
-        }
-      }
-      put(team, &proposed_[chain], found > energy ? 1 : 0);  // whether it was slower
+      const double found = proposed_[chain];
+      if (!(found <= limit_[chain])) continue;
+      ++accepted;
+      use(team, chain, chain);
+      keep(team, found, placement(chain));
     }
+    team.wait();  // all have read proposed_
+    team.for_each(n_, [&](int32_t chain) {
+      const double found = proposed_[chain], before = energy_[chain];
+      accepted_[chain] = found <= limit_[chain];
+      if (accepted_[chain]) energy_[chain] = found;
+      proposed_[chain] = found > before && found < kInfinity;  // whether it was slower
+    });
     adjust(team, step);
     return accepted;
+  }
+
+  DEVICE void log(const Team auto& team, int64_t at, int32_t accepted) const {
+    team.for_each(1, [&](int32_t) {
+      const int64_t row = int64_t{ladder_} * b_.slice + at;
+      b_.best_log[row] = best_[0];
+      b_.accepted_log[row] = accepted;
+      for (int32_t chain = 0; chain < n_; ++chain)
+        if (rung_[chain] == 0) b_.coldest_log[row] = energy_[chain];
+    });
   }
 
   // Temperatures follow what was accepted, and neighbours swap.
@@ -207,18 +230,17 @@ class Ladder {
     });
   }
 
-  // Temperatures at which each rung would accept its share of what chains first propose that is slower.
-  DEVICE void heat(const Team auto& team) const {
-    const bool together = descends(team);
-    int32_t samples = 0;
-    for (int32_t i = 0; i < kSampled; ++i) {
-      propose(team, kNever + i);
-      for (int32_t chain = 0; chain < n_; ++chain) {
-        if (!may(team, chain)) continue;
-        const double slower = evaluate(team, together ? 0 : chain, chain, kInfinity, kNone) - energy_[chain];
-        if (slower > 0) put(team, &sample_[samples++], slower);
-      }
+  // sample_ gets by how much the proposals that are slower are slower. Returns how many it has then.
+  DEVICE int32_t sample(const Team auto& team, int32_t samples) const {
+    for (int32_t chain = 0; chain < n_; ++chain) {
+      const double slower = proposed_[chain] - energy_[chain];
+      if (slower > 0 && slower < kInfinity) put(team, &sample_[samples++], slower);
     }
+    return samples;
+  }
+
+  // Temperatures at which each rung would accept its share of the samples.
+  DEVICE void heat(const Team auto& team, int32_t samples) const {
     const double energy = team.min_of(n_, energy_);
     team.for_each(n_, [&](int32_t rung) { temperature_[rung] = first_temperature(samples, b_.share[rung], energy); });
     ascend(team);
@@ -269,7 +291,7 @@ class Ladder {
 
   // s of what `chain` proposes, where the chain `at` is at the same state; above the limit, it is only known to be that
   // high. The chain `at` goes there if it is at most `accepts`.
-  CALLED double evaluate(const Team auto& team, int32_t at, int32_t chain, double limit, double accepts) const {
+  DEVICE double evaluate(const Team auto& team, int32_t at, int32_t chain, double limit, double accepts) const {
     const CoflowLoads loads = this->loads(at);
     const Contention model(b_.model, loads, model_);
     const Proposal& p = proposal_[chain];
@@ -277,13 +299,15 @@ class Ladder {
     double found = model.reduces(target_, p.other);
     if (found <= limit && p.both) found = later_of(found, model.reduces(target_, p.one));
     if (found > limit) return found;
-    const auto there = [&] { return (found = model.makespan(team, limit)) <= accepts; };
-    if (p.changes == 1) {
-      loads.change_if(team, p.layer, p.other, undo_, there);
-    } else {
+    const bool one = p.changes == 1;
+    if (one) loads.keep(team, p.layer, undo_);
+    exchange(team, loads, p);
+    found = model.makespan(team, limit);
+    if (found <= accepts) return found;
+    if (one)
+      loads.restore(team, p.layer, p.one, undo_);
+    else
       exchange(team, loads, p);
-      if (!there()) exchange(team, loads, p);
-    }
     return found;
   }
 
@@ -296,7 +320,8 @@ class Ladder {
 
   // A placement and target_, what the proposal made of it, change places.
   DEVICE void exchange(const Team auto& team, const CoflowLoads& loads, const Proposal& p) const {
-    for (int32_t layer = p.first; layer <= p.last; ++layer) {
+    const bool one = p.changes == 1;
+    for (int32_t layer = one ? p.layer : p.first; layer <= (one ? p.layer : p.last); ++layer) {
       const int32_t before = loads.choice(layer), after = target_[layer];  // read by all before change() writes
       if (before == after) continue;
       loads.change(team, layer, after);
@@ -378,7 +403,7 @@ class Ladder {
   double* model_;                     // what Contention needs
   int64_t* undo_;                     // what CoflowLoads::change_if needs
   double* drawn_;                     // [kDrawn, C]
-  double *limit_, *proposed_;         // [C] s
+  double *limit_, *proposed_;         // [C] s, as set_limits() and try_proposal() say
   double* sample_;                    // [kSampled, C] s
   Proposal* proposal_;                // [C]
   int32_t* target_;                   // [Y]

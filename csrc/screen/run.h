@@ -11,6 +11,7 @@ namespace topoflow::BACKEND {
 
 struct RunPlacements {
   static constexpr int kThreads = 128;  // of a team on a GPU: most of its steps have a server for an item
+  static constexpr int kTeams = 8;      // that a multiprocessor has registers for
 
   PlacementBatch batch;
   std::byte* memory;
@@ -34,19 +35,24 @@ struct RunPlacements {
 
 struct RunLadders {
   static constexpr int kThreads = 128;
+  static constexpr int kTeams = 8;  // 5, 6, 10 and 12 of them were slower on an H100
 
   WalkBatch batch;
   std::byte* memory;
   int64_t bytes;  // of one team
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+    Ladder(batch, i, Memory(memory + place * bytes)).walk(team, batch.step, batch.end, false);
+  }
+};
+
+// What comes before the first step of a launch.
+struct BeginLadders : RunLadders {
+  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const Ladder ladder(batch, i, Memory(memory + place * bytes));
-    if (batch.part == WalkPart::kBegin)
-      ladder.begin(team);
-    else if (batch.part == WalkPart::kResume)
-      ladder.resume(team);
-    else
-      ladder.walk(team, batch.step, batch.end);
+    if (batch.part == WalkPart::kResume) return ladder.resume(team);
+    ladder.begin(team);
+    ladder.walk(team, 0, 0, true);
   }
 };
 
@@ -61,6 +67,7 @@ void run_teams(const Batch& batch, int32_t jobs, int64_t bytes) {
 
 struct RunNumbers {
   static constexpr int kThreads = 32;
+  static constexpr int kTeams = 8;
 
   NumbersBatch batch;
   std::byte* memory;
@@ -84,7 +91,11 @@ void contention(const PlacementBatch& batch) {
 }
 
 void walk(const WalkBatch& batch) {
-  run_teams<RunLadders>(batch, batch.ladders, Ladder(batch, 0, Memory(nullptr)).bytes);
+  const int64_t bytes = Ladder(batch, 0, Memory(nullptr)).bytes;
+  if (batch.part == WalkPart::kSteps)
+    run_teams<RunLadders>(batch, batch.ladders, bytes);
+  else
+    run_teams<BeginLadders>(batch, batch.ladders, bytes);
 }
 
 }  // namespace topoflow::BACKEND

@@ -23,6 +23,7 @@ struct StateBytes {
 template <class P>
 struct Run {
   static constexpr int kThreads = 128;     // of a team on a GPU: the racks of the paper's network
+  static constexpr int kTeams = 4;         // that a multiprocessor has registers for
   static constexpr int32_t kEpochs = 256;  // between two looks at `cancel` and at progress
 
   SlottedBatch batch;

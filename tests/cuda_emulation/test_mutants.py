@@ -146,8 +146,15 @@ MUTANTS = {
     "a ladder whose step is taken twice": Mutant(
         "screen",
         "screen/ladder.h",
-        r"team\.for_each\(1, (\[&\]\(int32_t\) \{\n *accepted_\[chain\] = takes;)",
+        r"team\.for_each\(1, (\[&\]\(int32_t\) \{\n *const int64_t row)",
         r"team.for_each(2, \1",
+        "race in memory",
+    ),
+    "a ladder whose proposals are overwritten while others read them": Mutant(
+        "screen",
+        "screen/ladder.h",
+        r" *team\.wait\(\);  // all have read proposed_\n",
+        "",
         "race in memory",
     ),
     "a cast that overflows": Mutant(
