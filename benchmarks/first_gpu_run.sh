@@ -3,7 +3,7 @@
 #
 #     benchmarks/first_gpu_run.sh [FOLDER [STEP...]]   # FOLDER (default gpu_run): logs, and predictions next to measurements
 #
-# Steps (default all): install tests memcheck racecheck synccheck initcheck throughput search_walk counts batches.
+# Steps (default all): install tests memcheck racecheck synccheck initcheck throughput packets search_walk counts batches.
 # Needs nvcc on the path and Python 3.10. It goes on where a step fails, and says at its end which did. Without the step
 # install, the Python on the path must have topoflow[test], as on a machine where pip reaches no index.
 # LIMIT=SECONDS ends each step after that time, which counts as a failure.
@@ -11,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(mkdir -p "${1:-gpu_run}" && cd "${1:-gpu_run}" && pwd)
 shift $(($# > 0))
-steps=" ${*:-install tests memcheck racecheck synccheck initcheck throughput search_walk counts batches} "
+steps=" ${*:-install tests memcheck racecheck synccheck initcheck throughput packets search_walk counts batches} "
 failed=()
 
 asked() { [[ $steps == *" $1 "* ]]; }
@@ -37,11 +37,13 @@ sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-san
 for tool in memcheck racecheck synccheck initcheck; do
   # A few small tests: a sanitizer takes 10 to 1,000 times as long.
   asked $tool && step "$tool" "$sanitizer" --tool "$tool" --error-exitcode 1 --target-processes all \
-    python3 -m pytest -n 0 tests/engine/test_fluid_limits.py tests/engine/test_bound.py tests/engine/test_sweep.py -k cuda
+    python3 -m pytest -n 0 tests/engine/test_fluid_limits.py tests/engine/test_bound.py tests/engine/test_sweep.py \
+    tests/engine/test_packet_laws.py tests/search/test_tempering.py -k cuda
 done
 asked throughput && step throughput python3 benchmarks/throughput.py cases=gpu
+asked packets && step packets python3 benchmarks/packet.py cases=ring,leaf_spine device=cuda worlds=4224
 if asked search_walk; then
-  for ladders in 1 128 512 2048; do
+  for ladders in 1 128 1024 4096; do
     step "search_walk_$ladders" python3 benchmarks/search_walk.py device=cuda ladders=$ladders steps=32
   done
 fi

@@ -2,6 +2,7 @@
 
     python benchmarks/packet.py                     all cases on one core, large ones also on two
     python benchmarks/packet.py cases=ring,hashed
+    python benchmarks/packet.py cases=ring,leaf_spine device=cuda worlds=4224
 
 Prints ``path.metric value`` lines. A packet-hop is a packet sent by one port; the time is the CPU time of the run loop
 with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s and 500 ns, switches 100 ns, packets 4 KB.
@@ -14,7 +15,10 @@ with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s an
 
 ``state`` is what a world takes while it runs, ``arrays`` what Python hands over. ``two_threads`` is the elapsed time of
 one thread over that of two, which says something on a quiet machine only. Targets: 20, 40, 15 and 30 million
-packet-hops per second, none for sprayed; two threads: 1.7.
+packet-hops per second, none for sprayed; two threads: 1.7; on a GPU 1e9.
+
+``worlds`` are as many at once, on a ``device``, whose links differ in latency by up to a fifth; the time is the elapsed
+time of a launch with all arrays there, the best of ``ROUNDS``.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ from worlds.cases import BANDWIDTH, SEED, Case, all_to_all, transfers
 from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import World
-from topoflow.engine.device import HOST_MEMORY
+from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, layout_of
-from topoflow.engine.packet.batch import Batch, pack
+from topoflow.engine.packet.batch import SHARED, Batch, pack
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Traffic, Transfer
@@ -120,6 +124,31 @@ def measure(asked: World) -> None:
         print(f"{asked.name}.two_threads {ratio:.2f}", flush=True)
 
 
+def side_by_side(asked: World, count: int, device: Device) -> None:
+    draw, layout = np.random.default_rng(SEED), layout_of(asked.graph, MODEL)
+    spread = [asked.latency * draw.uniform(0.8, 1.2, len(asked.latency)) for _ in range(count)]
+    worlds = [replace(asked, name=f"{asked.name} {i}", latency=latency) for i, latency in enumerate(spread)]
+    arrays = pack(worlds, [layout] * count, [numbers(each, layout, MODEL) for each in worlds]).arrays
+    if device.torch is not None:
+        shared = {name: device.shared(len(arrays[name])) for name in SHARED}
+        arrays = device.put({name: array for name, array in arrays.items() if name not in SHARED}) | shared
+    status, taken = np.asarray(arrays["status"]), []
+    for _ in range(1 + ROUNDS):  # the first loads the kernel
+        status[:] = 0
+        device.wait()
+        begin = time.perf_counter()
+        _C.packets(arrays, MODEL.kernel(), device.memory, device.stream, 0, PORTS_OF_A_THREAD)
+        device.wait()
+        taken.append(time.perf_counter() - begin)
+        if (status != _C.DONE).any():
+            raise RuntimeError(f"{asked.name}: all worlds must be simulated, got status {np.unique(status)}")
+    hops = int(device.numpy(arrays["packets"]).sum())
+    print(f"{asked.name}.worlds {count}")
+    print(f"{asked.name}.worlds.packet_hops {hops}")
+    print(f"{asked.name}.worlds.seconds {min(taken[1:]):.3f}")
+    print(f"{asked.name}.worlds.million_packet_hops_per_s {hops / min(taken[1:]) / 1e6:.1f}", flush=True)
+
+
 class Ran(NamedTuple):
     cpu: float  # s
     elapsed: float  # s
@@ -139,10 +168,22 @@ def run(batch: Batch, threads: int) -> Ran:
 def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     names = asked.pop("cases", ",".join(CASES)).split(",")
+    device, worlds = asked.pop("device", "cpu"), asked.pop("worlds", None)
     if asked or not set(names) <= set(CASES):
         sys.exit(f"cases: must be some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
+    if worlds is None and device != "cpu":
+        sys.exit(f"worlds: must be the number of worlds on device={device}, got none")
+    if worlds is not None and (not worlds.isdecimal() or int(worlds) < 1):
+        sys.exit(f"worlds: must be a whole number of at least 1, got {worlds}")
+    try:
+        where = Device.named(device)
+    except ValueError as error:
+        sys.exit(str(error))
     for name in names:
-        measure(CASES[name]())
+        if worlds is None:
+            measure(CASES[name]())
+        else:
+            side_by_side(CASES[name](), int(worlds), where)
 
 
 if __name__ == "__main__":
