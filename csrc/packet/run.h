@@ -40,8 +40,7 @@ template <class Own, class F>
 DEVICE void with_world(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own, const F& f) {
   if constexpr (Own::kAlone)
     if (batch.is_sst) return f(Sst(batch, world, memory));
-  const bool by_turns = !batch.by_age && !batch.by_arrival;
-  if (batch.output_queues && by_turns && batch.routing[world] == kByPaths && !batch.transport.is_on) {
+  if (batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on) {
     f(World<true, Own>(batch, world, memory, own));
   } else {
     f(World<false, Own>(batch, world, memory, own));

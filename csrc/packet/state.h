@@ -9,7 +9,7 @@
 #pragma once
 
 #include "batch.h"
-#include "parallel/bits.h"
+#include "channel.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
 #include "tasks.h"
@@ -57,23 +57,6 @@ struct alignas(32) Queue {
   int32_t channel;  // whose buffer it takes room in
 };
 constexpr uint32_t kLongDelay = ~uint32_t{0};  // of a queue: as long or longer
-
-// A cache line. Credits of as many flits each are here, in any order, while there are few and they are back within
-// 2^32 ps; the others are slots.
-struct alignas(64) Channel {
-  static constexpr int32_t kCredits = 6;
-
-  int64_t credit_time;      // ps, when the first credit is back, kNever: there is none
-  int64_t credit_delay;     // ps, from when a packet has left the buffer until the sender knows
-  int64_t since;            // ps
-  int32_t room;             // flits that are free, as the sender knows it
-  int32_t least;            // flits, the least room there was in the last interval (of all time where there are none)
-  int32_t more;             // list of slots
-  uint16_t flits;           // of each credit that is here
-  uint8_t credits;          // how many are here
-  bool starved;             // a packet waits for room
-  uint32_t back[kCredits];  // ps after `since`
-};
 
 // What one root sends of a message. A cache line.
 struct alignas(64) Sender {

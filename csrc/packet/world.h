@@ -26,9 +26,9 @@
 
 namespace topoflow::BACKEND::packet {
 
-// kUsual: paths, virtual output queues and round robin; then nothing asks for each packet whether the world is so.
+// kPlain: paths, virtual output queues, no transport; then nothing asks for each packet whether the world is so.
 // Own: the part of the world that is simulated.
-template <bool kUsual, class Own>
+template <bool kPlain, class Own>
 class World {
  public:
   DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own)
@@ -43,6 +43,7 @@ class World {
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
         full_(batch.size / batch.flit),
+        by_turns_(!batch.by_age && !batch.by_arrival),
         draws_(batch, world),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
@@ -156,10 +157,9 @@ class World {
  private:
   friend class Depths;
 
-  DEVICE bool output_queues() const { return kUsual || b_.output_queues; }
-  DEVICE bool by_age() const { return !kUsual && b_.by_age; }
-  DEVICE bool by_arrival() const { return !kUsual && b_.by_arrival; }
-  DEVICE bool transports() const { return !kUsual && b_.transport.is_on; }
+  DEVICE bool output_queues() const { return kPlain || b_.output_queues; }
+  DEVICE bool by_arrival() const { return b_.by_arrival; }
+  DEVICE bool transports() const { return !kPlain && b_.transport.is_on; }
   DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
 
   // When something happens next in this part, ps.
@@ -219,7 +219,7 @@ class World {
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
       b_.fullest[channel_ + c] = 0;
-      s_.channel[c] = {kNever, s_.port[p].latency + b_.credit_latency, 0, room, room, kNone, 0, 0, false, {}};
+      s_.channel[c] = {s_.port[p].latency + b_.credit_latency, 0, kNever, room, room, kNone, 0, 0, false, {}};
     }
     if (by_address()) begin_by_address();
   }
@@ -496,36 +496,25 @@ class World {
     collect(c, now);
     if (c.room >= needed) return true;
     c.starved = true;
-    if (c.credit_time < soonest) soonest = c.credit_time;
+    const int64_t back = c.first_time();
+    if (back < soonest) soonest = back;
     return false;
   }
 
-  // Takes the credits that are back by `now`. No branch depends on their times: it would be hard to predict.
+  // Takes the credits that are back by `now`.
   DEVICE void collect(Channel& c, int64_t now) {
-    if (c.credit_time > now) return;
-    const int64_t passed = now - c.since;
-    int64_t first = kNever;
-    int32_t kept = 0;
-    for (int32_t i = 0; i < c.credits; ++i) {
-      const int64_t rest = c.back[i] - passed, later = rest > 0 ? now + rest : kNever;
-      c.back[kept] = static_cast<uint32_t>(rest);
-      kept += rest > 0;
-      first = later < first ? later : first;
-    }
-    c.room += (c.credits - kept) * c.flits;
-    c.credits = static_cast<uint8_t>(kept);
-    c.since = now;
-    c.credit_time = first;
-    if (c.more != kNone) collect_more(c, now);
+    c.take(now);
+    if (c.more_time <= now) collect_more(c, now);
   }
 
   DEVICE void collect_more(Channel& c, int64_t now) {
     int32_t* at = &c.more;
+    c.more_time = kNever;
     while (*at != kNone) {
       const int32_t i = *at;
       Slot& slot = s_.slot[i];
       if (slot.ready > now) {
-        if (slot.ready < c.credit_time) c.credit_time = slot.ready;
+        if (slot.ready < c.more_time) c.more_time = slot.ready;
         at = &slot.packet.next;
         continue;
       }
@@ -557,21 +546,19 @@ class World {
 
   DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    if (c.credits == Channel::kCredits) collect(c, begin_);  // the sender is as far, at least
-    if (c.credits == 0) {
-      c.since = begin_;
-      c.flits = static_cast<uint16_t>(flits);
+    if (!c.keep(flits, back, begin_)) {
+      collect(c, begin_);  // the sender is as far, at least
+      if (back - c.since >= Channel::kLongest) c.count_from(begin_);
+      if (!c.keep(flits, back, begin_)) list_credit(c, flits, back);
     }
-    const int64_t after = back - c.since;
-    if (flits == c.flits && c.credits < Channel::kCredits && after >> 32 == 0) {
-      c.back[c.credits++] = static_cast<uint32_t>(after);
-    } else {
-      const int32_t slot = take_slot();
-      s_.slot[slot] = {back, {0, kNone, flits, 0, c.more}};
-      c.more = slot;
-    }
-    if (back < c.credit_time) c.credit_time = back;
     if (c.starved) wake(port_of(&c - s_.channel), back);
+  }
+
+  DEVICE void list_credit(Channel& c, int32_t flits, int64_t back) {
+    const int32_t slot = take_slot();
+    s_.slot[slot] = {back, {0, kNone, flits, 0, c.more}};
+    c.more = slot;
+    if (back < c.more_time) c.more_time = back;
   }
 
   DEVICE void wake(int32_t p, int64_t time) const { s_.next[p] = time < s_.next[p] ? time : s_.next[p]; }
@@ -674,11 +661,17 @@ class World {
 
   // The first of the queues from..to-1 of a port whose head can be sent at `now`, else kNone.
   DEVICE int32_t first_queue(const Port& port, int32_t from, int32_t to, int64_t now, int64_t& soonest, bool& waits) {
+    return find_queue(port, from, to,
+                      [&](int32_t, const Queue& queue) { return can_send(queue, now, soonest, waits); });
+  }
+
+  // The first of the queues from..to-1 of a port that hold a packet for which is_wanted(place, queue), else kNone.
+  template <class F>
+  DEVICE int32_t find_queue(const Port& port, int32_t from, int32_t to, const F& is_wanted) const {
     if (!has_packets(port)) return kNone;
     if (by_address() && output_of(port).only != kNone) {
       const Queue& queue = s_.queue[output_of(port).only];
-      const bool is_asked = from <= queue.place && queue.place < to;
-      return is_asked && can_send(queue, now, soonest, waits) ? queue.place : kNone;
+      return from <= queue.place && queue.place < to && is_wanted(queue.place, queue) ? queue.place : kNone;
     }
     const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
@@ -687,7 +680,7 @@ class World {
       for (; word; word &= word - 1) {
         const int32_t place = i * 64 + lowest_bit(word);
         if (place >= to) break;
-        if (can_send(queue_of(port, place), now, soonest, waits)) return place;
+        if (is_wanted(place, queue_of(port, place))) return place;
       }
     }
     return kNone;
@@ -706,7 +699,7 @@ class World {
 
   // Whose turn it is at `now`, by round robin; kNone: nobody can send before `soonest`. `waits`: a packet is ready.
   DEVICE int32_t choose(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    if (by_age() || by_arrival()) return first_come(port, now, soonest, waits);
+    if (!by_turns_) return first_come(port, now, soonest, waits);
     const int32_t turn = port.turn;
     if (port.is_large()) return choose_of_many(port, turn, now, soonest, waits);
     for (uint64_t word = rotated(port.occupied, turn); word; word &= word - 1) {
@@ -733,19 +726,23 @@ class World {
   DEVICE int32_t first_come(Port& port, int64_t now, int64_t& soonest, bool& waits) {
     int32_t found = kNone;
     int64_t first = kNever;
-    for (int32_t place = 0; place != kNone && place < port.queues;) {
-      place = first_queue(port, place, port.queues, now, soonest, waits);
-      if (place == kNone) break;
-      const Slot& head = s_.slot[queue_of(port, place).head];
-      const int64_t since = by_arrival() ? head.ready : head.packet.born;
-      ++place;
-      if (since < first) {
-        first = since;
-        found = place;
-      }
-    }
+    find_queue(port, 0, port.queues, [&](int32_t place, const Queue& queue) {
+      const int64_t since = queue.ready > now ? 0 : has_waited_since(queue);
+      if (since >= first || !can_send(queue, now, soonest, waits)) return false;
+      first = since;
+      found = place + 1;
+      return false;
+    });
     if ((found != kNone && !by_arrival()) || !nic_can_send(port, now, soonest, waits)) return found;
     return found == kNone || s_.sender[port.first].time <= first ? 0 : found;
+  }
+
+  // What decides by age or by arrival: when the head left its NIC, or when it came (with input queues the one that is
+  // the head since may have come earlier than it could be sent).
+  DEVICE int64_t has_waited_since(const Queue& queue) const {
+    if (by_arrival() && output_queues()) return queue.ready;
+    const Slot& head = s_.slot[queue.head];
+    return by_arrival() ? head.ready : head.packet.born;
   }
 
   // All ports of this part send to the end of the window.
@@ -887,6 +884,7 @@ class World {
     }
     const Slot& head = s_.slot[queue.head];
     queue.ready = head.ready;
+    prefetch(s_.slot + head.packet.next);  // the next head: deep queues are longer than caches
     if (output_queues()) return;
     if (queue.ready < now) queue.ready = now;
     forget(port, place);
@@ -1228,8 +1226,8 @@ class World {
 
   // Routers that forward by address (addresses.h)
 
-  DEVICE bool by_address() const { return !kUsual && addresses_.routing != kByPaths; }
-  DEVICE bool adapts() const { return !kUsual && addresses_.routing >= kAdaptive; }
+  DEVICE bool by_address() const { return !kPlain && addresses_.routing != kByPaths; }
+  DEVICE bool adapts() const { return !kPlain && addresses_.routing >= kAdaptive; }
 
   DEVICE void begin_by_address() {
     for (int32_t p = 0; p < ports_; ++p) {
@@ -1445,6 +1443,7 @@ class World {
   int64_t task_, port_;                    // the first
   int64_t window_, begin_ = 0, end_ = 0;   // ps; when the last one began and ends
   int32_t full_;                           // flits of a packet of the full size
+  bool by_turns_;                          // else by age or by arrival
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; those from this number on have never been taken
   Draws draws_;
   int64_t root_, edge_, branch_, channel_;  // the first

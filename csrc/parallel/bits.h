@@ -5,6 +5,10 @@
 
 #include "backend.h"
 
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+#include <emmintrin.h>
+#endif
+
 namespace topoflow::BACKEND {
 
 DEVICE int32_t lowest_bit(uint64_t word) { return ::cuda::std::countr_zero(word); }  // word is not 0
@@ -15,6 +19,32 @@ DEVICE int32_t bits(uint64_t word) {
   word -= word >> 1 & 0x5555555555555555u;
   word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
   return static_cast<int32_t>(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+#endif
+}
+// The same of six bits.
+DEVICE int32_t few_bits(uint32_t six) {
+#ifdef TOPOFLOW_ON_GPU
+  return ::cuda::std::popcount(six);
+#else
+  static constexpr uint8_t kCount[64] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 1, 2, 2, 3, 2, 3,
+                                         3, 4, 2, 3, 3, 4, 3, 4, 4, 5, 1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4,
+                                         3, 4, 4, 5, 2, 3, 3, 4, 3, 4, 4, 5, 3, 4, 4, 5, 4, 5, 5, 6};
+  return kCount[six];
+#endif
+}
+// Bit i: number i of six is at most `most`.
+DEVICE uint32_t six_at_most(const int32_t* six, int32_t most) {
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)  // compilers compare one at a time
+  const auto above = [=](const int32_t* four) {
+    const __m128i found =
+        _mm_cmpgt_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(four)), _mm_set1_epi32(most));
+    return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(found)));
+  };
+  return ~(above(six) | above(six + 2) << 2) & 0x3f;
+#else
+  uint32_t found = 0;
+  for (int32_t i = 0; i < 6; ++i) found |= uint32_t{six[i] <= most} << i;
+  return found;
 #endif
 }
 // Bit n of the word becomes bit 0; n counts modulo 64.
