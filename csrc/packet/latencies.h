@@ -9,15 +9,15 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a thread has of a world's state: it is number `rank` of some that share the world.
+// What a part has of a world's state: it is number `rank` of some that share the world.
 struct Share {
-  int32_t threads = 1, rank = 0;
-  int64_t tasks_before = 0;  // how many tasks the threads before it follow
+  int32_t parts = 1, rank = 0;
+  int64_t tasks_before = 0;  // how many tasks the parts before it follow
 };
 
-// The bins that a thread counts in: the first those of the world, the others their own.
+// The bins that a part counts in: the first those of the world, the others their own.
 HD int64_t* latency_bins(Memory& memory, int64_t* of_world, const Share& share) {
-  int64_t* const others = memory.take<int64_t>((share.threads - 1) * kLatencyBins);
+  int64_t* const others = memory.take<int64_t>((share.parts - 1) * kLatencyBins);
   return share.rank == 0 ? of_world : others + (share.rank - 1) * kLatencyBins;
 }
 
@@ -37,7 +37,7 @@ class Latencies {
     if (latency > most_) most_ = latency;
   }
 
-  // Adds these to what threads of lower rank have counted of a world. Those of rank 0 come first: their bins are the
+  // Adds these to what parts of lower rank have counted of a world. Those of rank 0 come first: their bins are the
   // world's.
   DEVICE void add(int64_t* bins, int64_t* sum, int64_t* most, int32_t world, int32_t rank) const {
     if (rank == 0) {

@@ -5,6 +5,12 @@
 #include "parallel/worlds.h"
 #include "sst.h"
 #include "world.h"
+#ifndef TOPOFLOW_ON_GPU
+#include <deque>
+#include <memory>
+
+#include "parallel/stages.h"
+#endif
 
 namespace topoflow::BACKEND {
 namespace packet {
@@ -13,10 +19,10 @@ constexpr int32_t kWindows = 256;  // between two looks at `cancel`
 
 struct StateBytes {
   PacketBatch batch;
-  int32_t threads = 1;  // of a world
+  int32_t parts = 1;  // of a world
   DEVICE int64_t operator()(int32_t world) const {
     return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
-                        : State(Memory(nullptr), batch, world, Share{threads}).bytes;
+                        : State(Memory(nullptr), batch, world, Share{parts}).bytes;
   }
 };
 
@@ -35,16 +41,9 @@ struct StackBytes {
   static constexpr int32_t kRound = 1536;
 };
 
-// Calls f(World) with the kind that a world is of.
-template <class Own, class F>
-DEVICE void with_world(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own, const F& f) {
-  if constexpr (Own::kAlone)
-    if (batch.is_sst) return f(Sst(batch, world, memory));
-  if (batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on) {
-    f(World<true, Own>(batch, world, memory, own));
-  } else {
-    f(World<false, Own>(batch, world, memory, own));
-  }
+// Whether a world is of the kind that asks for nothing else (World).
+DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
+  return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
 }
 
 struct Run {
@@ -57,12 +56,19 @@ struct Run {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    with_world(batch, world, memory + place * bytes, Whole(), [&](auto one) { run(team, world, one); });
+    std::byte* const own = memory + place * bytes;
+    if (batch.is_sst) {
+      run(team, world, Sst(batch, world, own));
+    } else if (is_plain(batch, world)) {
+      run(team, world, World<true, Whole>(batch, world, own, Whole()));
+    } else {
+      run(team, world, World<false, Whole>(batch, world, own, Whole()));
+    }
   }
 
  private:
   template <class World>
-  DEVICE void run(const Team auto& team, int32_t world, World& one) const {
+  DEVICE void run(const Team auto& team, int32_t world, World&& one) const {
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
@@ -84,6 +90,102 @@ struct Run {
 
 #ifndef TOPOFLOW_ON_GPU
 
+// A world that threads share.
+class Shared {
+ public:
+  virtual ~Shared() = default;
+  // Until it has ended; all of its threads call it, with numbers from 0 on.
+  virtual void run(int32_t thread) = 0;
+};
+
+template <bool kPlain>
+class SharedWorld : public Shared {
+ public:
+  SharedWorld(const PacketBatch& batch, int32_t world, int32_t parts, std::byte* memory)
+      : batch_(batch), world_(world), all_(batch, world, parts), notices_(parts), stages_(parts) {
+    for (int32_t part = 0; part < parts; ++part) parts_.emplace_back(batch, world, memory, Part(all_, part));
+  }
+
+  void run(int32_t thread) override {
+    stages_.run(thread, [&](int32_t part) { work(part); }, [&] { return prepare(); });
+  }
+
+ private:
+  enum Stage { kBegin, kMail, kTasks, kPorts };
+
+  using Own = World<kPlain, Part>;
+  struct alignas(64) Apart : Own {  // no cache line of another part
+    using Own::Own;
+  };
+  struct alignas(64) Said : Notice {};
+
+  void work(int32_t part) {
+    Own& own = parts_[part];
+    switch (stage_) {
+      case kBegin:
+        if (part == 0) own.begin();
+        break;
+      case kMail:
+        if (windows_ == 0) own.begin_own();
+        own.take_mail();
+        static_cast<Notice&>(notices_[part]) = own.notice();
+        break;
+      case kTasks:
+        own.begin_window(next_.first);
+        own.do_tasks();
+        break;
+      case kPorts:
+        if (!happens_to_tasks()) own.begin_window(next_.first);
+        own.do_ports();
+        break;
+    }
+  }
+
+  // The next stage, if there is one; all parts have ended this one.
+  bool prepare() {
+    if (stage_ == kMail) {
+      if (const Status status = agree(); status != kRunning) {
+        end(status);
+        return false;
+      }
+      stage_ = happens_to_tasks() ? kTasks : kPorts;
+    } else {
+      stage_ = stage_ == kTasks ? kPorts : kMail;
+    }
+    return true;
+  }
+
+  // When the next window begins.
+  Status agree() {
+    next_ = notices_[0];
+    for (const Said& said : notices_) {
+      next_.first = std::min(next_.first, said.first);
+      next_.tasks = std::min(next_.tasks, said.tasks);
+      next_.gives_up |= said.gives_up;
+    }
+    if (windows_++ % kWindows == 0 && ThreadTeam().poll(batch_.cancel)) return kCancelled;
+    return parts_[0].status_of(next_);
+  }
+
+  bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.window[world_]; }
+
+  void end(Status status) {
+    for (Own& own : parts_) own.add_counts();
+    parts_[0].end();
+    batch_.status[world_] = status;
+  }
+
+  const PacketBatch& batch_;
+  const int32_t world_;
+  Partition all_;
+  std::deque<Apart> parts_;
+  std::vector<Said> notices_;  // [parts]
+  Notice next_{};
+  Stage stage_ = kBegin;
+  int64_t windows_ = 0;
+  Stages stages_;
+};
+
 // Threads that share each world: those that there are for each, but no more than it has ports for.
 class Sharing {
  public:
@@ -93,9 +195,9 @@ class Sharing {
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;
     for (int32_t world = 0; world < batch.worlds; ++world) {
-      const int64_t own = StateBytes{batch, threads_of(world)}(world);
+      const int64_t own = StateBytes{batch, parts_of(world)}(world);
       bytes_ = own > bytes_ ? own : bytes_;
-      most = threads_of(world) > most ? threads_of(world) : most;
+      most = parts_of(world) > most ? parts_of(world) : most;
     }
     if (most < 2 || bytes_ * batch.worlds > batch.budget) threads_ = 1;
   }
@@ -105,58 +207,30 @@ class Sharing {
   // Runs every world, all at once. Returns the bytes of state that one needs.
   int64_t run() {
     const Array<std::byte> memory(batch_.worlds * bytes_);
-    std::vector<std::unique_ptr<Partition>> partitions;
-    int32_t each = 1;
+    std::vector<std::unique_ptr<Shared>> worlds;
+    for (int32_t world = 0; world < batch_.worlds; ++world) {
+      batch_.status[world] = kRunning;
+      worlds.push_back(shared(world, memory.data() + world * bytes_));
+    }
 #pragma omp parallel num_threads(threads_* batch_.worlds)
-    {
-#pragma omp single
-      {
-        each = count() > batch_.worlds ? count() / batch_.worlds : 1;  // there may be fewer than we asked for
-        if (each < threads_) threads_ = each;
-        for (int32_t world = 0; world < batch_.worlds; ++world)
-          partitions.push_back(std::make_unique<Partition>(batch_, world, threads_of(world)));
-      }
-      const int32_t step = count() / each;
-      for (int32_t world = number() / each; number() < step * each && world < batch_.worlds; world += step) {
-        const int32_t rank = number() % each;
-        if (rank < threads_of(world)) run(world, *partitions[world], rank, memory.data() + world * bytes_);
-      }
+    {  // there may be fewer than we asked for
+      const int32_t each = count() > batch_.worlds ? count() / batch_.worlds : 1;
+      for (int32_t world = number() / each; world < batch_.worlds; world += count() / each)
+        worlds[world]->run(number() % each);
     }
     return bytes_;
   }
 
  private:
-  int32_t threads_of(int32_t world) const {
+  int32_t parts_of(int32_t world) const {
     const int64_t room = (batch_.port_offsets[world + 1] - batch_.port_offsets[world]) / batch_.grain;
     const int64_t found = room < threads_ ? room : threads_;
     return found > 1 ? static_cast<int32_t>(found) : 1;
   }
 
-  void run(int32_t world, Partition& all, int32_t rank, std::byte* memory) const {
-    with_world(batch_, world, memory, Part(all, rank), [&](auto one) { run(world, all, rank, one); });
-  }
-
-  template <class World>
-  void run(int32_t world, Partition& all, int32_t rank, World& one) const {
-    if (rank == 0) {
-      batch_.status[world] = kRunning;
-      one.begin();
-    }
-    all.barrier.wait();
-    one.begin_own();
-    Status status = kRunning;
-    while (status == kRunning) {
-      if (rank == 0) all.is_cancelled = ThreadTeam().poll(batch_.cancel);
-      all.barrier.wait();
-      status = all.is_cancelled ? kCancelled : one.advance(kWindows);
-    }
-    for (int32_t turn = 0; turn < all.threads; ++turn) {
-      all.barrier.wait();
-      if (turn == rank) one.add_counts();
-    }
-    if (rank > 0) return;
-    one.end();
-    batch_.status[world] = status;
+  std::unique_ptr<Shared> shared(int32_t world, std::byte* memory) const {
+    if (is_plain(batch_, world)) return std::make_unique<SharedWorld<true>>(batch_, world, parts_of(world), memory);
+    return std::make_unique<SharedWorld<false>>(batch_, world, parts_of(world), memory);
   }
 
 #ifdef _OPENMP

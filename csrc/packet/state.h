@@ -3,7 +3,7 @@
 // A packet has a slot from when it leaves its NIC until it has arrived, and is in the list of one queue after the
 // other. The room that it has left is a credit of its channel until the sender knows. All slots are of one pool: the
 // last that has become free is the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends
-// them. Each thread of a world has a pool of its own, and what is counted for the whole world (part.h).
+// them. Each part of a world has a pool of its own, and what is counted for the whole world (part.h).
 //
 // Source: topoflow/engine/packet/reference.py states the model.
 #pragma once
@@ -145,12 +145,12 @@ struct State {
   Sender* sender;
   Message* message;
   int32_t* first_sender;   // [T]
-  int64_t slots;           // that a thread has
-  int32_t first_queue;     // of the thread's own part of the pool
+  int64_t slots;           // that a part has
+  int32_t first_queue;     // the first of those that the part has
   int32_t* in_place;       // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
   Input* input;            // [C]
   Output* output;          // [N]
-  Arrival* arrivals;       // [slots] a thread's own, as the next two (arrivals.h); if routing adapts
+  Arrival* arrivals;       // [slots] a part's own, as the next two (arrivals.h); if routing adapts
   int64_t* arriving;       // [R+1] where those to each router begin
   int64_t* arriving_next;  // [R+1] where the next one goes
   int32_t* first_port;     // [R+1] of each router
@@ -158,12 +158,12 @@ struct State {
   Flow* flow;              // [T] with a transport only, as what follows
   Lane* lane;              // [N]
   Coming* coming;          // [Q]
-  EventHeap heard;         // what messages hear; that of a thread, as what follows
+  EventHeap heard;         // what messages hear; that of a part, as what follows
   int64_t* latencies;      // [B] packets in each bin
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
       : tasks(memory, batch, world, share) {
-    const int32_t threads = share.threads, rank = share.rank;
+    const int32_t parts = share.parts, rank = share.rank;
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
     const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
     const int64_t first = batch.port_offsets[world];
@@ -176,25 +176,25 @@ struct State {
     const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
     slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
     const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
-    queue = memory.take<Queue>(addressed ? threads * held : queues);
+    queue = memory.take<Queue>(addressed ? parts * held : queues);
     first_queue = static_cast<int32_t>(rank * held);
-    slot = memory.take<Slot>(threads * slots) + rank * slots;
+    slot = memory.take<Slot>(parts * slots) + rank * slots;
     edge = memory.take<Edge>(count(batch.edge_offsets));
     sender = memory.take<Sender>(batch.sends[world]);
     message = memory.take<Message>(messages);
     first_sender = memory.take<int32_t>(messages);
     const bool transports = batch.transport.is_on;
     const int64_t under_way = transports ? batch.under_way[world] : 0;
-    heard = {memory.take<Event>(threads * under_way) + rank * under_way, 0};
+    heard = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
     latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
     const int64_t channels = count(batch.channel_offsets), routers = adapts ? count(batch.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);
     output = memory.take<Output>(addressed ? ports : 0);
     const int64_t rows_of_routers = adapts ? routers + 1 : 0;
-    arrivals = memory.take<Arrival>(adapts ? threads * slots : 0) + (adapts ? rank * slots : 0);
-    arriving = memory.take<int64_t>(threads * rows_of_routers) + rank * rows_of_routers;
-    arriving_next = memory.take<int64_t>(threads * rows_of_routers) + rank * rows_of_routers;
+    arrivals = memory.take<Arrival>(adapts ? parts * slots : 0) + (adapts ? rank * slots : 0);
+    arriving = memory.take<int64_t>(parts * rows_of_routers) + rank * rows_of_routers;
+    arriving_next = memory.take<int64_t>(parts * rows_of_routers) + rank * rows_of_routers;
     first_port = memory.take<int32_t>(rows_of_routers);
     awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);

@@ -35,22 +35,22 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) == 64);
 
-// The events of the tasks that a thread follows. Aligned, so that heaps of two threads never share a cache line.
+// The events of the tasks that a part follows. Aligned, so that heaps of two parts never share a cache line.
 struct alignas(64) TaskEvents : EventHeap {};
 
 struct TaskState {
-  TaskEvents* events;  // a thread's own
+  TaskEvents* events;  // a part's own
   Event* heap;         // what it consists of: of each task one at a time
   Event* due;          // those of a window
   Task* task;          // [T]
   int32_t* at_once;    // those that finish as soon as they begin, and have begun
   int32_t* tokens;     // [D] of each dependency, where there are several rounds
-  int64_t* latencies;  // [B] a thread's own: messages in each bin
+  int64_t* latencies;  // [B] a part's own: messages in each bin
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, const Share& share) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
-    events = memory.take<TaskEvents>(share.threads) + share.rank;
+    events = memory.take<TaskEvents>(share.parts) + share.rank;
     heap = memory.take<Event>(tasks) + share.tasks_before;
     due = memory.take<Event>(tasks) + share.tasks_before;
     task = memory.take<Task>(tasks);
@@ -74,7 +74,7 @@ class Tasks {
 
   DEVICE bool repeats() const { return rounds_ > 1; }
 
-  // Of all tasks what threads share.
+  // Of all tasks what parts share.
   DEVICE void begin() const {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
@@ -84,7 +84,7 @@ class Tasks {
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
   }
 
-  // Those tasks begin that wait for none, of those that this thread follows: follows(task). After begin() has ended.
+  // Those tasks begin that wait for none, of those that this part follows: follows(task). After begin() has ended.
   template <class F>
   DEVICE void begin_first(const F& follows) {
     *s_.events = {{s_.heap, 0}};
@@ -173,7 +173,7 @@ class Tasks {
     return true;
   }
 
-  // Of the messages that this thread has followed; the one with rank 0 writes first.
+  // Of the messages that this part has followed; the one with rank 0 writes first.
   DEVICE void add_latencies(int32_t rank) const {
     latencies_.add(b_.message_latencies, b_.message_latency_sum, b_.message_latency_most, world_, rank);
   }

@@ -64,7 +64,7 @@ class World {
 
   World(const World&) = delete;  // its parts refer to each other
 
-  // All of the world's state, but for what each thread has of its own.
+  // All of the world's state, but for what each part has of its own.
   DEVICE void begin() {
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
@@ -85,32 +85,69 @@ class World {
   // At most this many windows; kRunning: there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
-      if constexpr (!Own::kAlone) take_mail();
-      const int64_t first = own_.agree(soonest(), tasks_.time(), gives_up_);
-      if (gives_up_) return kStarved;
-      if (first > b_.until[world_]) return kPaused;
-      if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
-      begin_ = first;
-      if (first >= depths_.end()) write_depths(first);
-      const int64_t end = end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
-      do_tasks(end);
-      own_.after_tasks(end);
-      if constexpr (!Own::kAlone) take_offers();
-      if (transports())
-        while (s_.heard.time() < end) hear(s_.heard.pop());
-      if (adapts()) {
-        forward(end);
-      } else if (output_queues()) {
-        send_all(end);
-      } else if (first_port_ < end_port_) {
-        for (int32_t p = earliest(); s_.next[p] < end; p = earliest()) try_once(p);
-      }
-      own_.meet();
+      const Notice next = notice();
+      if (const Status status = status_of(next); status != kRunning) return status;
+      begin_window(next.first);
+      do_tasks();
+      do_ports();
     }
     return kRunning;
   }
 
-  // Adds what this thread has counted; one does at a time, by rank.
+  // What other parts have sent in the window before (part.h).
+  DEVICE void take_mail() {
+    for (int32_t from = 0; from < own_.parts(); ++from) {
+      auto& mail = own_.mail_from(from);
+      for (const Slot& packet : mail.packets) take(packet);
+      for (const Credit& credit : mail.credits) give_back(s_.channel[credit.channel], credit.flits, credit.gone);
+      for (const Event& event : mail.events) event.what < kHeard ? tasks_.push(event) : s_.heard.push(event);
+      mail.packets.clear();
+      mail.credits.clear();
+      mail.events.clear();
+    }
+  }
+
+  // When something happens next in this part.
+  DEVICE Notice notice() const { return {soonest(), tasks_.time(), gives_up_}; }
+
+  // Whether there is another window, after all of `next` has been said.
+  DEVICE Status status_of(const Notice& next) const {
+    if (next.gives_up) return kStarved;
+    if (next.first > b_.until[world_]) return kPaused;
+    if (next.first < kNever / 2) return kRunning;
+    return next.first < kNever ? kTooLong : ended();
+  }
+
+  // The next window begins at `first`, ps. Returns when it ends.
+  DEVICE int64_t begin_window(int64_t first) {
+    begin_ = first;
+    if (first >= depths_.end()) write_depths(first);
+    return end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
+  }
+
+  // What happens to tasks in the window.
+  DEVICE void do_tasks() {
+    for (tasks_.begin_window(end_); tasks_.time() < end_;) {
+      look_ahead_.at_tasks();
+      happen(tasks_.pop());
+    }
+  }
+
+  // And to ports, after tasks of all parts.
+  DEVICE void do_ports() {
+    if constexpr (!Own::kAlone) take_offers();
+    if (transports())
+      while (s_.heard.time() < end_) hear(s_.heard.pop());
+    if (adapts()) {
+      forward(end_);
+    } else if (output_queues()) {
+      send_all(end_);
+    } else if (first_port_ < end_port_) {
+      for (int32_t p = earliest(); s_.next[p] < end_; p = earliest()) try_once(p);
+    }
+  }
+
+  // Adds what this part has counted, by rank.
   DEVICE void add_counts() const {
     latencies_.add(b_.latencies, b_.latency_sum, b_.latency_most, world_, own_.rank());
     tasks_.add_latencies(own_.rank());
@@ -170,21 +207,9 @@ class World {
     return adapts() && arrivals_.time() < first ? arrivals_.time() : first;
   }
 
-  // What other threads have sent in the window before (part.h).
-  DEVICE void take_mail() {
-    for (int32_t from = 0; from < own_.threads(); ++from) {
-      auto& mail = own_.mail_from(from);
-      for (const Slot& slot : mail.slots) take(slot);
-      for (const Event& event : mail.events) event.what < kHeard ? tasks_.push(event) : s_.heard.push(event);
-      mail.slots.clear();
-      mail.events.clear();
-    }
-  }
-
   DEVICE void take(const Slot& slot) {
     const Packet& packet = slot.packet;
     const int32_t where = packet.next;
-    if (packet.task == kNone) return give_back(s_.channel[where], packet.step, slot.ready);
     const int32_t size = size_of(packet.task, packet.number), own = take_slot();
     s_.slot[own].packet = packet;
     if (by_address()) {
@@ -274,13 +299,6 @@ class World {
 
   // Tasks
 
-  DEVICE void do_tasks(int64_t end) {
-    for (tasks_.begin_window(end); tasks_.time() < end;) {
-      look_ahead_.at_tasks();
-      happen(tasks_.pop());
-    }
-  }
-
   DEVICE void happen(const Event& event) {
     const int32_t task = tasks_.task(event);
     if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
@@ -294,7 +312,7 @@ class World {
       own_.mail_to(tasks_.part(task)).offers.push_back(event);
     } else {
       begin_round(task);
-      for (int32_t to = 0; to < own_.threads(); ++to) own_.mail_to(to).offers.push_back(event);
+      for (int32_t to = 0; to < own_.parts(); ++to) own_.mail_to(to).offers.push_back(event);
     }
   }
 
@@ -326,7 +344,7 @@ class World {
 
   // Those messages that the ports of this part send.
   DEVICE void take_offers() {
-    for (int32_t from = 0; from < own_.threads(); ++from) {
+    for (int32_t from = 0; from < own_.parts(); ++from) {
       auto& offers = own_.mail_from(from).offers;
       for (size_t i = 0; i < offers.size(); ++i) {
         look_ahead_.at_offers(
@@ -537,7 +555,7 @@ class World {
   DEVICE void give_back(int32_t channel, int32_t flits, int64_t gone) {
     if constexpr (!Own::kAlone) {
       if (!own_.template has<&Cut::channel>(channel)) {
-        own_.template mail_for<&Cut::channel>(channel).slots.push_back({gone, {0, kNone, flits, 0, channel}});
+        own_.template mail_for<&Cut::channel>(channel).credits.push_back({gone, channel, flits});
         return;
       }
     }
@@ -931,7 +949,7 @@ class World {
   DEVICE void finish(const Event& event) {
     if constexpr (!Own::kAlone) {
       const int32_t task = tasks_.task(event);
-      if (!own_.follows(task)) return own_.mail_to(own_.thread_of(task)).events.push_back(event);
+      if (!own_.follows(task)) return own_.mail_to(own_.follower(task)).events.push_back(event);
     }
     tasks_.push(event);
   }
@@ -942,15 +960,15 @@ class World {
     const int32_t edge = taken_edge(next, s_.slot[slot].packet);
     if constexpr (!Own::kAlone) {
       if (!has_edge(edge))
-        return send_mail(own_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]), slot, edge, now);
+        return mail_packet(own_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]), slot, edge, now);
     }
     wait(port, slot, edge, size, now);
   }
 
   // A packet that a port has begun to send at `now` goes to another part, where it takes an edge or lies in a channel.
-  DEVICE void send_mail(auto& mail, int32_t slot, int32_t where, int64_t now) {
+  DEVICE void mail_packet(auto& to, int32_t slot, int32_t where, int64_t now) {
     const Packet& packet = s_.slot[slot].packet;
-    mail.slots.push_back({now, {packet.born, packet.task, packet.step, packet.number, where}});
+    to.packets.push_back({now, {packet.born, packet.task, packet.step, packet.number, where}});
     free_slot(slot);
   }
 
@@ -1256,7 +1274,7 @@ class World {
     if constexpr (!Own::kAlone) {
       const int32_t router = s_.output[&port - s_.port].router;
       if (!own_.template has<&Cut::router>(router))
-        return send_mail(own_.template mail_for<&Cut::router>(router), slot, channel, now);
+        return mail_packet(own_.template mail_for<&Cut::router>(router), slot, channel, now);
     }
     wait_by_address(port, slot, channel, size, now);
   }

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,3 +100,29 @@ def test_parts_of_a_world_are_whole_switches(seed: int) -> None:
         channel = layout.queue_channel[queue]
         assert len(set(ports_of[layout.queue_channel[layout.edge_queue] == channel].tolist())) == 1
     assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
+
+
+def answers(seed: int, threads: int) -> str:
+    """A digest of all that the kernel writes for a random world."""
+    draw = np.random.default_rng(seed)
+    arrays = simulated([random_world(draw)], coarse_model(draw), threads).arrays
+    return hashlib.sha256(b"".join(arrays[name].tobytes() for name in (*ANSWERS, "latencies"))).hexdigest()
+
+
+PROGRAM = """
+import sys
+root, *seeds = sys.argv[1:]
+sys.path.append(root)  # at the end: the folder topoflow/ of a checkout must not stand before the installed package
+from tests.engine.test_packet_threads import answers
+print(*[answers(int(seed), 4) for seed in seeds])
+"""
+
+
+def test_parts_whose_threads_never_come_are_done_by_those_that_do() -> None:
+    """Four parts and one thread: OpenMP gives no more. So no thread is waited for that has not begun a part."""
+    seeds = range(8)
+    program = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[2]), *map(str, seeds)]
+    found = subprocess.run(
+        program, env=os.environ | {"OMP_THREAD_LIMIT": "1"}, capture_output=True, text=True, timeout=120
+    )
+    assert found.stdout.split() == [answers(seed, 1) for seed in seeds], found.stderr
