@@ -49,7 +49,7 @@ struct RunWorld {
     team.set(&batch.status[world], kRunning);
     auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());
     const Status status = World(batch, data).run(team);
-    team.set(&batch.status[world], status);
+    team.set(&data.status[0], status);
   }
 };
 

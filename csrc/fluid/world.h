@@ -20,7 +20,8 @@ namespace topoflow::BACKEND {
 
 // What does not change while a world runs: where everything lies. A warp keeps it in the memory that its lanes share.
 struct WorldData {
-  int64_t base;  // this graph's first task
+  int32_t* status;  // [1]
+  int64_t base;     // this graph's first task
   Sizes sizes;
   double merge;
   Global<const double> latency;  // [L] s
@@ -34,7 +35,8 @@ struct WorldData {
 
   // `arena`: bytes(sizes). `fast`: Hot::bytes(sizes.links) of the team's fast memory, or null.
   DEVICE WorldData(const Batch& batch, int32_t world, Arena arena, std::byte* fast)
-      : base(batch.graphs.task_offsets[batch.graph[world]]),
+      : status(batch.status + world),
+        base(batch.graphs.task_offsets[batch.graph[world]]),
         sizes(sizes_of(batch, world)),
         merge(batch.merge > kSame ? batch.merge : kSame),
         latency(batch.latency + batch.link_offsets[world]),
@@ -110,10 +112,10 @@ class World {
   INLINED Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
     begin(team);
-    int32_t done = 0, event = 0;
-    double now = 0, horizon = 0;
+    int32_t event = 0;
+    double now = 0;
     while (event % kPoll != 0 || !team.poll(cancel_)) {
-      done += proceed(team, horizon);
+      proceed(team, horizon(now));
       if (!max_min_(
               team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
               [&](int32_t p, double longer) { settle(team, p, longer, now); }))
@@ -121,14 +123,12 @@ class World {
       begin_flows(team, now);
       const double flow_end = state_.ends.lowest(team, max_min_.refilling()), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
-      if (next > data_.until) return done == data_.sizes.tasks ? kDone : pause(team);
-      if (next == kInfinity) return done == data_.sizes.tasks ? kDone : starved(team) ? kStarved : kDeadlock;
+      if (next > data_.until) return have_finished(team) ? kDone : pause(team);
+      if (next == kInfinity) return have_finished(team) ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
-      horizon = now * (1 + data_.merge);
-      if (flow_end <= horizon)
-        state_.ends.take(team, horizon, [&](int32_t p, double end) { end_flows(team, p, end, horizon); });
-      if (wait_end <= horizon)
-        state_.waits.take(team, horizon, [&](int32_t task, double) { state_.due.append(team, task); });
+      const double same = horizon(now);
+      if (flow_end <= same) state_.ends.take(team, same, [&](int32_t p, double end) { end_flows(team, p, end, same); });
+      if (wait_end <= same) state_.waits.take(team, same, [&](int32_t task, double) { state_.due.append(team, task); });
     }
     return kCancelled;
   }
@@ -151,6 +151,16 @@ class World {
       if (after[1] == after[0]) make_ready(team, task, 0);
     });
   }
+
+  // What ends until then belongs to the event of this time.
+  DEVICE double horizon(double now) const { return now * (1 + data_.merge); }
+
+  DEVICE bool have_finished(const Team auto& team) const {
+    return !team.any(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) { return !has_finished(task); });
+  }
+  // Until then `finish` is when it will have waited.
+  DEVICE bool has_finished(int32_t task) const { return data_.finish[task] < kInfinity && !waits(task); }
+  DEVICE bool waits(int32_t task) const { return state_.waits.key[task] < kInfinity; }
 
   // Some path has flows that will never end.
   DEVICE bool starved(const Team auto& team) const {
@@ -197,16 +207,14 @@ class World {
     mark(team, p);
   }
 
-  // Tasks that have finished make others ready, those that have waited flow or finish; returns how many have finished.
-  DEVICE int32_t proceed(const Team auto& team, double horizon) {
-    int32_t done = 0;
+  // Tasks that have finished make others ready, those that have waited flow or finish.
+  DEVICE void proceed(const Team auto& team, double horizon) {
     while (true) {
       const int32_t finished = state_.finished.count(team);
       team.for_each(finished, [&](int32_t i) { release_followers(team, state_.finished[i], horizon); });
       state_.finished.clear(team);
-      done += finished;
       const int32_t due = state_.due.count(team);
-      if (due == 0) return done;
+      if (due == 0) return;
       team.for_each(due, [&](int32_t i) { end_wait(team, state_.due[i]); });
       state_.due.clear(team);
     }
@@ -233,10 +241,8 @@ class World {
   // What is left of every task at `until`: one that has not begun to flow has all its bytes left.
   DEVICE Status pause(const Team auto& team) const {
     team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
-      const bool waits = state_.waits.key[task] < kInfinity;
-      const bool finished = data_.finish[task] < kInfinity && !waits;
-      const bool flows = data_.start[task] < kInfinity && !waits && !finished;
-      if (waits) data_.finish[task] = kInfinity;
+      const bool finished = has_finished(task), flows = data_.start[task] < kInfinity && !waits(task) && !finished;
+      if (waits(task)) data_.finish[task] = kInfinity;
       data_.left[task] = finished ? 0 : flows ? left(task) : graph_.bytes[data_.base + task];
     });
     return kPaused;
