@@ -27,6 +27,9 @@ GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
 SMALL: dict[str, Any] = {"cells": 10, "elements": 1000, "iterations": 2}
 
 
+MESHES: tuple[tuple[str, dict[str, int]], ...] = (("amr3d", {}), ("amr3d_heavy", {}), ("amr3d", {"level": 2}))
+
+
 def motif(name: str, **parameters: Any) -> Motif:
     return Motif(GPU, name, **{**SMALL, **parameters})
 
@@ -143,6 +146,12 @@ def test_the_sender_of_a_long_message_waits_and_that_of_a_short_one_does_not() -
         assert (last in found.waits[0].tolist()) == waits
 
 
+def test_heavy_is_the_mesh_that_is_cut_once_more() -> None:
+    light, heavy, cut = (motif(name, **level).messages(27) for name, level in MESHES)
+    assert heavy.bytes.tolist() == cut.bytes.tolist()
+    assert heavy.bytes.sum() > light.bytes.sum()
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
     mesh = refined(27, level)
@@ -165,3 +174,6 @@ def test_what_cannot_be_is_one_line() -> None:
         motif("allpingpong").messages(7)
     with pytest.raises(ValueError, match=r"^workload.cells: must be positive, got 0"):
         Motif(GPU, cells=0)
+    for level in (-1, 1.5):
+        with pytest.raises(ValueError, match=rf"^workload.level: must be a whole number of at least 0, got {level}"):
+            motif("amr3d", level=level)

@@ -16,6 +16,7 @@ from topoflow.study.configure.options import options
 from topoflow.study.figures.base import SIMILAR_COST, ratios, where
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.points import Points
+from topoflow.workload.messages.motif import MOTIFS
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
 
@@ -489,6 +490,15 @@ def test_savings_are_those_of_the_paper_at_its_size() -> None:
     assert found["proportional"]["motif"] == "0.75"
     assert found["dynamic"]["power"] == pytest.approx(0.75 * every - found["narrow, models"]["power"])
     assert found["dynamic"]["over_1us"] == 0.25
+
+
+def test_a_figure_of_all_motifs_is_of_the_papers_88_simulations() -> None:
+    """III-C: 11 motifs x 1, 3, 6, 12 cables x 12.5 and 25 GB/s, which are the series."""
+    experiment = load("dragonfly_fig3")
+    names, cables = (experiment.grid[key].split(",") for key in ("workload.name", "fabric.global_links"))
+    assert names == list(MOTIFS)
+    assert (cables, len(experiment.series)) == (["1", "3", "6", "12"], 2)
+    assert len(names) * 4 * 2 == 88
 
 
 def test_the_published_size_is_one_setting() -> None:

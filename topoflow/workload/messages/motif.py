@@ -49,7 +49,7 @@ class Motif(base.Motif):
     flops: float | None = None  # FLOP of a variable of a cell (of fft3d: of an element)
     elements: int = 71_470  # complex numbers of a rank, of fft3d
     blocking: int = 10  # planes of cells that sweep3d computes before it sends
-    level: int = 1  # amr3d: how often the cells at the surface of a sphere are cut in eight
+    level: int | None = None  # amr3d: how often the blocks at the surface of a sphere are cut in eight
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
     request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
@@ -69,8 +69,10 @@ class Motif(base.Motif):
                 check_positive(f"workload.{field}", getattr(self, field))
         for field in ("elements", "blocking", "speed"):
             check_positive(f"workload.{field}", getattr(self, field))
-        for field in ("eager", "operation", "level"):
+        for field in ("eager", "operation"):
             check_not_negative(f"workload.{field}", getattr(self, field))
+        if self.level is not None and (type(self.level) is not int or self.level < 0):
+            raise ValueError(f"workload.level: must be a whole number of at least 0, got {self.level!r}")
         if self.name == "sweep3d" and self.value("cells") % self.blocking:
             raise ValueError(f"workload.blocking: must divide the {self.value('cells'):g} cells, got {self.blocking}")
 
@@ -252,14 +254,21 @@ def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
 
 def amr3d(motif: Motif, writer: Writer) -> None:
     """Computes its blocks, then exchanges their faces, in a mesh that is finer at the surface of a sphere."""
-    mesh, cells = refined(writer.ranks, motif.level), motif.value("cells")
+    mesh, cells = refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
     for _ in range(motif.rounds):
         writer.compute(np.arange(writer.ranks), mesh.blocks * motif.seconds(cells**3))
         writer.send(mesh.source, mesh.target, mesh.faces * cells**2 * DOUBLE * motif.value("variables"))
         writer.step()
 
 
-RULES: tuple[Rule, ...] = (allpingpong, allreduce, amr3d, bcast, fft3d, halo3d, halo3d26, random, reduce, sweep3d)
+def amr3d_heavy(motif: Motif, writer: Writer) -> None:
+    """The same, with blocks that are cut once more: ours for the block file from midway through the paper's run."""
+    amr3d(motif, writer)
+
+
+RULES: tuple[Rule, ...] = (
+    *(allpingpong, allreduce, amr3d, amr3d_heavy, bcast, fft3d, halo3d, halo3d26, random, reduce, sweep3d),
+)
 MOTIFS: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
 REDRAWN = (random.__name__,)  # draw in each round: rounds differ, though the first three may be equal by chance
 DEFAULTS: Mapping[str, Mapping[str, float]] = {
@@ -272,5 +281,6 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "halo3d26": {"cells": 100, "variables": 16, "flops": 26},
     "sweep3d": {"cells": 100, "variables": 6, "flops": 26},
     "fft3d": {"flops": 125},
-    "amr3d": {"cells": 10, "variables": 40, "flops": 26},
+    "amr3d": {"cells": 10, "variables": 40, "flops": 26, "level": 1},
+    "amr3d_heavy": {"cells": 10, "variables": 40, "flops": 26, "level": 2},
 }
