@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from topoflow.units import check_not_negative, check_positive
 from topoflow.workload import base
 from topoflow.workload.base import Messages
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.messages.mesh import refined
+from topoflow.workload.messages.block_file import read_blocks
+from topoflow.workload.messages.mesh import Mesh, refined
 from topoflow.workload.messages.rounds import WRITTEN, folded
 from topoflow.workload.messages.scripts import Writer, box, sides
 
@@ -50,12 +52,14 @@ class Motif(base.Motif):
     elements: int = 71_470  # complex numbers of a rank, of fft3d
     blocking: int = 10  # planes of cells that sweep3d computes before it sends
     level: int | None = None  # amr3d: how often the blocks at the surface of a sphere are cut in eight
+    blocks: str | None = None  # amr3d: a file of the blocks of each rank (``block_file``), in place of the sphere
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
     request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
     library: str = "none"  # what calls of MPI and both protocols take: nothing, or as in ``firefly``
     operation: float = 1e-9  # s of a reduction
     seed: int = 0
+    mesh: Mesh | None = None  # that of ``blocks``, once it is read
 
     def __post_init__(self) -> None:
         if self.name not in MOTIFS:
@@ -73,17 +77,24 @@ class Motif(base.Motif):
             check_not_negative(f"workload.{field}", getattr(self, field))
         if self.level is not None and (type(self.level) is not int or self.level < 0):
             raise ValueError(f"workload.level: must be a whole number of at least 0, got {self.level!r}")
+        if self.blocks is not None and self.level is not None:
+            raise ValueError(f"workload.level: must be null with workload.blocks={self.blocks}, got {self.level}")
+        if self.blocks is not None and self.name not in MESHES:
+            raise ValueError(f"workload.blocks: must be null with workload.name={self.name}, got {self.blocks!r}")
         if self.name == "sweep3d" and self.value("cells") % self.blocking:
             raise ValueError(f"workload.blocking: must divide the {self.value('cells'):g} cells, got {self.blocking}")
 
     def build(self) -> Motif:
-        return self
+        """Raises ``ValueError`` for a file of blocks that breaks a law, ``OSError`` where it cannot be read."""
+        return self if self.blocks is None else replace(self, mesh=read_blocks(Path(self.blocks)).mesh())
 
     def check(self, ranks: int) -> None:
         if ranks < 2:
             raise ValueError(f"servers: must be at least 2 for {self.name}, got {ranks}")
         if self.name == "allpingpong" and ranks % 2:
             raise ValueError(f"servers: must be even for {self.name}, whose ranks are pairs, got {ranks}")
+        if self.mesh is not None and ranks != len(self.mesh.blocks):
+            raise ValueError(f"servers: must be the {len(self.mesh.blocks)} ranks of {self.blocks}, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
         """What every rank does. If these are more than ``MOST_TASKS``, and all rounds are equal: one round of them."""
@@ -253,8 +264,9 @@ def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
 
 
 def amr3d(motif: Motif, writer: Writer) -> None:
-    """Computes its blocks, then exchanges their faces, in a mesh that is finer at the surface of a sphere."""
-    mesh, cells = refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
+    """Computes its blocks, then exchanges their faces, in a mesh of a file or one that is finer at a sphere."""
+    assert motif.blocks is None or motif.mesh is not None, "build() reads the file"
+    mesh, cells = motif.mesh or refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
     for _ in range(motif.rounds):
         writer.compute(np.arange(writer.ranks), mesh.blocks * motif.seconds(cells**3))
         writer.send(mesh.source, mesh.target, mesh.faces * cells**2 * DOUBLE * motif.value("variables"))
@@ -270,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     *(allpingpong, allreduce, amr3d, amr3d_heavy, bcast, fft3d, halo3d, halo3d26, random, reduce, sweep3d),
 )
 MOTIFS: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
+MESHES = (amr3d.__name__, amr3d_heavy.__name__)
 REDRAWN = (random.__name__,)  # draw in each round: rounds differ, though the first three may be equal by chance
 DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "allpingpong": {"iterations": 1000, "bytes": 1024},

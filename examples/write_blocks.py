@@ -1,0 +1,27 @@
+"""Write the blocks of a mesh that is finer at a sphere as SST's Ember reads them: who has which, and what is beside it.
+
+    python examples/write_blocks.py 64 2 mesh.amr
+
+The mesh is that of the motif amr3d on 64 ranks, with blocks at the sphere cut twice: ours, as those that miniAMR wrote
+for the tapered dragonfly are not published. Ember takes the file with ``arg.filetype=binary``, topoflow with
+``workload.name=amr3d workload.blocks=mesh.amr``.
+"""
+
+import argparse
+from pathlib import Path
+
+from topoflow.workload.messages.block_file import write_blocks
+from topoflow.workload.messages.mesh import sphere
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("ranks", type=int)
+    parser.add_argument("level", type=int, help="how often blocks at the sphere are cut in eight")
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args()
+    write_blocks(given.file, sphere(given.ranks, given.level))
+
+
+if __name__ == "__main__":
+    main()
