@@ -279,7 +279,17 @@ def amr3d_heavy(motif: Motif, writer: Writer) -> None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(allpingpong, allreduce, amr3d, amr3d_heavy, bcast, fft3d, halo3d, halo3d26, random, reduce, sweep3d),
+    allpingpong,
+    allreduce,
+    amr3d,
+    amr3d_heavy,
+    bcast,
+    fft3d,
+    halo3d,
+    halo3d26,
+    random,
+    reduce,
+    sweep3d,
 )
 MOTIFS: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
 MESHES = (amr3d.__name__, amr3d_heavy.__name__)
