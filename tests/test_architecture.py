@@ -204,7 +204,7 @@ def test_one_header_includes_thrust_and_one_source_of_each_backend_includes_that
     texts = {path.relative_to(ROOT / "csrc"): path.read_text() for path in sources}
     for include, includers in {
         r"#include <(?:thrust|cub)/": ["parallel/thrust.h"],
-        r'#include ".*thrust\.h"': ["backend_cpu.cpp", "cuda/whole_batch.cu"],
+        r'#include ".*thrust\.h"': ["cpu/whole_batch.cpp", "cuda/whole_batch.cu"],
     }.items():
         assert sorted(str(path) for path, text in texts.items() if re.search(include, text)) == includers
 

@@ -46,10 +46,10 @@ struct RunWorld {
   // (A call would put the team into local memory.)
   INLINED void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    team.set(&batch.status[world], kRunning);
     auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());
+    team.set(data.status, kRunning);
     const Status status = World(batch, data).run(team);
-    team.set(&data.status[0], status);
+    team.set(data.status, status);
   }
 };
 

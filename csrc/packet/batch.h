@@ -89,7 +89,7 @@ struct PacketBatch {
   bool is_sst;           // the model of sst.h, which alone reads the next two
   int64_t setup, match;  // ps, before the first packet of a message leaves its buffer; until it is matched
   int32_t threads;       // of the CPU, 0: all
-  int32_t grain;         // ports of a thread at least, where several share a world
+  int32_t grain;         // ports of a part at least, where threads share a world
   int64_t budget;        // B of memory for all teams together
   int device;            // where the arrays lie
   int64_t stream;        // the stream to run on, as a number; 0 on the CPU

@@ -2,7 +2,7 @@
 //
 // What has left a buffer is free there at once, but its sender learns of it one delay later. Until then it is a
 // credit. Credits are in no order: the ports of a switch, which send in any order, give them back. The sender asks for
-// all that are back by now, and compares six times at once.
+// all that are back by now, and compares the times of all six at once.
 //
 //   since 1000, delay 900, given back at 1050, 1400, 1100:   back 950 1300 1000
 //   collected at 2200 (1200 after `since`):                  950 and 1000 are back, 1300 is not

@@ -41,7 +41,7 @@ struct StackBytes {
   static constexpr int32_t kRound = 1536;
 };
 
-// Whether a world is of the kind that asks for nothing else (World).
+// Whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
   return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
 }
@@ -163,8 +163,9 @@ class SharedWorld : public Shared {
       next_.tasks = std::min(next_.tasks, said.tasks);
       next_.gives_up |= said.gives_up;
     }
-    if (windows_++ % kWindows == 0 && ThreadTeam().poll(batch_.cancel)) return kCancelled;
-    return parts_[0].status_of(next_);
+    const bool looks = windows_ % kWindows == 0;
+    ++windows_;
+    return looks && ThreadTeam().poll(batch_.cancel) ? kCancelled : parts_[0].status_of(next_);
   }
 
   bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.window[world_]; }
@@ -186,7 +187,8 @@ class SharedWorld : public Shared {
   Stages stages_;
 };
 
-// Threads that share each world: those that there are for each, but no more than it has ports for.
+// Threads that share each world: those that there are for each, but no more than it has ports for. A world has a part
+// for each thread that is asked for; if fewer come, these do all parts.
 class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {

@@ -118,11 +118,11 @@ class World {
     return next.first < kNever ? kTooLong : ended();
   }
 
-  // The next window begins at `first`, ps. Returns when it ends.
-  DEVICE int64_t begin_window(int64_t first) {
+  // The next window begins at `first`, ps.
+  DEVICE void begin_window(int64_t first) {
     begin_ = first;
     if (first >= depths_.end()) write_depths(first);
-    return end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
+    end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
   }
 
   // What happens to tasks in the window.

@@ -23,7 +23,7 @@ DEVICE int32_t bits(uint64_t word) {
 }
 // The same of six bits.
 DEVICE int32_t few_bits(uint32_t six) {
-#ifdef TOPOFLOW_ON_GPU
+#if defined(TOPOFLOW_ON_GPU) || defined(__POPCNT__)
   return ::cuda::std::popcount(six);
 #else
   static constexpr uint8_t kCount[64] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 1, 2, 2, 3, 2, 3,

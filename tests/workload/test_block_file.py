@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from topoflow.digest import digest
 from topoflow.fields import LARGEST_WORLD
 from topoflow.workload.base import NOBODY
 from topoflow.workload.gpu import Gpu
+from topoflow.workload.messages import block_file
 from topoflow.workload.messages.block_file import BLOCK, HEADER, MOST_BLOCKS, read_blocks, write_blocks
 from topoflow.workload.messages.mesh import BOUNDARY, MOST_PLACES, Blocks, refined, sphere
 from topoflow.workload.messages.motif import Motif
@@ -44,7 +46,7 @@ COARSE = "2 0 2 1 1\n1\n0 0 -2 0 -2 -2 -2 -2\n1\n1 0 0 -2 -2 -2 -2 -2\n"
 
 
 def text(blocks: Blocks) -> str:
-    number, (beside, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours()
+    number, (beside, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours
     lines = [(len(number), blocks.level.max(), *blocks.size)]
     for rank in range(blocks.ranks):
         own = np.flatnonzero(blocks.rank == rank)
@@ -66,7 +68,7 @@ def binary(folder: Path, blocks: Blocks) -> bytes:
 def check_laws(blocks: Blocks) -> None:
     """They fill the domain, differ by one level at most, and see each other."""
     assert sum(8.0**-level for level in blocks.level.tolist()) == pytest.approx(np.prod(blocks.size))
-    levels, there = blocks.neighbours()
+    levels, there = blocks.neighbours
     steps = np.where(levels == BOUNDARY, 0, levels - blocks.level[:, None])
     assert np.abs(steps).max(initial=0) <= 1
     one, other = blocks.faces()
@@ -131,7 +133,7 @@ def test_a_face_is_a_message_and_each_of_four_finer_blocks_has_one(tmp_path: Pat
     assert motif.mesh is not None
     assert motif.mesh.blocks.tolist() == [1, 8]
     blocks = read_blocks(tmp_path / "mesh.amr")
-    _, there = blocks.neighbours()
+    _, there = blocks.neighbours
     assert there[0, 1].tolist() == [1, 3, 5, 7]  # of x up: numbers 4, 8, 12, 16
 
 
@@ -179,8 +181,8 @@ def test_a_file_that_breaks_a_law_is_refused(tmp_path: Path, old: str, new: str,
     [
         (0, "<I", 0, r"mesh.amr: byte 0: ranks: must be within 1\.\.10 for a file of 144 bytes, got 0"),
         (0, "<I", 16_000_000, r"mesh.amr: byte 0: ranks: must be within 1\.\.10 for .*, got 16000000"),
-        (4, "<I", 2**32 - 1, r"mesh.amr: byte 4: blocks: must be the 9 that ranks have, got 4294967295"),
-        (13, "<I", 2**32 - 1, r"mesh.amr: byte 4: blocks along x, y, z: .* 4294967296 blocks together, got .*"),
+        (4, "<I", 2**32 - 1, r"mesh.amr: byte 0: blocks: must be the 9 that ranks have, got 4294967295"),
+        (13, "<I", 2**32 - 1, r"mesh.amr: byte 0: blocks along x, y, z: .* 4294967296 blocks together, got .*"),
         (29, "<Q", 2**63, r"mesh.amr: byte 29: begin of rank 1: must be 52, .*, got 9223372036854775808"),
         (37, "<I", 2**32 - 1, r"mesh.amr: byte 37: blocks of rank 0: must be within 0\.\.9, got 4294967295"),
         (52, "<I", 7, r"mesh.amr: byte 133: end: must be that of the last rank's blocks, got 11 bytes more"),
@@ -198,9 +200,21 @@ def test_a_binary_file_that_breaks_a_law_is_refused(
 
 
 def test_a_mesh_with_a_hole_is_refused(tmp_path: Path) -> None:
-    message = r":5: x up: must be the level of blocks there, of which there are none of levels 0\.\.1, got -2"
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path, COARSE.replace("2 0 2 1 1", "2 0 3 1 1"))
+    """Whatever its neighbours say is there."""
+    message = r":5: x up: must be the level of blocks there, of which there are none of levels 0\.\.1, got "
+    for said in ("-2", "-3", "0"):
+        wrong = COARSE.replace("2 0 2 1 1", "2 0 3 1 1").replace("1 0 0 -2 -2 -2 -2 -2", f"1 0 0 {said} -2 -2 -2 -2")
+        with pytest.raises(ValueError, match=message + said):
+            read(tmp_path, wrong)
+
+
+def test_a_long_line_is_not_divided_into_all_of_its_words() -> None:
+    line = b"11 " * 2**20
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"mesh.amr:1: must be 5 whole numbers, .*, got '11 11 11"):
+        block_file._row("mesh.amr:1", line, 5, "the header")
+    assert tracemalloc.get_traced_memory()[1] < 2 * len(line)  # all words are 50 MB
+    tracemalloc.stop()
 
 
 def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Ports numbered switch by switch, so that each thread of a world has a range of them (``csrc/packet/part.h``).
+"""Ports numbered switch by switch, so that each part of a world has a range of them (``csrc/packet/part.h``).
 
     hops        a -> b -> c of paths: b begins where a ends, so what begins at one switch is known without its name
     a switch    the ports that begin there; the port of a NIC belongs to the switch that it leads to
     order       each level of switches (hops from the NIC) is spread evenly over all numbers, in the order in which
                 paths come upon them: where numbers are cut in two, so is every level, and pods stay whole
 
-       leaf 0, leaf 1, spine 0 | leaf 2, leaf 3, spine 1      two threads, 4 leaves, 2 spines
+       leaf 0, leaf 1, spine 0 | leaf 2, leaf 3, spine 1      two parts, 4 leaves, 2 spines
 
 Nothing but the numbers changes: the order of a port's queues, and what packets draw, are as before.
 

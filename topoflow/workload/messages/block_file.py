@@ -67,7 +67,7 @@ class Written:
     beside: Offsets  # [B, 6] levels
     rank: Offsets  # [B]
     unit: str  # "FILE:" before the number of a line, or "FILE: byte "
-    head: int  # line or byte of its first numbers
+    head: int  # line or byte of the header
     at: Offsets  # [B] line or byte of a block
 
 
@@ -79,8 +79,8 @@ def read_blocks(path: Path) -> Blocks:
 
 
 def write_blocks(path: Path, blocks: Blocks) -> None:
-    """A binary file. Raises ``OSError``."""
-    beside, _ = blocks.neighbours()
+    """A binary file; packed if its name ends in ``.gz``, which Ember does not read. Raises ``OSError``."""
+    beside, _ = blocks.neighbours
     number = blocks.numbers(blocks.level, blocks.place)
     assert (beside != UNKNOWN).all(), "neighbours differ by one level at most"
     assert number.max() < NUMBERS
@@ -97,21 +97,22 @@ def write_blocks(path: Path, blocks: Blocks) -> None:
 
 
 def _binary(name: str, data: bytes) -> Written:
-    at = HEADER.itemsize
-    if len(data) < at:
-        _refuse(f"{name}: byte {len(data)}", "header", f"must have {at} bytes", f"{len(data)}")
+    of_rank = BEGIN.itemsize + COUNT.itemsize
+    least = HEADER.itemsize + of_rank
+    if len(data) < least:
+        _refuse(f"{name}: byte {len(data)}", "file", f"must have {least} bytes at least", f"{len(data)}")
     head = np.frombuffer(data, HEADER, 1)[0]
-    ranks = int(head["ranks"])
-    body = at + ranks * BEGIN.itemsize
-    most = min(LARGEST_WORLD, (len(data) - at) // (BEGIN.itemsize + COUNT.itemsize))
-    if not 1 <= ranks <= most:
-        _refuse(f"{name}: byte 0", "ranks", f"must be within 1..{most} for a file of {len(data)} bytes", f"{ranks}")
-    begins = np.frombuffer(data, BEGIN, ranks, at).tolist()
-    rows, starts, counts, total, at = [], [], [], 0, body
+    ranks, most_ranks = int(head["ranks"]), min(LARGEST_WORLD, (len(data) - HEADER.itemsize) // of_rank)
+    if not 1 <= ranks <= most_ranks:
+        law = f"must be within 1..{most_ranks} for a file of {len(data)} bytes"
+        _refuse(f"{name}: byte 0", "ranks", law, f"{ranks}")
+    begins = np.frombuffer(data, BEGIN, ranks, HEADER.itemsize).tolist()
+    rows, starts, counts, total = [], [], [], 0
+    at = HEADER.itemsize + ranks * BEGIN.itemsize
     for rank, begin in enumerate(begins):
-        index = f"{name}: byte {HEADER.itemsize + rank * BEGIN.itemsize}"
         if begin != at:
-            _refuse(index, f"begin of rank {rank}", f"must be {at}, where the rank before ends", f"{begin}")
+            place = f"{name}: byte {HEADER.itemsize + rank * BEGIN.itemsize}"
+            _refuse(place, f"begin of rank {rank}", f"must be {at}, where the rank before ends", f"{begin}")
         if at + COUNT.itemsize > len(data):
             _refuse(f"{name}: byte {at}", f"blocks of rank {rank}", "must be a number", "the end of the file")
         count = int(np.frombuffer(data, COUNT, 1, at)[0])
@@ -136,7 +137,7 @@ def _binary(name: str, data: bytes) -> Written:
         row["beside"].astype(np.int64),
         np.repeat(np.arange(ranks), counts),
         f"{name}: byte ",
-        4,
+        0,
         np.concatenate(starts),
     )
 
@@ -170,7 +171,7 @@ def _text(name: str, data: bytes) -> Written:
 
 
 def _row(place: str, line: bytes, length: int, what: str) -> list[int]:
-    words = line.split()
+    words = line.split(None, length)  # one more at most, however long the line is
     if len(words) != length or not all(NUMBER.fullmatch(word) for word in words):
         got = ascii(line[:60].decode(errors="replace"))
         raise ValueError(f"{place}: must be {length} whole number{'s' * (length > 1)}, {what}, got {got}")
@@ -221,10 +222,10 @@ def _check_places(written: Written, blocks: Blocks) -> None:
 
 def _check_neighbours(written: Written, blocks: Blocks) -> None:
     """With no block in another one, and blocks beside all faces, nothing of the domain is left out."""
-    found, _ = blocks.neighbours()
+    found, _ = blocks.neighbours
     for direction, name in enumerate(DIRECTIONS):
         there, said = found[:, direction], written.beside[:, direction]
-        right = there == said
+        right = (there == said) & (there != UNKNOWN)  # a file may say UNKNOWN, too
         if right.all():
             continue
         block = int(np.argmin(right))

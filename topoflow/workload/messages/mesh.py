@@ -54,7 +54,7 @@ class Blocks:
         return found
 
     def numbers(self, level: Offsets, place: Offsets) -> Offsets:
-        """[k] the number of each ``place`` [k, 3] of its ``level`` [k], x first; NOBODY where it is in no domain."""
+        """[k] the number of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NOBODY."""
         sides = np.array(self.size) * 2 ** np.maximum(level, 0)[:, None]
         inside = (level >= 0) & np.all((place >= 0) & (place < sides), axis=1)
         along = place[:, 0] + sides[:, 0] * (place[:, 1] + sides[:, 1] * place[:, 2])
@@ -74,6 +74,7 @@ class Blocks:
         order = np.argsort(own, kind="stable")
         return order, own[order]
 
+    @cached_property
     def neighbours(self) -> tuple[Offsets, Offsets]:
         """[B, 6] the level in each direction, BOUNDARY or UNKNOWN; [B, 6, 4] the blocks there, else NOBODY.
 
@@ -99,7 +100,7 @@ class Blocks:
 
     def faces(self) -> tuple[Offsets, Offsets]:
         """[F] blocks and their neighbours, each pair from both sides; block by block, in the order of directions."""
-        _, there = self.neighbours()
+        _, there = self.neighbours
         block, direction, which = np.nonzero(there != NOBODY)
         return block, there[block, direction, which]
 

@@ -1,0 +1,2 @@
+// This kernel on a CPU, in a file of its own: compilers work on several at the same time.
+#include "slotted/run.h"
