@@ -102,6 +102,24 @@ def test_parts_of_a_world_are_whole_switches(seed: int) -> None:
     assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
 
 
+def test_threads_share_a_world_that_is_alone_also_where_its_parts_take_more_than_a_batch_may() -> None:
+    """It is simulated whatever it takes. Worlds of a batch are not shared then, but wait for each other."""
+    draw = np.random.default_rng(0)
+    world, model = random_world(draw), coarse_model(draw)
+    layout = layout_of(world.graph, model, world.routing)
+
+    def state(worlds: int, threads: int, budget: int) -> int:
+        """B of a world's."""
+        batch = pack([world] * worlds, [layout] * worlds, [numbers(world, layout, model)] * worlds)
+        return int(_C.packets(batch.arrays, model.kernel(), budget, 0, threads, 1))
+
+    alone, shared = state(1, 1, HOST_MEMORY), state(1, 2, HOST_MEMORY)
+    assert alone < shared
+    assert state(1, 2, shared - 1) == shared
+    assert state(2, 4, 2 * shared) == shared
+    assert state(2, 4, 2 * shared - 1) == alone
+
+
 def answers(seed: int, threads: int) -> str:
     """A digest of all that the kernel writes for a random world."""
     draw = np.random.default_rng(seed)
