@@ -205,9 +205,9 @@ class Sharing {
       bytes_ = own > bytes_ ? own : bytes_;
       most = parts_of(world) > most ? parts_of(world) : most;
     }
-    // A world that is alone is simulated whatever it takes; parts add slots and queues that are never touched.
-    const int64_t room = batch.worlds == 1 ? kLargeWorld * batch.budget : batch.budget;
-    if (most < 2 || bytes_ * batch.worlds > room) threads_ = 1;
+    // A world that is alone is simulated whatever it takes: what counts is what parts add, most of it never touched.
+    const int64_t taken = batch.worlds == 1 ? bytes_ - StateBytes{batch}(0) : bytes_ * batch.worlds;
+    if (most < 2 || taken > batch.budget) threads_ = 1;
   }
 
   bool is_wanted() const { return threads_ > 1; }
@@ -248,8 +248,6 @@ class Sharing {
   static int32_t count() { return 1; }
   static int32_t number() { return 0; }
 #endif
-
-  static constexpr int64_t kLargeWorld = 4;  // times what all teams may take together: 8 GiB
 
   const PacketBatch& batch_;
   int32_t threads_ = 1;  // of a world at most
