@@ -63,17 +63,18 @@ struct Run {
     const int32_t world = batch.order[i];
     std::byte* const own = memory + place * bytes;
     if (batch.is_sst) {
-      run(team, world, Sst(batch, world, own));
+      run<Sst>(team, world, own);
     } else if (is_plain(batch, world)) {
-      run(team, world, World<true, Whole>(batch, world, own, Whole()));
+      run<World<true, Whole>>(team, world, own, Whole());
     } else {
-      run(team, world, World<false, Whole>(batch, world, own, Whole()));
+      run<World<false, Whole>>(team, world, own, Whole());
     }
   }
 
  private:
-  template <class World>
-  DEVICE void run(const Team auto& team, int32_t world, World&& one) const {
+  template <class World, class... Own>
+  DEVICE void run(const Team auto& team, int32_t world, std::byte* own, const Own&... part) const {
+    World one(batch, world, own, part...);
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
