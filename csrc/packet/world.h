@@ -99,7 +99,7 @@ class World {
     for (int32_t from = 0; from < own_.parts(); ++from) {
       auto& mail = own_.mail_from(from);
       for (const Slot& packet : mail.packets) take(packet);
-      for (const Credit& credit : mail.credits) give_back(s_.channel[credit.channel], credit.flits, credit.gone);
+      for (const auto& credit : mail.credits) give_back(s_.channel[credit.channel], credit.flits, credit.gone);
       for (const Event& event : mail.events) event.what < kHeard ? tasks_.push(event) : s_.heard.push(event);
       mail.packets.clear();
       mail.credits.clear();
