@@ -8,6 +8,7 @@ for the tapered dragonfly are not published. Ember takes the file with ``arg.fil
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from topoflow.workload.messages.block_file import write_blocks
@@ -20,7 +21,10 @@ def main() -> None:
     parser.add_argument("level", type=int, help="how often blocks at the sphere are cut in eight")
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
-    write_blocks(given.file, sphere(given.ranks, given.level))
+    try:
+        write_blocks(given.file, sphere(given.ranks, given.level))
+    except (ValueError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -314,6 +314,15 @@ def test_the_example_writes_a_mesh_of_ours(tmp_path: Path) -> None:
     assert text(read_blocks(path)) == text(sphere(12, 2))
 
 
+@pytest.mark.parametrize(("ranks", "level"), [("0", "1"), ("8", "-1"), ("8", "99")])
+def test_the_example_refuses_in_one_line(tmp_path: Path, ranks: str, level: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, EXAMPLE, "--", ranks, level, tmp_path / "mesh.amr"], capture_output=True, text=True
+    )
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_level_beyond_memory_is_refused() -> None:
     assert MOST_PLACES == 8**8
     for ranks, most in ((8, 8), (110_592, 3)):

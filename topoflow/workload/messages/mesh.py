@@ -129,6 +129,8 @@ def sphere(ranks: int, level: int) -> Blocks:
 
     Blocks lie on ranks in the order of the coarse blocks, as many on each as on any other, up to one.
     """
+    if ranks < 1 or level < 0:
+        raise ValueError(f"mesh: must have a rank at least, and a level of at least 0, got {ranks} and {level}")
     most = 1 + max((each for each in range(8) if ranks * 8**each <= MOST_PLACES), default=-1)
     if level > most:
         raise ValueError(f"workload.level: must be at most {most} on {ranks} ranks, got {level}")
