@@ -1,4 +1,4 @@
-"""Write the blocks of a mesh that is finer at a sphere as SST's Ember reads them: who has which, and what is beside it.
+"""Write a mesh of blocks that is finer at a sphere as SST's Ember reads it: who has which block and its neighbours.
 
     python examples/write_blocks.py 64 2 mesh.amr
 

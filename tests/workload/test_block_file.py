@@ -46,11 +46,11 @@ COARSE = "2 0 2 1 1\n1\n0 0 -2 0 -2 -2 -2 -2\n1\n1 0 0 -2 -2 -2 -2 -2\n"
 
 
 def text(blocks: Blocks) -> str:
-    number, (beside, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours
+    number, (levels, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours
     lines = [(len(number), blocks.level.max(), *blocks.size)]
     for rank in range(blocks.ranks):
         own = np.flatnonzero(blocks.rank == rank)
-        lines += [(len(own),), *((number[each], blocks.level[each], *beside[each]) for each in own)]
+        lines += [(len(own),), *((number[each], blocks.level[each], *levels[each]) for each in own)]
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
 
 

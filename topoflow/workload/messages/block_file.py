@@ -1,4 +1,4 @@
-"""Block files: a mesh as SST's Ember takes it for its motif of AMR, which blocks each rank has and what is beside them.
+"""Block files: a mesh for SST's motif of AMR, the blocks of each rank and the levels of their neighbours.
 
     9 1 2 1 1               9 blocks, the finest of level 1, and 2 x 1 x 1 blocks of level 0, along x, y and z
     1                       rank 0 has one:
@@ -16,14 +16,14 @@ for each level). A block's number is its place, x first, after all places of coa
 2 and has four places along x, so block 4 is at x = 2.
 
 Who exchanges what is Ember's: each face between two ranks is a message of its own there and one back, and a block with
-finer ones beside it exchanges one with each of the four. All have a whole face of cells, as blocks have the same cells
+finer neighbours exchanges one with each of the four. All have a whole face of cells, as blocks have the same cells
 at all levels: with 10^3 cells of 40 variables rank 0 sends four times 10^2 * 40 * 8 = 32,000 B above, and rank 1 as
 much. (miniAMR sends a quarter of it where levels differ.) Ember computes 5 ns for a block; here it takes what
 ``workload.flops`` says.
 
 Source: SST's Ember (ember3damr.cc, ember3damrbinaryfile.h, ember3damrtextfile.h) and its sst-meshconvert
 (meshconverter.cc), in which laws of files are not checked. Here a file is refused in which blocks are not what others
-say that is beside them.
+say their neighbours are.
 
 Shapes: n ranks, B blocks, k of them.
 """
@@ -46,7 +46,7 @@ from topoflow.workload.messages.mesh import BOUNDARY, UNKNOWN, Blocks
 
 HEADER = np.dtype([("ranks", "<u4"), ("blocks", "<u4"), ("finest", "u1"), ("size", "<u4", 3)])
 BEGIN, COUNT = np.dtype("<u8"), np.dtype("<u4")
-BLOCK = np.dtype([("number", "<u4"), ("level", "i1"), ("beside", "i1", 6)])
+BLOCK = np.dtype([("number", "<u4"), ("level", "i1"), ("neighbours", "i1", 6)])
 
 NUMBERS = 2**32  # of blocks: they have 32 bits
 MOST_BLOCKS = 2**24  # some 600 B each while a mesh is made (measured), 10 GB. Ours
@@ -64,7 +64,7 @@ class Written:
     size: tuple[int, ...]
     number: Offsets  # [B]
     level: Offsets  # [B]
-    beside: Offsets  # [B, 6] levels
+    neighbours: Offsets  # [B, 6] their levels
     rank: Offsets  # [B]
     unit: str  # "FILE:" before the number of a line, or "FILE: byte "
     head: int  # line or byte of the header
@@ -80,12 +80,12 @@ def read_blocks(path: Path) -> Blocks:
 
 def write_blocks(path: Path, blocks: Blocks) -> None:
     """A binary file; packed if its name ends in ``.gz``, which Ember does not read. Raises ``OSError``."""
-    beside, _ = blocks.neighbours
+    levels, _ = blocks.neighbours
     number = blocks.numbers(blocks.level, blocks.place)
-    assert (beside != UNKNOWN).all(), "neighbours differ by one level at most"
+    assert (levels != UNKNOWN).all(), "neighbours differ by one level at most"
     assert number.max() < NUMBERS
     row = np.zeros(len(number), BLOCK)
-    row["number"], row["level"], row["beside"] = number, blocks.level, beside
+    row["number"], row["level"], row["neighbours"] = number, blocks.level, levels
     counts = np.bincount(blocks.rank, minlength=blocks.ranks)
     ends = np.cumsum(COUNT.itemsize + counts * BLOCK.itemsize)
     body = HEADER.itemsize + blocks.ranks * BEGIN.itemsize
@@ -134,7 +134,7 @@ def _binary(name: str, data: bytes) -> Written:
         tuple(head["size"].tolist()),
         row["number"].astype(np.int64),
         row["level"].astype(np.int64),
-        row["beside"].astype(np.int64),
+        row["neighbours"].astype(np.int64),
         np.repeat(np.arange(ranks), counts),
         f"{name}: byte ",
         0,
@@ -159,15 +159,15 @@ def _text(name: str, data: bytes) -> Written:
             _refuse(f"{name}:{at + 1}", f"blocks of rank {len(counts)}", law, f"{count}")
         if len(counts) == LARGEST_WORLD:
             _refuse(f"{name}:{at + 1}", "ranks", f"must be at most {LARGEST_WORLD}", "more")
-        law = "a block's number, level, and the levels beside it"
+        law = "a block's number, level, and the levels of its neighbours"
         rows += [_row(f"{name}:{at + 2 + k}", lines[at + 1 + k], 8, law) for k in range(count)]
         counts.append(count)
         at += 1 + count
     row = np.array(rows, np.int64).reshape(-1, 8)
     rank = np.repeat(np.arange(len(counts)), counts)
     line = np.arange(len(row)) + rank + 3  # after the header, and a line for each rank
-    size, beside = tuple(head[2:]), row[:, 2:]
-    return Written(len(counts), head[0], head[1], size, row[:, 0], row[:, 1], beside, rank, f"{name}:", 1, line)
+    size, levels = tuple(head[2:]), row[:, 2:]
+    return Written(len(counts), head[0], head[1], size, row[:, 0], row[:, 1], levels, rank, f"{name}:", 1, line)
 
 
 def _row(place: str, line: bytes, length: int, what: str) -> list[int]:
@@ -221,10 +221,10 @@ def _check_places(written: Written, blocks: Blocks) -> None:
 
 
 def _check_neighbours(written: Written, blocks: Blocks) -> None:
-    """With no block in another one, and blocks beside all faces, nothing of the domain is left out."""
+    """With no block in another one, and a neighbour at every face, nothing of the domain is left out."""
     found, _ = blocks.neighbours
     for direction, name in enumerate(DIRECTIONS):
-        there, said = found[:, direction], written.beside[:, direction]
+        there, said = found[:, direction], written.neighbours[:, direction]
         right = (there == said) & (there != UNKNOWN)  # a file may say UNKNOWN, too
         if right.all():
             continue

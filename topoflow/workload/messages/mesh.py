@@ -84,12 +84,15 @@ class Blocks:
         blocks = np.full((len(self.level), 6, 4), NOBODY, np.int64)
         for direction in range(6):
             axis, up = divmod(direction, 2)
-            beside = self.place + np.eye(3, dtype=np.int64)[axis] * (1 if up else -1)
-            levels[self.numbers(self.level, beside) == NOBODY, direction] = BOUNDARY
-            nearest = beside * 2 + np.eye(3, dtype=np.int64)[axis] * (0 if up else 1)
+            ahead = self.place + np.eye(3, dtype=np.int64)[axis] * (1 if up else -1)
+            levels[self.numbers(self.level, ahead) == NOBODY, direction] = BOUNDARY
+            nearest = ahead * 2 + np.eye(3, dtype=np.int64)[axis] * (0 if up else 1)
             one, other = np.delete(np.eye(3, dtype=np.int64), axis, axis=0)
             finer = [self.find(self.level + 1, nearest + one * (k % 2) + other * (k // 2)) for k in range(4)]
-            for step, there in ((0, self.find(self.level, beside)), (-1, self.find(self.level - 1, beside // 2))):
+            for step, there in (
+                (0, self.find(self.level, ahead)),
+                (-1, self.find(self.level - 1, ahead // 2)),
+            ):
                 seen = there != NOBODY
                 levels[seen, direction] = self.level[seen] + step
                 blocks[seen, direction, 0] = there[seen]
@@ -157,14 +160,14 @@ def _cut(size: tuple[int, int, int], level: int) -> list[Mask]:
         corner = np.indices([side * 2**depth for side in size]).astype(np.int64) * width
         near = _at_sphere(corner, width, cells)
         found.append(near & _children(found[-1]) if found else near)
-    for depth in range(level - 2, -1, -1):  # beside a block that is cut there is one as fine, so its parent is cut
-        beside = found[depth + 1].copy()
+    for depth in range(level - 2, -1, -1):  # a neighbour of a block that is cut is as fine, so its parent is cut
+        needed = found[depth + 1].copy()
         for axis in range(3):
-            near, far = (np.moveaxis(side, axis, 0) for side in (beside, found[depth + 1]))
+            near, far = (np.moveaxis(side, axis, 0) for side in (needed, found[depth + 1]))
             near[1:] |= far[:-1]
             near[:-1] |= far[1:]
         x, y, z = found[depth].shape
-        found[depth] |= beside.reshape(x, 2, y, 2, z, 2).any(axis=(1, 3, 5))
+        found[depth] |= needed.reshape(x, 2, y, 2, z, 2).any(axis=(1, 3, 5))
     return found
 
 
