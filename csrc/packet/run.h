@@ -8,6 +8,7 @@
 #ifndef TOPOFLOW_ON_GPU
 #include <deque>
 #include <memory>
+#include <new>
 
 #include "parallel/stages.h"
 #endif
@@ -207,8 +208,9 @@ class Sharing {
       most = parts_of(world) > most ? parts_of(world) : most;
     }
     // A world that is alone is simulated whatever it takes: what counts is what parts add, most of it never touched.
-    const int64_t taken = batch.worlds == 1 ? bytes_ - StateBytes{batch}(0) : bytes_ * batch.worlds;
-    if (most < 2 || taken > batch.budget) threads_ = 1;
+    const bool fits = batch.worlds == 1 ? bytes_ - StateBytes{batch}(0) <= kUntouched * batch.budget
+                                        : bytes_ * batch.worlds <= batch.budget;
+    if (most < 2 || !fits) threads_ = 1;
   }
 
   bool is_wanted() const { return threads_ > 1; }
@@ -250,6 +252,8 @@ class Sharing {
   static int32_t number() { return 0; }
 #endif
 
+  static constexpr int64_t kUntouched = 4;  // ours: sweep3d on 110,592 nodes adds 3 GiB
+
   const PacketBatch& batch_;
   int32_t threads_ = 1;  // of a world at most
   int64_t bytes_;        // of a world
@@ -264,7 +268,12 @@ int64_t packets(const PacketBatch& batch) {
   const DeviceGuard guard(batch.device);
   reserve_stack(first_stack<packet::Run>() + most_bytes<packet::StackBytes>(batch));
 #else
-  if (packet::Sharing sharing(batch); sharing.is_wanted()) return sharing.run();
+  if (packet::Sharing sharing(batch); sharing.is_wanted()) {
+    try {
+      return sharing.run();
+    } catch (const std::bad_alloc&) {  // before a thread has begun; without parts it may fit
+    }
+  }
 #endif
   return run_worlds<packet::Run, packet::StateBytes>(batch);
 }

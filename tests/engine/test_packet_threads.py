@@ -115,8 +115,8 @@ def test_threads_share_a_world_that_is_alone_also_where_its_parts_take_more_than
 
     alone, shared = state(1, 1, HOST_MEMORY), state(1, 2, HOST_MEMORY)
     assert alone < shared
-    assert state(1, 2, shared - alone) == shared
-    assert state(1, 2, shared - alone - 1) == alone
+    assert state(1, 2, -(-(shared - alone) // 4)) == shared
+    assert state(1, 2, (shared - alone - 1) // 4) == alone
     assert state(2, 4, 2 * shared) == shared
     assert state(2, 4, 2 * shared - 1) == alone
 
