@@ -201,7 +201,7 @@ def test_a_binary_file_that_breaks_a_law_is_refused(
 
 def test_a_mesh_with_a_hole_is_refused(tmp_path: Path) -> None:
     """Whatever its neighbours say is there."""
-    message = r":5: x up: must be the level of blocks there, of which there are none of levels 0\.\.1, got "
+    message = r":5: x up: must be the level of the neighbour, but no block of levels 0\.\.1 is there, got "
     for said in ("-2", "-3", "0"):
         wrong = COARSE.replace("2 0 2 1 1", "2 0 3 1 1").replace("1 0 0 -2 -2 -2 -2 -2", f"1 0 0 {said} -2 -2 -2 -2")
         with pytest.raises(ValueError, match=message + said):

@@ -231,7 +231,7 @@ def _check_neighbours(written: Written, blocks: Blocks) -> None:
         block = int(np.argmin(right))
         if there[block] == UNKNOWN:
             near = f"{max(int(blocks.level[block]) - 1, 0)}..{blocks.level[block] + 1}"
-            law = f"must be the level of blocks there, of which there are none of levels {near}"
+            law = f"must be the level of the neighbour, but no block of levels {near} is there"
         elif there[block] == BOUNDARY:
             law = f"must be {BOUNDARY}, the end of the domain"
         else:

@@ -119,7 +119,7 @@ class Blocks:
 def refined(ranks: int, level: int) -> Mesh:
     """The mesh of ``sphere``, all faces between two ranks in one message.
 
-    miniAMR sends those of a direction in one message, unless it is told to send each alone, as Ember does.
+    miniAMR sends those of a direction in one message by default; an option of it sends each alone, as Ember does.
     """
     mesh = sphere(ranks, level).mesh()
     pairs, faces = np.unique(mesh.source * ranks + mesh.target, return_counts=True)
