@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,6 @@ SCRIPT = """
 import os, sys, time
 from dataclasses import dataclass
 from pathlib import Path
-import numpy as np
 import numpy as np
 from topoflow.engine.base import Run
 from topoflow.engine.executor.slurm import Slurm
@@ -154,11 +153,18 @@ class Threads(Slurm):
         return SimpleNamespace(job_id="here", done=lambda: False)
 
 
-def cubes(tmp_path: Path, cluster: Threads, count: int, keeps: bool = True) -> None:
-    """Have numbers cubed by 2 jobs, and check that each is once, and that nothing is left of the jobs."""
+def cubes(
+    tmp_path: Path, cluster: Threads, count: int, keeps: bool = True, after_each: Callable[[], None] = lambda: None
+) -> None:
+    """Have numbers cubed by 2 jobs, and check that each is once, and that nothing is left of the jobs. ``after_each``
+    answer no piece is given out until it returns."""
     log, folder = tmp_path / "log", tmp_path / "kept"
     remote = Remote(cluster, folder=folder, keeps=keeps)
-    assert dict(remote.map(Cubes(log), range(count), Run())) == {number: number**3 for number in range(count)}
+    answers = {}
+    for number, answer in remote.map(Cubes(log), range(count), Run()):
+        answers[number] = answer
+        after_each()
+    assert answers == {number: number**3 for number in range(count)}
     assert sorted(map(int, log.read_text().split())) == [*range(count)]
     for thread in cluster.begun:
         thread.join(10)
@@ -188,7 +194,14 @@ def test_a_job_that_leaves_while_it_is_given_a_piece_does_it_or_another_job_does
     monkeypatch.setattr("topoflow.engine.executor.remote.POLL_INTERVAL", 1e-3)
     monkeypatch.setattr("topoflow.engine.executor.slurm.PATIENCE", 2e-3)
     cluster = Threads(jobs=2, system="local")
-    cubes(tmp_path, cluster, 300)
+
+    def one_has_left() -> None:
+        end = time.monotonic() + 60
+        while all(thread.is_alive() for thread in cluster.begun):
+            assert time.monotonic() < end, "a job that is given nothing waits for longer than its patience"
+            time.sleep(1e-3)
+
+    cubes(tmp_path, cluster, 300, after_each=one_has_left)
     assert len(cluster.begun) > 2
 
 
