@@ -1,7 +1,8 @@
 """How fast the packet fidelity is, and what memory it takes.
 
-    python benchmarks/packet.py                     all cases on one core, large ones also on two
+    python benchmarks/packet.py                     all cases but dragonfly on one core, large ones also on two
     python benchmarks/packet.py cases=ring,hashed
+    python benchmarks/packet.py cases=dragonfly     3 minutes and 3 GB
     python benchmarks/packet.py cases=ring,leaf_spine device=cuda worlds=4224
 
 Prints ``path.metric value`` lines. A packet-hop is a packet sent by one port; the time is the CPU time of the run loop
@@ -12,6 +13,8 @@ with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s an
     hashed        128 hosts, k = 8 fat-tree: all-to-all of 1 MB (16,256 messages), random paths
     balanced      the same with destination-mod-k paths
     sprayed       the same, each packet on a random one of 16 paths
+    dragonfly     the 110,592 hosts of the tapered dragonfly, 12 cables of 25 GB/s between two groups: 20 rounds of its
+                  AllPingPong with adaptive routing; its latencies, packets of 2 KiB
 
 ``state`` is what a world takes while it runs, ``arrays`` what Python hands over. ``two_threads`` is the elapsed time of
 one thread over that of two, which says something on a quiet machine only. Targets: 20, 40, 15 and 30 million
@@ -40,12 +43,20 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, layout_of
 from topoflow.engine.packet.batch import SHARED, Batch, pack
 from topoflow.engine.packet.settings import numbers
+from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.strategy.ranks import Ranks
 from topoflow.traffic.base import Traffic, Transfer
+from topoflow.traffic.lower import lower
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.messages.motif import Motif
 
 ROUNDS = 3
 MODEL = Packet(switch_latency=100e-9)
 LINK = 500e-9  # s
+TAPERED = Packet(  # as configs/experiment/base/dragonfly.yaml has it
+    size=2048, buffer=28672, switch_latency=300e-9, credit_latency=300e-9, nic_latency=76e-9, compares="free"
+)
 
 
 def leaf_spine(leaves: int = 8, spines: int = 4, hosts: int = 4) -> World:
@@ -106,10 +117,22 @@ def sprayed(radix: int = 8) -> World:
     return place(Traffic.from_tasks("all_to_all", servers, tasks), fabric, name="sprayed", routing="spray", seed=SEED)
 
 
-def measure(asked: World) -> None:
-    layout = layout_of(asked.graph, MODEL)
-    batch = pack([asked], [layout], [numbers(asked, layout, MODEL)])
-    alone = [run(batch, 1) for _ in range(ROUNDS)]
+def dragonfly(rounds: int = 20) -> World:
+    shape = {"nodes": 24, "routers": 48, "groups": 96}
+    servers = 24 * 48 * 96
+    fabric = Dragonfly(25e9, 1, 150e-9, **shape, global_links=12).build(servers, Demand(servers))
+    motif = Motif(Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0), "allpingpong", iterations=rounds)
+    traffic = lower(motif, Ranks().place(motif, servers))
+    return place(traffic, fabric, name="dragonfly", routing="adaptive_local", seed=SEED)
+
+
+LARGE: dict[str, Callable[[], World]] = {"dragonfly": dragonfly}
+
+
+def measure(asked: World, model: Packet) -> None:
+    layout = layout_of(asked.graph, model, asked.routing)
+    batch = pack([asked], [layout], [numbers(asked, layout, model)])
+    alone = [run(batch, model, 1) for _ in range(ROUNDS)]
     best, state = min(each.cpu for each in alone), alone[0].state
     hops = int(batch.arrays["packets"].sum())
     print(f"{asked.name}.packet_hops {hops}")
@@ -119,7 +142,7 @@ def measure(asked: World) -> None:
     print(f"{asked.name}.state_mb {state / 1e6:.2f}")
     print(f"{asked.name}.arrays_mb {sum(array.nbytes for array in batch.arrays.values()) / 1e6:.2f}", flush=True)
     if layout.ports >= 2 * PORTS_OF_A_THREAD:
-        shared = [run(batch, 2) for _ in range(ROUNDS)]
+        shared = [run(batch, model, 2) for _ in range(ROUNDS)]
         ratio = min(each.elapsed for each in alone) / min(each.elapsed for each in shared)
         print(f"{asked.name}.two_threads {ratio:.2f}", flush=True)
 
@@ -155,10 +178,10 @@ class Ran(NamedTuple):
     state: int  # B
 
 
-def run(batch: Batch, threads: int) -> Ran:
+def run(batch: Batch, model: Packet, threads: int) -> Ran:
     batch.arrays["status"][:] = 0
     cpu, begin = time.process_time(), time.perf_counter()
-    state = _C.packets(batch.arrays, MODEL.kernel(), HOST_MEMORY, 0, threads, PORTS_OF_A_THREAD)
+    state = _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, threads, PORTS_OF_A_THREAD)
     found = Ran(time.process_time() - cpu, time.perf_counter() - begin, state)
     if batch.arrays["status"].tolist() != [_C.DONE]:
         raise RuntimeError(f"{batch.worlds[0].name}: must be simulated, got status {batch.arrays['status']}")
@@ -169,8 +192,9 @@ def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     names = asked.pop("cases", ",".join(CASES)).split(",")
     device, worlds = asked.pop("device", "cpu"), asked.pop("worlds", None)
-    if asked or not set(names) <= set(CASES):
-        sys.exit(f"cases: must be some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
+    known = CASES if worlds else CASES | LARGE
+    if asked or not set(names) <= set(known):
+        sys.exit(f"cases: must be some of {', '.join(known)}, got {' '.join(sys.argv[1:])}")
     if worlds is None and device != "cpu":
         sys.exit(f"worlds: must be the number of worlds on device={device}, got none")
     if worlds is not None and (not worlds.isdecimal() or int(worlds) < 1):
@@ -181,7 +205,7 @@ def main() -> None:
         sys.exit(str(error))
     for name in names:
         if worlds is None:
-            measure(CASES[name]())
+            measure(known[name](), TAPERED if name in LARGE else MODEL)
         else:
             side_by_side(CASES[name](), int(worlds), where)
 

@@ -31,65 +31,81 @@ class MaxMin {
   // The last event found all rates anew.
   DEVICE bool refilling() const { return refilling_; }
 
-  // `changed` are paths, flows(path) is how many flows one has now, settle(path, old rate / new rate) is called for
-  // each new rate, for some paths several times. Returns false if it does not end. (A call would put the world's state
-  // into a GPU's local memory.)
+  // The next event: `changed` are paths, flows(path) is how many flows one has now, settle(path, old rate / new rate)
+  // is called for each new rate, for some paths several times. Returns false if it does not end. (A call would put the
+  // world's state into a GPU's local memory.)
   template <class Flows, class Settle>
-  INLINED bool operator()(const Team auto& team, const List& changed, int32_t event, const Flows& flows,
-                          const Settle& settle) {
+  INLINED bool operator()(const Team auto& team, const List& changed, const Flows& flows, const Settle& settle) {
     const int32_t n = changed.count(team);
     const bool was = refilling_;
-    flowing_ += team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
-    refilling_ = choose(n);
+    const int32_t more =
+        team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
+    const int32_t flowing = rates_.tally.flowing + more;
+    refilling_ = choose(team, n, flowing);
     if (was && !refilling_) refill_.hand_over(team);
-    double level = refilling_ && was ? refill_.lowest_rate(team, changed) : 0;
-    refill_.expect(n, flowing_);
+    double level = refilling_ && was ? refill_.lowest_rate(team, changed) : -1;  // less than 0: all begins anew
+    refill_.expect(n, flowing);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i], now = flows(p);
       if (now == rates_.counted[p]) return;
       if (refilling_ && was)
-        refill_.reopen(team, p, now, event);
+        refill_.reopen(team, p, now, event());
       else
-        adjust_.reopen(team, p, now, event);
+        adjust_.reopen(team, p, now, event());
     });
-    const bool resumes = refilling_ && was;
+    int64_t work = 0;
     if (refilling_) {
-      rates_.for_each_touched(team, event, [&](int32_t l) { rates_.info[l].touched = 0; });
+      rates_.for_each_touched(team, event(), [&](int32_t l) { rates_.info[l].touched = 0; });
       if (const double full = refill_.lowest_full(team, changed); full < level) level = full;
+    } else if (adjust_(team, event(), settle, work)) {
+      return end(team, work);
     } else {
-      if (adjust_(team, event, settle, work_)) return true;
       refilling_ = true;
     }
-    if (!resumes || level < 0) refill_.open_all(team);
-    return refill_(team, level, flowing_, settle, work_);  // one call: a GPU's code holds a copy of it for each
+    if (level < 0) refill_.open_all(team);
+    // one call: a GPU's code holds a copy of it for each
+    return refill_(team, level, rates_.tally.flowing, settle, work) && end(team, work);
   }
 
  private:
   static constexpr int64_t kAdjust = 3;  // what a rate costs that is adjusted, in paths that are refilled
 
-  // Whether the next event, in which n paths have other flows, refills the rates. The algorithm is changed once the
-  // other would have saved more than a change costs, so what an event costs still grows with the rates that it changes.
-  DEVICE bool choose(int32_t n) {
-    const int64_t adjusting = kAdjust * work_, links = rates_.links();
-    const int64_t change = flowing_ + (rates_.path_count + links) / 4;
+  // Whether this event, in which n paths have other flows, refills the rates; `flowing` paths have flows after it. The
+  // algorithm is changed once the other would have saved more than a change costs, so what an event costs still grows
+  // with the rates that it changes.
+  DEVICE bool choose(const Team auto& team, int32_t n, int32_t flowing) const {
+    const int64_t adjusting = kAdjust * rates_.tally.work, links = rates_.links();
+    const int64_t change = flowing + (rates_.path_count + links) / 4;
     // A link costs half a path, whichever of them changes; half of the paths are refilled, as far as one can know.
-    loss_ += refilling_ ? refill_.refrozen() + links / 2 - adjusting : adjusting - (flowing_ + links) / 2;
-    loss_ = loss_ > 0 ? loss_ : 0;
+    const int64_t lost = refilling_ ? refill_.refrozen() + links / 2 - adjusting : adjusting - (flowing + links) / 2;
+    int64_t loss = rates_.tally.loss + lost;
+    loss = loss > 0 ? loss : 0;
     // This event adds to the loss what adjusting n paths costs more than refilling half of all.
-    const int64_t soon = loss_ + (refilling_ ? 0 : kAdjust * n - (flowing_ + links) / 2);
-    if (soon <= change) return refilling_;
-    loss_ = 0;
-    return !refilling_;
+    const int64_t soon = loss + (refilling_ ? 0 : kAdjust * n - (flowing + links) / 2);
+    const bool changes = soon > change;
+    team.wait();  // until all have read it
+    team.once([&] {
+      rates_.tally.flowing = flowing;
+      rates_.tally.loss = changes ? 0 : loss;
+    });
+    return changes ? !refilling_ : refilling_;
+  }
+
+  // The number of this event.
+  DEVICE int32_t event() const { return rates_.tally.events + 1; }
+
+  DEVICE bool end(const Team auto& team, int64_t work) const {
+    team.once([&] {
+      ++rates_.tally.events;
+      rates_.tally.work = work;
+    });
+    return true;
   }
 
   Rates& rates_;
   Refill refill_;
   Adjust adjust_;
-  // The same in all threads of the team:
-  bool refilling_ = false;
-  int32_t flowing_ = 0;  // paths that have flows
-  int64_t work_ = 0;     // rates that the last event changed, or paths that it considered to change them
-  int64_t loss_ = 0;     // what the other algorithm would have saved of late, in paths that are refilled
+  bool refilling_ = false;  // the same in all threads of the team
 };
 
 }  // namespace topoflow::BACKEND

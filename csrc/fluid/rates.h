@@ -21,6 +21,13 @@ struct Hot {
   }
 };
 
+// What is known from one event to the next. It lies where the team has its memory: a GPU's registers are too few.
+struct Tally {
+  int32_t events, flowing;  // events that have ended; paths that have flows
+  int64_t work;             // rates that the last event changed, or paths that it considered to change them
+  int64_t loss;             // what the other algorithm would have saved of late, in paths that are refilled (maxmin.h)
+};
+
 struct Rates {
   Paths paths{};
   Unit unit{};
@@ -47,6 +54,8 @@ struct Rates {
   Global<int32_t> first_frozen;  // [L] where the paths of each of these begin in `order`
   List others;                   // paths that others than the link that is adjusted limit
   Hot hot;
+
+  Tally tally{};
 
   static constexpr int32_t kSnapshots = 16;
   int32_t frozen_at[kSnapshots] = {};  // paths that were frozen at each snapshot of refilling, ascending

@@ -112,12 +112,11 @@ class World {
   INLINED Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
     begin(team);
-    int32_t event = 0;
     double now = 0;
-    while (event % kPoll != 0 || !team.poll(cancel_)) {
+    while (rates_.tally.events % kPoll != 0 || !team.poll(cancel_)) {
       proceed(team, horizon(now));
       if (!max_min_(
-              team, state_.changed, ++event, [&](int32_t p) { return state_.flows[p].count; },
+              team, state_.changed, [&](int32_t p) { return state_.flows[p].count; },
               [&](int32_t p, double longer) { settle(team, p, longer, now); }))
         return kNotConverged;
       begin_flows(team, now);

@@ -112,14 +112,13 @@ class Gradient {
   DEVICE bool run(const Team auto& team) {
     begin(team);
     double now = kInfinity;
-    int32_t number = 0;
     for (int64_t i = 2 * data_.sizes.tasks - 1; i >= 0; --i) {
       if (i % kPoll == 0 && team.poll(data_.cancel)) return true;
       if (data_.time[i] == kInfinity) continue;
       if (now < kInfinity && now > data_.time[i] && worth_ > 0) rest(team, now - data_.time[i]);
       now = data_.time[i];
       const int32_t event = data_.event[i] - data_.first;
-      if (!happen(team, event / 2, event % 2 != 0, ++number)) return false;
+      if (!happen(team, event / 2, event % 2 != 0)) return false;
     }
     return true;
   }
@@ -138,7 +137,7 @@ class Gradient {
   }
 
   // The task ends, or begins to send, seen from what comes after that.
-  DEVICE bool happen(const Team auto& team, int32_t task, bool ends, int32_t number) {
+  DEVICE bool happen(const Team auto& team, int32_t task, bool ends) {
     if (!World::sends(data_.graph, data_.paths, data_.base + task)) {
       if (ends) pass(team, task, data_.of_finish[task]);
       return true;
@@ -147,7 +146,7 @@ class Gradient {
     const double rate_after = rates_.rate[p], mine = ends ? 0 : data_.byte[task];
     if (!ends) count(team, p, -1, mine);
     double worth = 0;
-    if (!change(team, p, ends ? 1 : -1, number, worth)) return false;
+    if (!change(team, p, ends ? 1 : -1, worth)) return false;
     if (!ends) {
       pass(team, task, mine * rate_after + worth);
       return true;
@@ -166,7 +165,7 @@ class Gradient {
   }
 
   // The path gets or loses a flow. `worth` becomes what it is worth that this happens later, to all other flows.
-  DEVICE bool change(const Team auto& team, int32_t p, int32_t more, int32_t number, double& worth) {
+  DEVICE bool change(const Team auto& team, int32_t p, int32_t more, double& worth) {
     const int32_t n = data_.flowing.count(team);
     team.for_each(n, [&](int32_t i) { data_.before[data_.flowing[i]] = rates_.rate[data_.flowing[i]]; });
     team.for_each(1, [&](int32_t) {
@@ -175,7 +174,7 @@ class Gradient {
       *state_.changed.size = 1;
     });
     const auto flows = [&](int32_t path) { return state_.flows[path].count; };
-    if (!max_min_(team, state_.changed, number, flows, [](int32_t, double) {})) return false;
+    if (!max_min_(team, state_.changed, flows, [](int32_t, double) {})) return false;
     state_.changed.clear(team);
     worth = worth_ > 0 ? sum(team, n,
                              [&](int32_t i) {
