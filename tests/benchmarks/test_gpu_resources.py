@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import pytest
 from gpu_resources import occupancy, resources, taken
@@ -29,6 +30,18 @@ def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
     assert 0 < found["registers"] <= 65_536 / found["threads"]
     assert found["instructions"] > 0
     assert found["occupancy"] == occupancy(int(found["registers"]), 256) > 0
+
+
+@pytest.mark.slow
+def test_rates_take_neither_stack_nor_more_code_than_they_may() -> None:
+    if (
+        shutil.which("nvcc") is None
+        or "release 13.0" not in subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
+    ):
+        pytest.skip("needs nvcc 13.0: others count otherwise")
+    found = {name.removeprefix("resources.fluid.RunWorld."): value for name, value in resources("fluid", "sm_90")}
+    assert found["stack_bytes"] == found["spill_store_bytes"] == found["spill_load_bytes"] == 0
+    assert found["instructions"] <= 25_000
 
 
 def test_spills_of_the_functions_that_a_kernel_calls_are_its_own() -> None:
