@@ -65,8 +65,10 @@ struct Whole {
 
   DEVICE static void add(int64_t& count, int64_t more) { count += more; }
 
-  // Whether it was the last packet of its message.
-  DEVICE bool arrives(Message& message, int64_t arrival) const {
+  DEVICE bool arrives(int32_t, Message& message, int64_t arrival) const { return count(message, arrival); }
+
+  // A packet has arrived whose message no other part counts: whether it was the last one.
+  DEVICE static bool count(Message& message, int64_t arrival) {
     if (arrival > message.arrival) message.arrival = arrival;
     return --message.left == 0;
   }
@@ -93,15 +95,25 @@ struct Partition {
       : parts(parts),
         cuts(static_cast<size_t>(parts) + 1),
         follower(batch.task_offsets[world + 1] - batch.task_offsets[world]),
+        apart(follower.size(), 0),
         tasks_before(static_cast<size_t>(parts) + 1),
         mail(static_cast<size_t>(parts) * parts) {
     for (int32_t part = 0; part <= parts; ++part) cuts[part] = cut(batch, world, part);
     share_tasks(batch, world);
+    if (batch.routing[world] == kByPaths) find_apart(batch, world);  // by address a server has one last port
+  }
+
+  template <int32_t Cut::* kWhat>
+  int32_t part_of(int32_t i) const {
+    int32_t part = 0;
+    while (cuts[part + 1].*kWhat <= i) ++part;
+    return part;
   }
 
   const int32_t parts;
   std::vector<Cut> cuts;
   std::vector<int16_t> follower;      // the part that follows each task
+  std::vector<char> apart;            // whether packets of its message may arrive in several parts
   std::vector<int64_t> tasks_before;  // how many the parts before each follow
   std::vector<Mail> mail;             // from each part to each
 
@@ -136,6 +148,61 @@ struct Partition {
     }
     std::partial_sum(tasks_before.begin(), tasks_before.end(), tasks_before.begin());
   }
+
+  void find_apart(const PacketBatch& b, int32_t world) {
+    const int64_t row = b.task_offsets[world], root = b.root_offsets[world];
+    Ends ends(*this, b, world);
+    for (size_t t = 0; t < apart.size(); ++t) {
+      int32_t part = kNone;
+      for (int64_t r = root + b.first_root[row + t]; r < root + b.first_root[row + t] + b.roots[row + t]; ++r)
+        part = Ends::either(part, ends.of(b.root_port[r], b.root_channel[r], b.root_next[r]));
+      apart[t] = part == Ends::kSeveral;
+    }
+  }
+
+  // Where packets arrive that take a step: the part of the last port, kSeveral: it may be of several.
+  class Ends {
+   public:
+    static constexpr int32_t kSeveral = -2;
+
+    Ends(const Partition& all, const PacketBatch& b, int32_t world)
+        : all_(all),
+          b_(b),
+          edge_(b.edge_offsets[world]),
+          branch_(b.branch_edges + b.branch_offsets[world]),
+          known_(b.edge_offsets[world + 1] - edge_, kUnknown) {}
+
+    // `port` sends into `channel` (kNone: it is the last one), and `next` follows (batch.h).
+    int32_t of(int32_t port, int32_t channel, int32_t next) {
+      if (channel == kNone) return all_.part_of<&Cut::port>(port);
+      if (next >= 0) return of_edge(next);
+      const int64_t* const branch = branch_ + (-2 - next);
+      int32_t part = kNone;
+      for (int64_t e = branch[0] - branch_[0]; e < branch[1] - branch_[0]; ++e)
+        part = either(part, of_edge(static_cast<int32_t>(e)));
+      return part;
+    }
+
+    static int32_t either(int32_t one, int32_t other) {
+      if (one == kNone || one == other) return other;
+      return other == kNone ? one : kSeveral;
+    }
+
+   private:
+    static constexpr int32_t kUnknown = -3;
+
+    int32_t of_edge(int32_t edge) {
+      const int64_t row = edge_ + edge;
+      if (known_[edge] == kUnknown) known_[edge] = of(b_.edge_port[row], b_.edge_channel[row], b_.edge_next[row]);
+      return known_[edge];
+    }
+
+    const Partition& all_;
+    const PacketBatch& b_;
+    int64_t edge_;           // the first of the world
+    const int64_t* branch_;  // [K+1] where its branches begin
+    std::vector<int32_t> known_;
+  };
 
   // Parts have about equally many ports, and whole switches.
   Cut cut(const PacketBatch& b, int32_t world, int32_t part) const {
@@ -174,15 +241,13 @@ class Part {
 
   template <int32_t Cut::* kWhat>
   bool has(int32_t i) const {
-    return first_.*kWhat <= i && i < end_.*kWhat;
+    return static_cast<uint32_t>(i - first_.*kWhat) < static_cast<uint32_t>(end_.*kWhat - first_.*kWhat);
   }
 
   // The part with port, channel, queue or router i, and what this one has for it.
   template <int32_t Cut::* kWhat>
   int32_t part_of(int32_t i) const {
-    int32_t part = 0;
-    while (all_.cuts[part + 1].*kWhat <= i) ++part;
-    return part;
+    return all_.part_of<kWhat>(i);
   }
   template <int32_t Cut::* kWhat>
   Mail& mail_for(int32_t i) const {
@@ -194,7 +259,9 @@ class Part {
   // What several parts count.
   static void add(int64_t& count, int64_t more) { std::atomic_ref(count).fetch_add(more, std::memory_order_relaxed); }
 
-  bool arrives(Message& message, int64_t arrival) const {
+  // A packet of a task's message has arrived: whether it was the last one.
+  bool arrives(int32_t task, Message& message, int64_t arrival) const {
+    if (!all_.apart[task]) return Whole::count(message, arrival);
     const std::atomic_ref latest(message.arrival);
     int64_t known = latest.load(std::memory_order_relaxed);
     while (known < arrival && !latest.compare_exchange_weak(known, arrival, std::memory_order_relaxed)) continue;

@@ -562,7 +562,7 @@ class World {
     give_back(s_.channel[channel], flits, gone);
   }
 
-  DEVICE void give_back(Channel& c, int32_t flits, int64_t gone) {
+  INLINED_ON_CPU void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
     if (!c.keep(flits, back, begin_)) {
       collect(c, begin_);  // the sender is as far, at least
@@ -772,11 +772,13 @@ class World {
     }
     for (const int32_t* p = awake; p < last; ++p) {
       if (p + 1 < last) prefetch(&s_.port[p[1]]);
-      send_until(*p, end);
+      send_inlined(*p, end);
     }
   }
 
-  DEVICE void send_until(int32_t p, int64_t end) {
+  DEVICE void send_until(int32_t p, int64_t end) { send_inlined(p, end); }
+
+  INLINED_ON_CPU void send_inlined(int32_t p, int64_t end) {
     Port& port = s_.port[p];
     int64_t now = s_.next[p] > port.free ? s_.next[p] : port.free;
     while (now < end) {
@@ -940,7 +942,8 @@ class World {
   DEVICE void deliver(const Packet& packet, int64_t arrival) {
     latencies_.count(arrival - packet.born);
     Message& message = s_.message[packet.task];
-    if (own_.arrives(message, arrival)) finish(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
+    if (own_.arrives(packet.task, message, arrival))
+      finish(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
     if (!transports()) return;
     count(b_.delivered, b_.delivered_bytes, packet);
     tell(arrival, packet, packet.number & kMarked ? kMark : 0);
@@ -979,7 +982,7 @@ class World {
   }
 
   // A packet that `port` has begun to send at `now` waits for the port of an edge.
-  DEVICE void wait(const Port& port, int32_t slot, int32_t edge, int32_t size, int64_t now) {
+  INLINED_ON_CPU void wait(const Port& port, int32_t slot, int32_t edge, int32_t size, int64_t now) {
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
     const bool usual = output_queues() && size == full_ && queue.delay != kLongDelay;

@@ -11,16 +11,19 @@
 #define TOPOFLOW_ON_GPU  // device code, as opposed to that of the CPU backend
 #endif
 
+// A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host.
 #ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
 #define DEVICE __device__ inline
 #define INLINED __device__ __forceinline__
+#define INLINED_ON_CPU __device__ inline
 #else
 #define BACKEND cpu
 #define HD inline
 #define DEVICE inline
 #define INLINED inline
+#define INLINED_ON_CPU [[gnu::always_inline]] inline
 #endif
 
 namespace topoflow::BACKEND {

@@ -16,9 +16,10 @@ from hypothesis import example, given, settings
 
 from tests.engine.test_packet_addresses import model_of
 from tests.engine.test_packet_addresses import random_world as addressed_world
-from tests.engine.test_packet_random import CASES, random_model, random_transport, random_world
+from tests.engine.test_packet_random import CASES, random_model, random_transport, random_world, union_of
 from topoflow import _C
-from topoflow.engine.base import World
+from topoflow.engine.alternatives import Alternatives
+from topoflow.engine.base import Graph, World
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.addresses import ROUTINGS
@@ -100,6 +101,36 @@ def test_parts_of_a_world_are_whole_switches(seed: int) -> None:
         channel = layout.queue_channel[queue]
         assert len(set(ports_of[layout.queue_channel[layout.edge_queue] == channel].tolist())) == 1
     assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
+
+
+def test_packets_of_a_message_that_arrive_in_several_parts_are_all_counted() -> None:
+    """Its packets come to the target from two leaves, a part each, at the same time. (Counted without atomics they are
+    lost now and then, where both threads have a processor.)"""
+    nic, up, other_up, down, other_down = range(5)
+    rows = [np.array([nic, up, down]), np.array([nic, other_up, other_down])]
+    both = Alternatives(
+        np.array([0, 2]), np.array([0, 3, 6]), np.concatenate(rows).astype(np.int32), np.array([0.5, 0.5])
+    )
+    hops = union_of(rows[:1], both)
+    graph = Graph(
+        delay=np.zeros(1),
+        bytes=np.array([4e6]),
+        release=np.zeros(1),
+        path=np.zeros(1, np.int32),
+        after_offsets=np.zeros(2, np.int64),
+        after=np.zeros(0, np.int32),
+        path_offsets=hops.offsets,
+        path_links=hops.links,
+        path_weight=hops.weights,
+        alternatives=both,
+        owner=np.zeros(1, np.int32),
+        owners=1,
+        links=5,
+    )
+    world = World("two leaves", graph, np.full(5, 12.5e9), np.full(5, 1e-5))
+    for _ in range(3):
+        assert simulated([world], Packet(size=64), 2).arrays["status"].tolist() == [_C.DONE]
+    same_bytes([world], Packet(size=64), most=2)
 
 
 def test_threads_share_a_world_that_is_alone_also_where_its_parts_take_more_than_a_batch_may() -> None:
