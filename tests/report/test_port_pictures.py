@@ -92,7 +92,7 @@ def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Calla
     """All others send to server 11, so the last link to it does, and ports before it wait for room."""
     (text,) = answers(replace(seen, outcomes=seen.outcomes[:1]))
     last = seen.outcomes[0]
-    assert f"that from router 2.1 to {last.fabric.nodes[11]} limits most" in text
+    assert f"the port from router 2.1 to {last.fabric.nodes[11]} limits most" in text
     assert "1 of the 12 to servers do so" in text
     assert "Packets wait longest for room from " in text
 
@@ -120,3 +120,15 @@ def test_the_answer_says_where_no_port_limits(make_outcome: Callable[..., Result
     one = simulated(make_outcome, "idle", LeafSpine(B, 1, 1e-3, servers_per_leaf=2), APART)
     (text,) = answers(Report((one,), ""))
     assert "so bandwidth is not what limits" in text
+
+
+def test_the_answer_says_where_messages_wait_for_each_other(make_outcome: Callable[..., Result]) -> None:
+    """Each server sends to the next when the one before has: no port is busy, yet with twice the bandwidth the step is
+    half as long."""
+    chain = [Transfer(1e5, at, at + 1, (at - 1,) if at else ()) for at in range(SERVERS - 1)]
+    job = Traffic.from_tasks("job", SERVERS, chain)
+    one, twice = (simulated(make_outcome, "chain", LeafSpine(b, 1, 1e-9, servers_per_leaf=4), job) for b in (B, 2 * B))
+    assert twice.timeline.makespan < 0.6 * one.timeline.makespan
+    (text,) = answers(Report((one,), ""))
+    assert "for more than 9." in text
+    assert "messages that wait for each other are sent for 100.0% of it: bandwidth limits." in text

@@ -18,7 +18,16 @@ COMPUTE_BOUND = 0.02  # of an iteration; where the network could save less, it i
 
 def answers(report: Report) -> list[str]:
     """One answer per job, in plain words."""
-    return [_answer(report, job) + bottleneck(recommended(job)[0]) for job in report.jobs]
+    found = []
+    for job in report.jobs:
+        fastest = recommended(job)[0]
+        found.append(_answer(report, job) + bottleneck(fastest, _names(report, job)[fastest.settings.world]))
+    return found
+
+
+def _names(report: Report, ranked: tuple[Result, ...]) -> dict[str, str]:
+    """What the worlds of one job are called."""
+    return dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
 
 
 def memory_notes(report: Report) -> list[str]:
@@ -56,7 +65,7 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     fitting, job = tuple(outcome for outcome in ranked if outcome.fits) or ranked, recommended(ranked)
     fastest, row = job[0], job[0].row
     best = row.iteration_time
-    names = dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
+    names = _names(report, ranked)
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{place(row)}{how}: {names[row.world]}"

@@ -27,8 +27,12 @@ ABOUT = (
 MAX_QUEUES = 8  # of a world that are drawn
 MAX_INTERVALS = 256  # of time that are drawn; where there are more, one is several of them
 
-BUSY = 0.5  # of the step; where no port sends for longer, bandwidth does not limit
+BUSY = 0.5  # of the step; where no port sends for longer, no single one limits
+LITTLE = (
+    0.2  # of the step; where neither ports nor messages that wait for each other take longer, bandwidth does not limit
+)
 AS_BUSY = 0.9  # of what the busiest port sends
+SHOWN = 0.001  # of the step; waits that are shorter are not told
 
 
 def kinds(fabric: Fabric) -> dict[str, Mask]:
@@ -102,24 +106,50 @@ def fullest_queues(outcome: Result) -> Depths | None:
     return Depths(names, together * queues.interval, most)
 
 
-def bottleneck(outcome: Result) -> str:
-    """Which ports limit, in a sentence or two; nothing of a world that was not simulated packet by packet."""
+def bottleneck(outcome: Result, name: str) -> str:
+    """Which ports limit it, in a sentence or two; nothing of a world that was not simulated packet by packet."""
     ports, step = outcome.timeline.ports, outcome.timeline.makespan
     if ports is None or not ports.active.any():
         return ""
-    share = ports.active / step
-    most = int(np.argmax(share))
+    share, waits = ports.active / step, ports.stalled / step
+    most, worst = int(np.argmax(share)), int(np.argmax(waits))
     if share[most] < BUSY:
-        text = f" No port sends for more than {share[most]:.1%} of the step, so bandwidth is not what limits."
+        text = f" On {name} no port sends for more than {share[most]:.1%} of the step"
+        on_chain = share_on_chain(outcome)
+        if on_chain is not None and on_chain >= BUSY:
+            text += f", but messages that wait for each other are sent for {on_chain:.1%} of it: bandwidth limits."
+        elif on_chain is not None and max(share[most], waits[worst], on_chain) < LITTLE:
+            text += ", so bandwidth is not what limits."
+        else:
+            text += "."
     else:
         kind, of = next((kind, of) for kind, of in kinds(outcome.fabric).items() if of[most])
         alike = int((share[of] >= AS_BUSY * share[most]).sum())
-        text = f" Of its ports that from {_port(outcome, most)} limits most: it sends for {share[most]:.1%} of the step"
+        text = (
+            f" On {name} the port from {_port(outcome, most)} limits most: it sends for {share[most]:.1%} of the step"
+        )
         text += f"; {alike} of the {int(of.sum())} {kind} do so for {AS_BUSY:.0%} of that or more."
-    worst = int(np.argmax(ports.stalled))
-    if ports.stalled[worst] > 0:
-        text += f" Packets wait longest for room from {_port(outcome, worst)}, {ports.stalled[worst] / step:.1%} of it."
+    if waits[worst] >= SHOWN:
+        text += f" Packets wait longest for room from {_port(outcome, worst)}, {waits[worst]:.1%} of it."
     return text
+
+
+def share_on_chain(outcome: Result) -> float | None:
+    """Share of the step in which messages of one chain are sent, by all links of their senders: the chain that ends
+    last, in which each task waits for the one before. None for messages of many rounds."""
+    timeline, fabric = outcome.timeline, outcome.fabric
+    graph, finish = timeline.world.graph, np.nan_to_num(timeline.finish, nan=-1.0, posinf=-1.0)
+    if graph.ends is None or graph.rounds > 1:
+        return None
+    speed = np.bincount(fabric.source, timeline.world.capacity, len(fabric.nodes))
+    sent, task = 0.0, int(np.argmax(finish))
+    while True:
+        if graph.bytes[task] > 0:
+            sent += graph.bytes[task] / speed[graph.source[task]]
+        before = graph.after[graph.after_offsets[task] : graph.after_offsets[task + 1]]
+        if not len(before):
+            return min(float(sent / timeline.makespan), 1.0)
+        task = int(before[np.argmax(finish[before])])
 
 
 def lines(report: Report) -> list[tuple[str, ...]]:
