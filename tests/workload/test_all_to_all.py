@@ -94,3 +94,10 @@ def test_an_exchange_takes_what_its_links_need() -> None:
     (found,) = topoflow.compare(workload="all_to_all", **keys)
     assert found.iteration_time == pytest.approx(15 * 1e6 / 12.5e9 + 2e-6)
     assert found.memory is None
+
+
+def test_more_messages_than_memory_holds_are_refused_before_they_are_written() -> None:
+    with pytest.raises(
+        ValueError, match=r"^servers: must fit in .* free, got 99999990000000 .*of 10000000 servers \(40 PB\)"
+    ):
+        exchange(None).messages(10_000_000)

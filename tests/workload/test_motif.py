@@ -177,3 +177,16 @@ def test_what_cannot_be_is_one_line() -> None:
     for level in (-1, 1.5):
         with pytest.raises(ValueError, match=rf"^workload.level: must be a whole number of at least 0, got {level}"):
             motif("amr3d", level=level)
+
+
+@pytest.mark.parametrize("name", ["random", "allreduce"])
+def test_more_rounds_than_memory_holds_are_refused_before_they_are_written(name: str) -> None:
+    """Of equal rounds one is written, whatever their number."""
+    motif = Motif(GPU, name, iterations=10**13)
+    if name == "random":
+        with pytest.raises(
+            ValueError, match=r"^workload.iterations: must fit in .* free, got .* of 10000000000000 rounds"
+        ):
+            motif.messages(4)
+    else:
+        assert motif.messages(4).rounds > 1

@@ -182,6 +182,7 @@ class RecordedJob:
 
 
 NOBODY = -1
+BYTES_PER_MESSAGE = 400  # B at least, until it has been simulated (measured: sweep3d on 110,592 servers)
 
 
 @dataclass(frozen=True, eq=False)

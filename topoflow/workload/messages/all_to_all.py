@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from topoflow.arrays import Offsets
+from topoflow.memory import check_memory
 from topoflow.units import check_count, check_positive
-from topoflow.workload.base import Messages, Motif
+from topoflow.workload.base import BYTES_PER_MESSAGE, Messages, Motif
 from topoflow.workload.gpu import Gpu
 
 
@@ -54,7 +55,9 @@ class AllToAll(Motif):
             raise ValueError(f"workload.group: must divide the {ranks} servers, got {self.group}")
 
     def messages(self, ranks: int) -> Messages:
-        """[N (N - 1)], phase by phase."""
+        """[N (N - 1)], phase by phase. Raises ``ValueError`` where they do not fit in memory."""
+        count = ranks * (ranks - 1)
+        check_memory("servers", f"{count} messages of {ranks} servers", count * BYTES_PER_MESSAGE)
         target = self.targets(ranks)
         source = np.broadcast_to(np.arange(ranks), target.shape)
         others = source != target

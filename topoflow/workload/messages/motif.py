@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from topoflow.arrays import Offsets
+from topoflow.memory import check_memory
 from topoflow.units import check_not_negative, check_positive
 from topoflow.workload import base
-from topoflow.workload.base import Messages
+from topoflow.workload.base import BYTES_PER_MESSAGE, Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.messages.block_file import read_blocks
 from topoflow.workload.messages.mesh import Mesh, refined
@@ -33,7 +34,7 @@ DOUBLE, COMPLEX = 8, 16  # B of a number
 
 LIBRARIES = ("none", "firefly")
 
-MOST_TASKS = 2**24  # of all rounds, written one by one: 400 B each (measured), 7 GB. Ours
+MOST_TASKS = 2**24  # of all rounds, written one by one: 7 GB. Ours
 
 Rule = Callable[["Motif", Writer], None]
 
@@ -97,13 +98,18 @@ class Motif(base.Motif):
             raise ValueError(f"servers: must be the {len(self.mesh.blocks)} ranks of {self.blocks}, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
-        """What every rank does. If these are more than ``MOST_TASKS``, and all rounds are equal: one round of them."""
+        """What every rank does. If these are more than ``MOST_TASKS``, and all rounds are equal: one round of them.
+
+        Raises ``ValueError`` where they do not fit in memory.
+        """
         self.check(ranks)
-        if self.rounds > WRITTEN and self.name not in REDRAWN:
+        if self.rounds > WRITTEN:
             tasks = self.rounds * len(self._written(ranks, 1).source)
-            found = folded(self._written(ranks, WRITTEN), self.rounds) if tasks > MOST_TASKS else None
-            if found is not None:
-                return found
+            if tasks > MOST_TASKS and self.name not in REDRAWN:
+                found = folded(self._written(ranks, WRITTEN), self.rounds)
+                if found is not None:
+                    return found
+            check_memory("workload.iterations", f"{tasks} tasks of {self.rounds} rounds", tasks * BYTES_PER_MESSAGE)
         return self._written(ranks, self.rounds)
 
     def _written(self, ranks: int, rounds: int) -> Messages:
