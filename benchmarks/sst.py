@@ -2,6 +2,7 @@
 
     python benchmarks/sst.py sst=PATH/bin/sst
     python benchmarks/sst.py sst=PATH/bin/sst cases=halo3d26,fft3d cables=1 routing=minimal hosts=firefly
+    python benchmarks/sst.py sst=PATH/bin/sst cases=storm,groups routing=valiant_group,adaptive_local seeds=9
 
 Prints ``case.cables.routing.metric value`` lines. A case is a script of each rank, most of them motifs of topoflow,
 which SST's Ember replays. Routers, links and NICs have the parameters of the tapered dragonfly. With ``hosts=none``
@@ -11,6 +12,10 @@ firefly's do, on our side ``workload.library=firefly``.
 Where hosts take nothing, SST's ranks begin 10 ns after the start, and 2 ns for each receive that they have posted
 (``Script.handed``); so do ours, as who is first decides much: ``ours_least_us`` to ``ours_most_us`` is what twelve runs
 take whose messages begin 0 to 2 ns later and whose routes draw other numbers.
+
+``seeds``: as many runs of both, whose routes draw other numbers, and their means. A router of SST always draws the same
+ones; so in its merlin/topology/dragonfly.cc ``XORShiftRNG(rtr_id+1)`` must add 1000 times what the environment has as
+``SST_SEED`` (0 where it has none).
 """
 
 from __future__ import annotations
@@ -180,11 +185,11 @@ def ours(world: World) -> tuple[Timeline, float, list[float]]:
     return found, taken, [each.makespan for each in MODEL.simulate(others, Run(threads=1))]
 
 
-def theirs(program: Sst, case: Case, plan: DragonflyRoutes, routing: str, *, hosts: bool) -> Answer:
+def theirs(program: Sst, case: Case, plan: DragonflyRoutes, routing: str, *, hosts: bool, seed: int = 0) -> Answer:
     script = Script(NODES * ROUTERS * GROUPS)
     case.rule(case.motif, script)
     eager = EAGER if hosts else max(script.most, EAGER)
-    return program.run(script, plan, (BANDWIDTH, LATENCY), routing, MODEL, eager, hosts=hosts)
+    return program.run(script, plan, (BANDWIDTH, LATENCY), routing, MODEL, eager, hosts=hosts, seed=seed)
 
 
 def main() -> None:
@@ -193,21 +198,26 @@ def main() -> None:
     cases = asked.pop("cases", ",".join(CASES)).split(",")
     cables = asked.pop("cables", ",".join(map(str, CABLES))).split(",")
     routings = asked.pop("routing", ",".join(ROUTINGS)).split(",")
-    hosts = asked.pop("hosts", "none")
+    hosts, seeds = asked.pop("hosts", "none"), asked.pop("seeds", "1")
     known = {"cases": CASES, "cables": map(str, CABLES), "routing": ROUTINGS, "hosts": ("none", "firefly")}
     for key, given in (("cases", cases), ("cables", cables), ("routing", routings), ("hosts", [hosts])):
         names = [*known[key]]
         if not {*given} <= {*names}:
             sys.exit(f"{key}: must be of {', '.join(names)}, got {','.join(given)}")
+    if not seeds.isdecimal() or int(seeds) < 1:
+        sys.exit(f"seeds: must be a whole number of at least 1, got {seeds}")
     if asked:
-        sys.exit(f"sst, cases, cables, routing, hosts: must be the only keys, got {' '.join(sys.argv[1:])}")
+        sys.exit(f"sst, cases, cables, routing, hosts, seeds: must be the only keys, got {' '.join(sys.argv[1:])}")
     missing = Sst.missing(program)
     if missing is not None:
         sys.exit(missing)
     with tempfile.TemporaryDirectory() as folder:
         peer = Sst(Path(program), Path(folder))
         for name, count, routing in product(cases, map(int, cables), routings):
-            compare(peer, name, count, routing, hosts=hosts == "firefly")
+            if seeds == "1":
+                compare(peer, name, count, routing, hosts=hosts == "firefly")
+            else:
+                spread(peer, name, count, routing, int(seeds), hosts=hosts == "firefly")
 
 
 def compare(peer: Sst, name: str, cables: int, routing: str, *, hosts: bool) -> None:
@@ -232,6 +242,16 @@ def compare(peer: Sst, name: str, cables: int, routing: str, *, hosts: bool) -> 
     }
     for metric, value in row.items():
         print(f"{name}.{cables}.{routing}.{metric} {value:.6g}", flush=True)
+
+
+def spread(peer: Sst, name: str, cables: int, routing: str, seeds: int, *, hosts: bool) -> None:
+    case = CASES[name]
+    world, plan = world_of(case, cables, routing, hosts=hosts)
+    found = MODEL.simulate([replace(world, seed=seed) for seed in range(seeds)], Run(threads=1))
+    others = [theirs(peer, case, plan, routing, hosts=hosts, seed=seed).makespan for seed in range(seeds)]
+    for who, taken in (("sst", np.array(others)), ("ours", np.array([each.makespan for each in found]))):
+        for what, value in (("mean", taken.mean()), ("least", taken.min()), ("most", taken.max())):
+            print(f"{name}.{cables}.{routing}.{who}_{what}_us {value * 1e6:.6g}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import resource
 import shutil
@@ -161,8 +162,12 @@ class Sst:
         *,
         hosts: bool = True,
         counts: bool = True,
+        seed: int = 0,
     ) -> Answer:
-        """Raises ``RuntimeError`` with what went wrong."""
+        """``seed``: of what routers draw, where this SST reads it (``sst.py``).
+
+        Raises ``RuntimeError`` with what went wrong.
+        """
         traces, statistics = self.folder / "trace", self.folder / "statistics.csv"
         for old in self.folder.glob("*"):
             old.unlink()
@@ -196,7 +201,9 @@ class Sst:
         (self.folder / "world.json").write_text(json.dumps(world))
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [self.program, NETWORK, f"--model-options={self.folder / 'world.json'}"]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=self.folder, env=os.environ | {"SST_SEED": str(seed)}
+        )
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
         found = ENDED.search(done.stdout)
         if done.returncode or found is None:
