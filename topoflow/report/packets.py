@@ -144,7 +144,7 @@ def share_on_chain(outcome: Result) -> float | None:
     speed = np.bincount(fabric.source, timeline.world.capacity, len(fabric.nodes))
     sent, task = 0.0, int(np.argmax(finish))
     while True:
-        if graph.bytes[task] > 0:
+        if graph.bytes[task] > 0 and graph.source[task] != graph.target[task]:
             sent += graph.bytes[task] / speed[graph.source[task]]
         before = graph.after[graph.after_offsets[task] : graph.after_offsets[task + 1]]
         if not len(before):
