@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browse.test_server import row, write_run
-from tests.report.chromium import at, check_contrast, needs_browser, start, until
+from tests.report.chromium import at, check_console, check_contrast, needs_browser, start, until
 from topoflow.browse.find import found_in
 from topoflow.browse.server import Server
 from topoflow.report.dataset.base import MANIFEST
@@ -153,4 +153,4 @@ def test_a_click_on_a_dataset_draws_it(browser: Any, port: int) -> None:
     links[0].click()
     until(browser, "return location.pathname === '/dataset/all.parquet' && window.topoflow?.ready === true")
     assert set(browser.execute_script("return topoflow.charts.map((each) => each.id)")) == {"scatter", "parallel"}
-    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    check_console(browser)

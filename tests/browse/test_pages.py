@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.browse.test_server import row, write_run
-from tests.report.chromium import at, check_contrast, check_keyboard, needs_browser, opened, start, until
+from tests.report.chromium import at, check_console, check_contrast, check_keyboard, needs_browser, opened, start, until
 from topoflow.browse.pages import run_page
 from topoflow.browse.run import Run
 from topoflow.browse.server import Server
@@ -61,10 +61,6 @@ def address(root: Path) -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server.address
         server.shutdown()
-
-
-def check_console(browser: Any) -> None:
-    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
 
 
 def names(browser: Any) -> list[str]:

@@ -59,6 +59,12 @@ walk(document);
 return found.join(" ");
 """
 
+# Charts that a page has a place for, and nothing in it.
+UNDRAWN = """
+const places = [...document.querySelectorAll("figure:not([hidden]) div[role=img]")].map((each) => each.id);
+return places.filter((id) => !topoflow.charts.some((each) => each.id === id));
+"""
+
 # Where on the screen a chart has a point of its axes.
 PLACE = """
 const found = topoflow.charts.find((each) => each.id === arguments[0]);
@@ -106,7 +112,10 @@ def opened(browser: Any, file: Path, part: str = "") -> Any:
     """The page in a file, drawn. ``part`` is what its address ends with."""
     # Each address is a new one, as what differs in its part alone would not be loaded. A blank page in between would
     # help, too, but the driver says that it is there before it is, and Chromium then forgets what it was to load next.
-    return at(browser, f"{file.as_uri()}?opened={next(OPENED)}{part}")
+    try:
+        return at(browser, f"{file.as_uri()}?opened={next(OPENED)}{part}")
+    finally:  # what a page throws is why it is never drawn
+        check_console(browser)
 
 
 def at(browser: Any, address: str, loaded: str = "window.topoflow?.ready === true") -> Any:
@@ -147,9 +156,15 @@ def _move(browser: Any, across: int, down: int, click: bool = False) -> None:
     mouse.perform()
 
 
-def check_quiet(browser: Any) -> None:
-    """Nothing was loaded, and the console has neither errors nor warnings."""
+def check_console(browser: Any) -> None:
+    """The console has neither errors nor warnings since it was last read."""
     assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+
+
+def check_quiet(browser: Any) -> None:
+    """Nothing was loaded, every chart was drawn, and the console has neither errors nor warnings."""
+    check_console(browser)
+    assert browser.execute_script(UNDRAWN) == []
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)")
     assert [name for name in loaded if not name.startswith(("data:", "blob:"))] == []
 
@@ -167,7 +182,8 @@ def check_keyboard(browser: Any) -> None:
     for number, element in enumerate(wanted):
         browser.execute_script("arguments[0].dataset.number = arguments[1]", element, number)
     reached = set()
-    for _ in range(3 * len(wanted) + 30):  # the charts' own tools are between
+    tools = 10 * browser.execute_script("return topoflow.charts.length")  # the charts' own are between
+    for _ in range(3 * len(wanted) + tools + 30):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         reached.add(browser.execute_script("return document.activeElement.dataset.number ?? null"))
     assert reached - {None} == {str(number) for number in range(len(wanted))}

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from tests.cli.test_place import SMALL
 from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at, until
 from topoflow.case.base import Result
+from topoflow.cli import main
 from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.colours import FABRICS
-from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines
+from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines, draw_steps
 from topoflow.report.draw.history import History
 from topoflow.report.page.search import write_search
 from topoflow.report.page.searches import write_searches
@@ -36,7 +38,7 @@ ROWS = [{"series": name, "x": x, "time": y} for name, (xs, ys) in LINES.items() 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with a line chart, bars, and a heat map, which stays a picture."""
+    """A figure with a line chart, bars, steps, and a heat map, which stays a picture."""
 
     title: str = "Time of <an iteration>"
     source: str = "a paper"
@@ -51,6 +53,7 @@ class Drawn:
         return [
             Picture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
             Picture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
+            Picture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, OF)),
             Picture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
         ]
 
@@ -60,6 +63,14 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("figure")
     rows = [{key: None if value != value else value for key, value in row.items()} for row in ROWS]
     write(Drawn(), rows, "topoflow experiment toy", out)
+    return out / "report.html"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of ``topoflow place``: sizes, groups, denials, cores in use."""
+    out = tmp_path_factory.mktemp("places")
+    assert main(["place", *SMALL, f"out={out}"]) == 0
     return out / "report.html"
 
 
@@ -100,7 +111,7 @@ def searches(
 
 
 @needs_browser
-@pytest.mark.parametrize("which", ["figure", "search", "searches"])
+@pytest.mark.parametrize("which", ["figure", "places", "search", "searches"])
 def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
     browser: Any, which: str, request: pytest.FixtureRequest
 ) -> None:
@@ -110,7 +121,8 @@ def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
     check_quiet(page)
     drawn = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
     wanted = {
-        "figure": {"chart0-0", "chart0-1", "chart1-0"},
+        "figure": {"chart0-0", "chart0-1", "chart1-0", "chart2-0"},
+        "places": {f"chart{picture}-{panel}" for picture, panels in enumerate((1, 3, 4, 2)) for panel in range(panels)},
         "search": {"history", "acceptance", "network", "timeline"},
         "searches": {"front"},
     }

@@ -23,7 +23,7 @@ function panel(id, { title, x, y, lines, bars }) {
       const source = new ColumnDataSource({ data: { x: series.x, y: MISSING(series.y), across: series.across, up: series.up } });
       const look = { source, name: series.name, line_color: series.colour, legend_label: series.name };
       const line = { ...look, line_width: 2, line_dash: series.dash };
-      if (series.step) drawn.push(figure.step({ field: "x" }, { field: "y" }, { ...line, mode: "after" }));
+      if (series.step) drawn.push(figure.step({ field: "x" }, { field: "y" }, "after", line));
       else figure.line({ field: "x" }, { field: "y" }, line);
       if (series.marker) drawn.push(figure.scatter({ field: "x" }, { field: "y" }, { ...look, marker: series.marker, size: 10, fill_color: series.colour, fill_alpha: 0 }));
       else if (!series.step) drawn.push(figure.renderers[figure.renderers.length - 1]);
