@@ -72,6 +72,23 @@ def test_the_grid_is_the_product_of_what_is_swept(tmp_path: Path, capsys: pytest
     assert "report.html" in capsys.readouterr().out
 
 
+def test_jobs_of_a_sweep_have_different_titles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A motif is called by its name, and what else of a workload is swept follows."""
+    asked = ("workload=motif", "workload.name=bcast,reduce", "workload.bytes=4,4096", "servers=4", "fabric=leaf_spine")
+    assert main(["compare", *asked, f"out={tmp_path}"]) == 0
+    said, page = capsys.readouterr().out, (tmp_path / "report.html").read_text()
+    for name in ("bcast", "reduce"):
+        for size in (4, 4096):
+            job = f"{name} on 4 servers, workload.bytes={size}"
+            for text in (said, page):
+                assert f"{job}, strategy ranks" in text
+                assert f"{job}: leaf_spine takes" in text
+    assert {row["workload"] for row in json.loads((tmp_path / "result.json").read_text())["rows"]} == {
+        "bcast",
+        "reduce",
+    }
+
+
 def test_fidelities_and_merged_events_are_swept_and_a_bound_says_that_it_is_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(report: Report, 
 def test_a_single_interface_is_singular(report: Report) -> None:
     (job,) = report.jobs
     slow = tuple(outcome for outcome in job if outcome.row.bandwidth == 1.0)
-    assert setting(slow).startswith("toy on 4 servers, strategy by_hand, 1 interface of 8 b/s, ")
+    assert setting(report, slow).startswith("toy on 4 servers, strategy by_hand, 1 interface of 8 b/s, ")
 
 
 def test_equally_fast_networks_are_called_so_and_the_cheapest_is_named(

@@ -123,4 +123,4 @@ def _html_table(report: Report, job: tuple[Result, ...]) -> str:
     head = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
     rows = ("".join(f"<td>{escape(cell.text(each, best))}</td>" for cell in columns) for each in job)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<h4>{escape(setting(job))}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<h4>{escape(setting(report, job))}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -50,7 +50,7 @@ class Row:
 
 COLUMNS = {
     "world": "name of this combination, unique in the report",
-    "workload": "the training job",
+    "workload": "the training job; of a motif its own name",
     "strategy": "how the job is spread over the servers",
     "fabric": "the network that joins the servers",
     "servers": "servers that take part (one has several GPUs)",

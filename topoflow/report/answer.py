@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoflow.case.base import Result
-from topoflow.case.rows import Row
 from topoflow.report.base import Report
 from topoflow.report.packets import bottleneck
 from topoflow.units import human
@@ -32,7 +31,7 @@ def _names(report: Report, ranked: tuple[Result, ...]) -> dict[str, str]:
 
 def memory_notes(report: Report) -> list[str]:
     """A line for every strategy that needs more memory than a GPU has."""
-    keys = [key for key in report.swept if key.partition(".")[0] in ("workload", "strategy", "gpu")]
+    keys = [key for key in report.swept if key.partition(".")[0] == "strategy"]
     notes = []
     for outcome in report.ranking:
         if outcome.memory is not None and not outcome.fits:
@@ -41,14 +40,14 @@ def memory_notes(report: Report) -> list[str]:
             would = f"has {has}: would not run"
             if outcome.memory <= outcome.gpu_memory:
                 would = f"may take {outcome.case.job.room}: might not run (gpu.memory_share)"
-            who = f"{place(outcome.row)}, strategy {outcome.row.strategy}{swept}"
+            who = f"{place(report, outcome)}, strategy {outcome.row.strategy}{swept}"
             notes.append(f"{who}: needs {needs} per GPU, {would}")
     return list(dict.fromkeys(notes))
 
 
 def notes(report: Report) -> list[str]:
     """A line for everything that was decided by the size of a job, and that is assumed of a recorded one."""
-    lines = (f"{place(one.row)}: {note}" for one in report.outcomes for note in one.notes)
+    lines = (f"{place(report, one)}: {note}" for one in report.outcomes for note in one.notes)
     return list(dict.fromkeys(lines))
 
 
@@ -63,20 +62,20 @@ def recommended(ranked: tuple[Result, ...]) -> tuple[Result, ...]:
 
 def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     fitting, job = tuple(outcome for outcome in ranked if outcome.fits) or ranked, recommended(ranked)
-    fastest, row = job[0], job[0].row
+    fastest, row, who = job[0], job[0].row, place(report, job[0])
     best = row.iteration_time
     names = _names(report, ranked)
     how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
-    first = f"{place(row)}{how}: {names[row.world]}"
+    first = f"{who}{how}: {names[row.world]}"
     unknown, ideal = _unsized(fastest), _ideal(fitting, names)
     if len(fitting) > 1 and not any(len(outcome.flows.bytes) for outcome in fitting):
         if unknown:
-            return f"{place(row)}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
-        return f"{place(row)}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
+            return f"{who}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
+        return f"{who}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
     if len(job) == 1:
         return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{ideal}{_limit(fastest)}"
-    text = _fastest(f"{place(row)}{how}", job, names) + unknown
+    text = _fastest(f"{who}{how}", job, names) + unknown
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
         return text + ideal + _limit(fastest)
@@ -136,9 +135,12 @@ def _unsized(outcome: Result) -> str:
     return f" Communication of {time} per step has no recorded size and takes that long here on any network."
 
 
-def place(row: Row) -> str:
-    """``dlrm on 16 servers``"""
-    return f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}"
+def place(report: Report, outcome: Result) -> str:
+    """``dlrm on 16 servers``, and how its job differs from others: ``dlrm on 16 servers, workload.tables=8``."""
+    row, swept = outcome.row, outcome.settings.swept
+    keys = [key for key in report.swept if key.partition(".")[0] in ("workload", "gpu") and key != "workload"]
+    how = [f"{key}={swept[key]}" for key in keys if swept.get(key, row.workload) != row.workload]  # a motif's name
+    return ", ".join([f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}", *how])
 
 
 def _price(outcome: Result) -> str:

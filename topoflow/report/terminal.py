@@ -96,10 +96,10 @@ def _fidelities(job: tuple[Result, ...]) -> list[str]:
     return sorted({outcome.settings.fidelity for outcome in job})
 
 
-def setting(job: tuple[Result, ...]) -> str:
+def setting(report: Report, job: tuple[Result, ...]) -> str:
     """What all worlds of a job have in common, in a line."""
     rows = [outcome.row for outcome in job]
-    parts = [place(rows[0])]
+    parts = [place(report, job[0])]
     strategies = sorted({row.strategy for row in rows})
     if len(strategies) == 1:
         parts.append(f"strategy {strategies[0]}")
@@ -112,9 +112,9 @@ def setting(job: tuple[Result, ...]) -> str:
     return ", ".join(parts)
 
 
-def _table(job: tuple[Result, ...], columns: Sequence[Cell]) -> Table:
+def _table(report: Report, job: tuple[Result, ...], columns: Sequence[Cell]) -> Table:
     best, recommendation = job[0].row.iteration_time, recommended(job)[0]
-    table = Table(title=Text(setting(job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    table = Table(title=Text(setting(report, job)), box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for cell in columns:
         table.add_column(cell.title, justify="right" if cell.right else "left", no_wrap=not cell.right)
     for outcome in job[:MAX_ROWS]:
@@ -153,11 +153,11 @@ def show(report: Report, console: Console) -> None:
     """Print one table per job, fastest first, and the answer under them."""
     for job in report.jobs:
         columns, left_out = cells(report, job), list[str]()
-        while _width(_table(job, columns), console) > console.width and any(cell.spare for cell in columns):
+        while _width(_table(report, job, columns), console) > console.width and any(cell.spare for cell in columns):
             last = max(columns, key=lambda cell: cell.spare)
             columns.remove(last)
             left_out.append(last.title)
-        console.print(_table(job, columns))
+        console.print(_table(report, job, columns))
         if left_out:
             console.print(f"The terminal is too narrow for {', '.join(left_out)}; result.json has them (out=DIR).")
         if len(job) > MAX_ROWS:

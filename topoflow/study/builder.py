@@ -23,7 +23,7 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
-from topoflow.workload.base import RecordedJob, Workload
+from topoflow.workload.base import Motif, RecordedJob, Workload
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MOST_JOBS = 16  # kept between batches of points
@@ -67,7 +67,7 @@ class Builder:
                     continue
                 point, notes = decided(point, job.traffic)
                 left = self._after_failure(point, job, fabric)
-                built.append(Asked(point, self._cases(point, settings(point, name, notes), *left)))
+                built.append(Asked(point, self._cases(point, settings(point, job, name, notes), *left)))
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[already])
@@ -137,11 +137,12 @@ class Builder:
         return self.made[key]
 
 
-def settings(point: Point, world: str, notes: tuple[str, ...]) -> Settings:
-    """What was asked for, as a report states it, with what was decided for it."""
+def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Settings:
+    """What was asked for, as a report states it, with what was decided for it. A motif is called by its own name."""
     return Settings(
         world=world,
-        **{group: point.choices[group] for group in ("workload", "strategy", "fabric", "prices")},
+        workload=job.workload.name if isinstance(job.workload, Motif) else point.choices["workload"],
+        **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
         is_lower_bound=fidelity_of(point).is_lower_bound,

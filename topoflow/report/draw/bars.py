@@ -58,8 +58,8 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
     factor, unit = scale([longest], "s")
     position, ticks, labels, looks = 0.0, [], [], fabric_looks(report.fabrics)
     for group in groups:
-        row = group[0].row
-        title = f"{place(row)}, interfaces of {human(row.bandwidth * 8, 'b/s')}"
+        interfaces = human(group[0].row.bandwidth * 8, "b/s")
+        title = f"{place(report, group[0])}, interfaces of {interfaces}"
         title += ", lower bound" if group[0].settings.is_lower_bound else ""
         axes.text(0, position, title, va="center", ha="left", fontweight="bold", fontsize=9)
         for outcome, label in zip(group, report.labels(group), strict=True):

@@ -10,6 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from topoflow.case.base import Result
 from topoflow.fabric.prices import front
+from topoflow.report.answer import place
 from topoflow.report.base import Report
 from topoflow.report.draw.style import fabric_looks, panels, plain, scale
 
@@ -45,7 +46,7 @@ def draw(report: Report) -> Figure:
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=look.colour, marker=look.marker, edgecolor="white")  # fmt: skip
         scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
-        axes.set_title(f"{job[0].row.workload}, {job[0].row.servers} servers", fontsize=10)
+        axes.set_title(place(report, job[0]), fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
         axes.set_ylabel(f"time of one training step [{unit}]")
         plain(axes, "both")

@@ -211,7 +211,7 @@ def _tables(report: Report) -> str:
         titles = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
         body = "".join(_row(report, outcome, best, choice, columns) for outcome in job)
         parts.append(
-            f"<h3>{escape(setting(job))}</h3><div class=wide><table class='numbers sortable'>"
+            f"<h3>{escape(setting(report, job))}</h3><div class=wide><table class='numbers sortable'>"
             f"<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
         )
     if seen := packets.lines(report):
