@@ -57,6 +57,27 @@ def test_a_picture_is_large_enough_and_there_where_worlds_have_ports(
     assert not picture.needs(without)
 
 
+def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
+    seen: Report, make_outcome: Callable[..., Result]
+) -> None:
+    """Eight jobs of which each is idle for longer than the one before, on a slow and on a fast network."""
+
+    def world(number: int, latency: float) -> Result:
+        design = replace(DRAGONFLY, latency=latency * 10**number)
+        made = simulated(make_outcome, f"{number} {latency}", design, APART)
+        settings = replace(made.settings, config={"workload": number})
+        return replace(made, case=replace(made.case, settings=settings))
+
+    many = Report(tuple(world(number, latency) for number in range(8) for latency in (1e-8, 9e-8)), "")
+    drawn = [outcome.settings.swept["what"] for outcome, _ in ports._seen(many)]
+    assert drawn == [f"{number} 1e-08" for number in range(ports.MAX_PANELS)]
+    for picture in OF_PORTS:
+        if picture.needs(many):
+            assert picture.draw(many).get_suptitle().endswith(" of 16 worlds, the busiest)")
+        if picture.needs(seen):
+            assert "worlds" not in picture.draw(seen).get_suptitle()
+
+
 def without_ports(one: Result) -> Any:
     return replace(one.timeline, ports=None)
 

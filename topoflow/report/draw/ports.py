@@ -45,8 +45,14 @@ def has_queues(report: Report) -> bool:
 
 def with_queues(report: Report) -> list[tuple[Result, Depths]]:
     """Worlds in which something waited for ports, and their fullest queues over time."""
-    found = [(outcome, fullest_queues(outcome)) for outcome in report.representatives(MAX_PANELS)]
+    found = [(outcome, fullest_queues(outcome)) for outcome, _ in _seen(report)]
     return [(outcome, depths) for outcome, depths in found if depths is not None]
+
+
+def worlds(report: Report) -> list[tuple[Result, Ports]]:
+    """Those that were simulated packet by packet, whose ports sent anything, and what they saw."""
+    found = [(outcome, outcome.timeline.ports) for outcome in report.outcomes]
+    return [(outcome, ports) for outcome, ports in found if ports is not None and ports.packets.any()]
 
 
 def draw_time(report: Report) -> Figure:
@@ -54,7 +60,7 @@ def draw_time(report: Report) -> Figure:
     shown = _seen(report)
     names = report.labels([outcome for outcome, _ in shown])
     parts = {name: _points(outcome, ports) for name, (outcome, ports) in zip(names, shown, strict=True)}
-    return draw_ternary("What ports do during the step", parts)
+    return draw_ternary(_titled("What ports do during the step", len(shown), report), parts)
 
 
 def draw_use(report: Report) -> Figure:
@@ -74,7 +80,7 @@ def draw_use(report: Report) -> Figure:
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
     figure.colorbar(image, ax=axes_list, label="of the step [%] (grey: no link)", shrink=0.85)
-    figure.suptitle("How busy links are")
+    figure.suptitle(_titled("How busy links are", len(shown), report))
     return figure
 
 
@@ -100,7 +106,7 @@ def draw_queues(report: Report) -> Figure:
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
     figure.colorbar(image, ax=axes_list, label="most in the interval (grey: nothing)", shrink=0.85, format=_bytes)
-    figure.suptitle("How much waits at the fullest ports")
+    figure.suptitle(_titled("How much waits at the fullest ports", len(shown), report))
     return figure
 
 
@@ -119,14 +125,16 @@ def draw_latency(report: Report) -> Figure:
             parts[what] = lines
     axes = Axis("latency", "s", log=True), Axis("share [%]")
     fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
-    return draw_steps("How long packets and messages take", parts, *axes, fabrics)
+    title = _titled("How long packets and messages take", len(shown), report)
+    return draw_steps(title, parts, *axes, fabrics)
 
 
 def draw_completion(report: Report) -> Figure:
     """A panel per world, in it a curve per size: from when a message was ready until its last byte arrived."""
     shown = [outcome for outcome, _ in _seen(report) if completion(outcome)]
     parts = {name: completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
-    return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
+    title = _titled("How long messages take", len(shown), report)
+    return draw_cdf(title, parts, Axis("completion of a message", "s", log=True), "messages")
 
 
 def draw_groups(report: Report) -> Figure:
@@ -137,7 +145,8 @@ def draw_groups(report: Report) -> Figure:
         group, half, last = group_completion(outcome)
         across = group.astype(np.float64)
         parts[name] = {"half of its messages": (across, half), "all of its messages": (across, last)}
-    return draw_lines("When groups of servers have what they receive", parts, Axis("group"), Axis("completion", "s"))
+    title = _titled("When groups of servers have what they receive", len(shown), report)
+    return draw_lines(title, parts, Axis("group"), Axis("completion", "s"))
 
 
 def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]], int, str]:
@@ -158,9 +167,29 @@ def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int
 
 
 def _seen(report: Report) -> list[tuple[Result, Ports]]:
-    """Worlds that were simulated packet by packet, whose ports sent anything, and what they saw."""
-    worlds = [(outcome, outcome.timeline.ports) for outcome in report.representatives(MAX_PANELS)]
-    return [(outcome, ports) for outcome, ports in worlds if ports is not None and ports.packets.any()]
+    """The worlds that are drawn, in the order of the grid: of each job one, of each fabric one, then the rest.
+
+    Each time those come first whose busiest port sends or stalls for the most of the step.
+    """
+    idlest_first = sorted(worlds(report), key=_busy)
+    of_job = {outcome.comparable: (outcome, ports) for outcome, ports in idlest_first}  # of several the last
+    of_fabric = {outcome.settings.fabric: (outcome, ports) for outcome, ports in idlest_first}
+    passes = of_job.values(), of_fabric.values(), idlest_first
+    chosen = dict.fromkeys(outcome for each in passes for outcome, _ in sorted(each, key=_busy, reverse=True))
+    shown = list(chosen)[:MAX_PANELS]
+    return [(outcome, ports) for outcome, ports in worlds(report) if outcome in shown]
+
+
+def _busy(world: tuple[Result, Ports]) -> float:
+    """The share of the step for which its busiest port sends or stalls."""
+    outcome, ports = world
+    return float((ports.active + ports.stalled).max()) / (outcome.timeline.makespan or np.inf)
+
+
+def _titled(title: str, shown: int, report: Report) -> str:
+    """With how many worlds are drawn, where there are too many for all."""
+    whole = len(worlds(report))
+    return title if whole <= MAX_PANELS else f"{title} ({shown} of {whole} worlds, the busiest)"
 
 
 def _has_groups(outcome: Result) -> bool:

@@ -15,7 +15,7 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.draw.network.layout import layout
 from topoflow.report.draw.network.topology import wirings
-from topoflow.report.draw.ports import with_queues
+from topoflow.report.draw.ports import with_queues, worlds
 from topoflow.report.draw.price import frontier
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.load import BINS, bytes_over_time
@@ -139,7 +139,7 @@ def networks(report: Report) -> list[Plain]:
 
 
 def queues(report: Report) -> list[Plain]:
-    """How much waited at the fullest ports of each world over time."""
+    """How much waited at the fullest ports over time, of the busiest worlds."""
     shown = with_queues(report)
     labels = report.labels([outcome for outcome, _ in shown])
     return [
@@ -197,6 +197,8 @@ def left_out(report: Report, data: Plain) -> dict[str, str]:
     for chart, (shown, whole, what, tasks, room) in counts.items():
         limits = ", ".join(filter(None, (f"{MAX_WORLDS} {what}", tasks, f"{room // 1000} kB")))
         found[chart] = f"Drawn are {shown} of {whole} {what}: this page has room for {limits}." if shown < whole else ""
+    if len(worlds(report)) > len(data["queues"]):
+        found["queues"] = f"Drawn are {len(data['queues'])} of {len(worlds(report))} worlds, the busiest."
     found["network"] = " ".join(filter(None, (found["network"], without_time(data["networks"]))))
     return found
 
