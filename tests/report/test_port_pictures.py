@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from topoflow.case.base import Result
 from topoflow.demand import Demand
@@ -23,6 +24,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw import ports
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import png
+from topoflow.report.draw.ternary import Points, draw_ternary
 from topoflow.report.packets import group_completion, groups, kinds
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -95,6 +97,20 @@ def test_a_triangle_has_every_port_once(seen: Report) -> None:
         assert one.timeline.ports is not None
         points = ports._points(one, one.timeline.ports)
         assert sum(of.number.sum() for of in points.values()) == one.fabric.links
+
+
+def test_a_kind_of_port_has_one_colour_in_all_triangles_and_is_in_the_legend() -> None:
+    one = Points(np.array([0.5]), np.array([0.1]), np.array([1.0]))
+    parts = {"a": {"up": one, "down": one}, "b": {"down": one, "around": one}, "c": {}}
+    figure = draw_ternary("", parts)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    colours = [to_hex(handle.get_color()) for handle in legend.get_lines()]
+    assert names == ["up", "down", "around"]
+    assert len(set(colours)) == 3
+    for axes, part in zip(figure.axes, parts.values(), strict=True):
+        drawn = [to_hex(points.get_facecolor()[0]) for points in axes.collections]
+        assert drawn == [colours[names.index(kind)] for kind in part]
 
 
 def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None:

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from topoflow.report.draw.style import COLOURS, grid_shape, legend_columns, panels
+from topoflow.report.draw.style import grid_shape, legend_columns, panels, series_looks
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +42,8 @@ def place(active: Floats, stalled: Floats) -> tuple[Floats, Floats]:
 
 
 def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figure:
-    """A panel per part, in it a colour per kind of point."""
+    """A panel per part, in it a colour per kind of point, which is that kind's in all panels."""
+    looks = series_looks(kind for kinds in parts.values() for kind in kinds)
     rows, columns = grid_shape(len(parts), MAX_PANELS_PER_ROW)
     figure = Figure(figsize=(4.2 * columns + 0.4, 4.1 * rows + 0.9), layout="constrained")
     figure.suptitle(title)
@@ -49,13 +51,16 @@ def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figur
         _triangle(axes)
         axes.set_title(part, fontsize=10)
         most = max((float(points.number.max(initial=1)) for points in kinds.values()), default=1.0)
-        for colour, (kind, points) in enumerate(kinds.items()):
+        for kind, points in kinds.items():
             weight = np.log1p(points.number) / np.log1p(most)  # a cell with one port can be seen, too
             x, y = place(points.active, points.stalled)
-            axes.scatter(x, y, s=8 + 70 * weight, alpha=0.25 + 0.5 * weight, color=COLOURS[colour], lw=0, label=kind)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    columns = legend_columns([str(label) for label in labels], figure.get_figwidth())
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+            size, alpha = 8 + 70 * weight, 0.25 + 0.5 * weight
+            axes.scatter(x, y, s=size, alpha=alpha, color=looks[kind].colour, marker=looks[kind].marker, lw=0)
+    handles = [
+        Line2D([], [], color=look.colour, marker=look.marker, linestyle="", label=kind) for kind, look in looks.items()
+    ]
+    columns = legend_columns(list(looks), figure.get_figwidth())
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     return figure
 
 
