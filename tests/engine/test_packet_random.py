@@ -261,6 +261,9 @@ def agree(found: Histogram, values: list[int]) -> None:
     assert found.total == sum(values) / SECOND
     for low, high, count in zip(found.low, found.high, found.count, strict=True):
         assert count == sum(low <= each / SECOND < high for each in values)
+    for share in (0.5, 0.99) if values else ():
+        exact = np.quantile(values, share, method="inverted_cdf") / SECOND
+        assert exact <= found.quantile(share) <= 17 / 16 * exact + 1 / SECOND
 
 
 @settings(max_examples=150)

@@ -151,12 +151,16 @@ class Histogram:
         return self.total / max(int(self.count.sum()), 1)
 
     def quantile(self, share: float) -> float:
-        """The value that at most this ``share`` of all lie below, to the width of its range; 0 if there are none."""
+        """The least value that this ``share`` of all do not exceed; 0 if there are none.
+
+        It is the end of its range, or the largest value where that is less: never below the exact one, and at most the
+        width of the range above.
+        """
         if not len(self.count):
             return 0.0
         rank = np.cumsum(self.count)
         here = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
-        return min(float(self.low[here] + self.high[here]) / 2, self.largest)
+        return min(float(self.high[here]), self.largest)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ COLUMNS = (
 )
 ABOUT = (
     "Of the ports that sent anything, the mean share of the step in which one sends (active), in which packets wait "
-    "and all of them for room in the next buffer (stalled), and the rest (idle). Latencies are to a 16th. "
-    "ports.parquet has every port, latencies.parquet how latencies are distributed."
+    "and all of them for room in the next buffer (stalled), and the rest (idle). Medians and 99 % of "
+    "latencies are those of ranges, at most a 16th too long and never too short. ports.parquet has every port, "
+    "latencies.parquet how latencies are distributed."
 )
 
 MAX_QUEUES = 8  # of a world that are drawn
