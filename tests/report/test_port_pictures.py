@@ -25,7 +25,7 @@ from topoflow.report.draw import ports
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import png
 from topoflow.report.draw.ternary import Points, draw_ternary
-from topoflow.report.packets import group_completion, groups, kinds
+from topoflow.report.packets import columns, group_completion, groups, kinds, lines
 from topoflow.traffic.base import Traffic, Transfer
 
 OF_PORTS = [picture for picture in PICTURES if picture.file.startswith("ports")]
@@ -35,10 +35,16 @@ INCAST = Traffic.from_tasks("job", SERVERS, [Transfer(100_000.0, source, 11) for
 APART = Traffic.from_tasks("job", SERVERS, [Transfer(64.0, 0, 1), Transfer(64.0, 2, 3)])
 
 
-def simulated(make_outcome: Callable[..., Result], name: str, design: FabricDesign, job: Traffic = INCAST) -> Result:
+def simulated(
+    make_outcome: Callable[..., Result],
+    name: str,
+    design: FabricDesign,
+    job: Traffic = INCAST,
+    model: Packet = Packet(size=1024),
+) -> Result:
     fabric = design.build(SERVERS, Demand(SERVERS))
     made = make_outcome(fabric, job, what=name)
-    (timeline,) = Packet(size=1024).simulate([place(job, fabric, name=name)])
+    (timeline,) = model.simulate([place(job, fabric, name=name)])
     return replace(made, timeline=timeline)
 
 
@@ -132,6 +138,27 @@ def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Calla
     assert f"the port from router 2.1 to {last.fabric.nodes[11]} limits most" in text
     assert "1 of the 12 to servers do so" in text
     assert "Packets wait longest for room from " in text
+
+
+def test_lost_and_marked_packets_are_counted_where_ports_lose_or_mark(
+    seen: Report, make_outcome: Callable[..., Result]
+) -> None:
+    design = LeafSpine(B, 1, 1e-7, servers_per_leaf=4)
+    drops = simulated(make_outcome, "drops", design, model=Packet(size=1024, loss="drop", buffer=2048))
+    marks = simulated(make_outcome, "marks", design, model=Packet(size=1024, control="dcqcn", ecn_from=2048))
+    both = Report((drops, marks), "")
+    at = columns(both).index("packets lost")
+    assert columns(both)[at + 1] == "packets marked (ECN)"
+    for one, line in zip(both.outcomes, lines(both), strict=True):
+        lost, marked = one.timeline.ports.lost.sum(), one.timeline.ports.marked.sum()
+        assert (lost > 0, marked > 0) == (one is drops, one is marks)
+        assert line[at : at + 2] == (f"{lost:,}", f"{marked:,}")
+        (text,) = answers(Report((one,), ""))
+        assert f" Ports lost {lost:,} packets and marked {marked:,} (ECN)." in text
+    for report in (both, seen):
+        assert {len(line) for line in lines(report)} == {len(columns(report))}
+    assert "packets lost" not in columns(seen)
+    assert not any("lost" in text for text in answers(seen))
 
 
 def test_groups_are_those_of_the_network() -> None:

@@ -14,10 +14,9 @@ from topoflow.fabric.routing.next_hops import AddressedRoutes
 from topoflow.report.base import Report
 from topoflow.units import human
 
-COLUMNS = (
-    *("world", "ports active", "stalled", "idle", "most stalled port", "fullest buffer"),
-    *("packet latency: mean", "median", "99 %", "longest", "message latency: mean", "median", "99 %", "longest"),
-)
+PORTS = ("world", "ports active", "stalled", "idle", "most stalled port", "fullest buffer")
+LOSSES = ("packets lost", "packets marked (ECN)")  # where any port loses or marks some
+LATENCIES = ("packet latency: mean", "median", "99 %", "longest", "message latency: mean", "median", "99 %", "longest")
 ABOUT = (
     "Of the ports that sent anything, the mean share of the step in which one sends (active), in which packets wait "
     "and all of them for room in the next buffer (stalled), and the rest (idle). Medians and 99 % of "
@@ -132,6 +131,8 @@ def bottleneck(outcome: Result, name: str) -> str:
         text += f"; {alike} of the {int(of.sum())} {kind} do so for {AS_BUSY:.0%} of that or more."
     if waits[worst] >= SHOWN:
         text += f" Packets wait longest for room from {_port(outcome, worst)}, {waits[worst]:.1%} of it."
+    if _loses(outcome):
+        text += f" Ports lost {ports.lost.sum():,} packets and marked {ports.marked.sum():,} (ECN)."
     return text
 
 
@@ -153,12 +154,24 @@ def share_on_chain(outcome: Result) -> float | None:
         task = int(before[np.argmax(finish[before])])
 
 
+def columns(report: Report) -> tuple[str, ...]:
+    """Titles of the cells of ``lines``."""
+    return (*PORTS, *LOSSES * any(map(_loses, report.outcomes)), *LATENCIES)
+
+
 def lines(report: Report) -> list[tuple[str, ...]]:
-    """The cells of ``COLUMNS``, world by world."""
-    return [_line(outcome) for outcome in report.outcomes if outcome.timeline.ports is not None]
+    """The cells of ``columns``, world by world."""
+    loses = any(map(_loses, report.outcomes))
+    return [_line(outcome, loses) for outcome in report.outcomes if outcome.timeline.ports is not None]
 
 
-def _line(outcome: Result) -> tuple[str, ...]:
+def _loses(outcome: Result) -> bool:
+    """Whether any port lost or marked a packet."""
+    ports = outcome.timeline.ports
+    return ports is not None and bool(ports.lost.any() or ports.marked.any())
+
+
+def _line(outcome: Result, loses: bool) -> tuple[str, ...]:
     ports, step = outcome.timeline.ports, outcome.timeline.makespan or np.inf
     assert ports is not None, "the caller asks for worlds with packets only"
     sent = ports.packets > 0
@@ -169,6 +182,7 @@ def _line(outcome: Result) -> tuple[str, ...]:
         *(f"{share:.1%}" for share in (active, stalled, max(1 - active - stalled, 0.0))),
         "-" if worst is None else f"{_port(outcome, worst)} ({ports.stalled[worst] / step:.1%})",
         human(float(ports.fullest.max(initial=0.0)), "B"),
+        *(f"{number.sum():,}" for number in (ports.lost, ports.marked) if loses),
         *_latency(ports.latency),
         *_latency(ports.message_latency),
     )

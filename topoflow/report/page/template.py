@@ -215,7 +215,7 @@ def _tables(report: Report) -> str:
             f"<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
         )
     if seen := packets.lines(report):
-        parts.append(f"<h3>What packets and ports saw</h3>{table(packets.COLUMNS, seen, 'plain')}")
+        parts.append(f"<h3>What packets and ports saw</h3>{table(packets.columns(report), seen, 'plain')}")
         parts.append(paragraphs([packets.ABOUT]))
     if report.failures:
         rows = [list(one.cells(network)) for network, one in report.failures]
