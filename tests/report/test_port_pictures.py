@@ -140,6 +140,19 @@ def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Calla
     assert "Packets wait longest for room from " in text
 
 
+def test_every_distribution_of_latencies_is_drawn_from_0_to_100_percent(make_outcome: Callable[..., Result]) -> None:
+    """Those of one message, too, which are all in one range."""
+    one = Traffic.from_tasks("job", SERVERS, [Transfer(64.0, 0, 1)])
+    worlds = [simulated(make_outcome, name, DRAGONFLY, job) for name, job in (("many", INCAST), ("one", one))]
+    for of, axes in enumerate(ports.draw_latency(Report(tuple(worlds), "")).axes):
+        for line, world in zip(axes.get_lines(), worlds, strict=True):
+            _, latency = world.timeline.ports.latencies()[of]
+            x, y = line.get_data()
+            assert (y[0], y[-1]) == (0, 100)
+            assert (np.diff(x) >= 0).all()
+            assert x[-1] == latency.largest
+
+
 def test_lost_and_marked_packets_are_counted_where_ports_lose_or_mark(
     seen: Report, make_outcome: Callable[..., Result]
 ) -> None:

@@ -208,5 +208,6 @@ def _points(outcome: Result, ports: Ports) -> dict[str, Points]:
 
 
 def _cumulative(latency: Histogram) -> tuple[Floats, Floats]:
-    """Ends of the ranges, and % of the values up to there."""
-    return latency.high, 100 * np.cumsum(latency.count) / latency.count.sum()
+    """Ends of the ranges, or the longest, and % of the values up to there; it starts at 0 %, as any distribution."""
+    ends, count = np.minimum(latency.high, latency.largest), np.concatenate(([0], latency.count))
+    return np.concatenate((ends[:1], ends)), 100 * np.cumsum(count) / count.sum()
