@@ -269,6 +269,7 @@ def test_a_cell_says_how_much_waited_at_a_port(
         assert np.array(shown["depth"]).max() == max(row["depth"] for row in own) == world.timeline.ports.fullest.max()
         page.find_element("id", "queues-world").send_keys(Keys.DOWN if number else Keys.HOME)
         until(page, CELLS, len(np.flatnonzero(shown["depth"])))
+        assert human(np.array(shown["depth"]).max(), "B") in page.find_element("id", "queues-scale").text
         for port, name in list(enumerate(shown["names"]))[:3]:
             at = int(np.argmax(shown["depth"][port]))
             middle = 1e6 * (at + 0.5) * shown["interval"]

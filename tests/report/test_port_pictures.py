@@ -131,6 +131,12 @@ def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None
     assert matrix.count() == 12
 
 
+def test_switches_of_a_map_have_whole_numbers(seen: Report) -> None:
+    for axes in ports.draw_use(seen).axes[:2]:
+        for side in (axes.xaxis, axes.yaxis):
+            assert all(at == round(at) for at in side.get_ticklocs())
+
+
 def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Callable[..., Result]) -> None:
     """All others send to server 11, so the last link to it does, and ports before it wait for room."""
     (text,) = answers(replace(seen, outcomes=seen.outcomes[:1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -15,10 +16,12 @@ from topoflow.case.base import Result
 from topoflow.case.rows import COLUMNS, Row, flows_between
 from topoflow.demand import Demand
 from topoflow.engine.base import Graph
+from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw.heat_map import MAX_BLOCKS, by_block, draw_matrices
 from topoflow.report.draw.style import png
+from topoflow.study.configure.options import options
 from topoflow.traffic.base import Compute, Traffic, Transfer
 
 Make = Callable[..., Result]
@@ -27,6 +30,11 @@ Fabrics = dict[str, Callable[[float], Fabric]]
 
 def test_every_column_is_explained() -> None:
     assert [field.name for field in fields(Row)] == list(COLUMNS)
+
+
+def test_every_routing_and_fidelity_is_explained() -> None:
+    for key, names in (("routing", routings()), ("fidelity", options("fidelity"))):
+        assert [name for name in names if not re.search(rf"\b{name}[:,]", COLUMNS[key])] == []
 
 
 def test_compute_time_is_that_of_the_busiest_server(make_outcome: Make, fabrics: Fabrics) -> None:

@@ -59,9 +59,13 @@ COLUMNS = {
     "latency": "seconds that a bit takes over one link",
     "all_reduce": "how an all-reduce is carried out",
     "routing": "what takes one of several equal paths; ecmp: each connection, by a hash; spray: each packet, in turn; "
-    "dmodk: the target; valiant: each packet, by way of a server in the middle",
+    "dmodk: the target; valiant: each packet, by way of a server in the middle. Of routers that forward by address, "
+    "minimal: the fewest links; valiant_group: by way of another group; adaptive_local, ugal: one of these two, by how "
+    "full their ports are",
     "rings": "what the sends of a ring are; steps: each waits for those before; flows: one for each pair of neighbours",
-    "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes",
+    "fidelity": "how the network is simulated; fluid: links are shared max-min fairly; bound: the least time it takes; "
+    "packet: switches with queues, packet by packet; slotted: cells that follow a schedule of slots; fitting: slotted "
+    "where the network has slots, else fluid",
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
     "compute_time": "seconds that the busiest server computes in one step (null: nobody recorded it)",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from topoflow.arrays import Floats
 from topoflow.case.base import Result
@@ -79,6 +80,8 @@ def draw_use(report: Report) -> Figure:
         axes.set_ylabel(f"from {what}")
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
+        for side in (axes.xaxis, axes.yaxis):
+            side.set_major_locator(MaxNLocator(integer=True))
     figure.colorbar(image, ax=axes_list, label="of the step [%] (grey: no link)", shrink=0.85)
     figure.suptitle(_titled("How busy links are", len(shown), report))
     return figure

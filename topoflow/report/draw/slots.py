@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from topoflow.case.base import Result
 from topoflow.engine.base import Slots
@@ -139,6 +140,7 @@ def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
     slots = range(schedule.cycle)
     axes.set_xticks([(slot + 0.5) * schedule.links - 0.5 for slot in slots], [str(slot) for slot in slots])
     axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(labelsize=7)
     axes.set_xlabel(f"slot of a cycle, in each of them {schedule.links} uplinks")
     axes.set_ylabel("node that sends")

@@ -10,6 +10,14 @@ const time = (s) => (s === null ? "-" : !s ? "0 s" : s >= 1 ? `${+s.toPrecision(
 const bytes = (b) => (b >= 1e9 ? `${+(b / 1e9).toPrecision(4)} GB` : b >= 1e6 ? `${+(b / 1e6).toPrecision(4)} MB` : b >= 1e3 ? `${+(b / 1e3).toPrecision(4)} kB` : `${b} B`);
 const heat = (share) => `hsl(${Math.round(210 - 200 * Math.min(1, share))}, 75%, ${Math.round(60 - 15 * Math.min(1, share))}%)`;
 
+// The colours of `heat` between what its ends stand for.
+function heatScale(id, low, high) {
+  const bar = document.createElement("span");
+  bar.className = "scale";
+  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat).join(", ")})`;
+  document.getElementById(id)?.replaceChildren(`${low} `, bar, ` ${high}`);
+}
+
 function colourFigure(figure) {
   const style = getComputedStyle(root);
   const [text, back, line] = ["--text", "--back", "--line"].map((name) => style.getPropertyValue(name).trim());

@@ -66,14 +66,7 @@ async function network() {
   showLoad();
 }
 
-function scaleOfLoad() {
-  const bar = document.createElement("span");
-  bar.className = "scale";
-  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(heat).join(", ")})`;
-  document.getElementById("network-scale")?.replaceChildren("0 % ", bar, " 100 % of a link");
-}
-
 options("network-world", page.networks.map((each, n) => [n, each.label]), network);
 document.getElementById("network-time")?.addEventListener("input", () => showLoad());
-scaleOfLoad();
+heatScale("network-scale", "0 %", "100 % of a link");
 drawings.push(network);

@@ -5,6 +5,7 @@ async function queues() {
   if (!page.queues.length) return;
   const { names, interval, depth } = page.queues[document.getElementById("queues-world").value];
   const most = Math.max(...depth.flat());
+  heatScale("queues-scale", "0 B", `${bytes(most)} (blank: nothing)`);
   const data = { left: [], right: [], top: [], bottom: [], colour: [], port: [], from: [], waits: [], share: [] };
   depth.forEach((row, n) => row.forEach((waits, i) => {
     if (!waits) return;

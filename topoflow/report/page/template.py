@@ -54,7 +54,8 @@ CONTROLS = {
     "network": "<p class=controls><label>Network <select id=network-world></select></label> "
     "<label>Time <input id=network-time type=range min=0 max=0 value=0></label> "
     "<output id=network-part for=network-time></output> <span id=network-scale></span></p>",
-    "queues": "<p class=controls><label>World <select id=queues-world></select></label></p>",
+    "queues": "<p class=controls><label>World <select id=queues-world></select></label> "
+    "<span id=queues-scale></span></p>",
 }
 
 
