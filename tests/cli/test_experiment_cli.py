@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from topoflow.cli import main
+from topoflow.cli.experiment import show
 from topoflow.study.configure.options import options
 from topoflow.study.figures.load import load
 
@@ -65,6 +68,16 @@ def test_a_heading_is_words_and_not_a_key(name: str) -> None:
     for key, heading in load(name).headings.items():
         assert heading.text != key
         assert "_" not in heading.text
+
+
+@pytest.mark.parametrize("width", [34, 80])
+def test_titles_have_more_lines_where_a_terminal_is_narrow_and_rows_have_one(width: int) -> None:
+    saved = {"series": "12.5 GB/s", "saving": "narrow", "of_budget": 0.018}
+    console = Console(file=io.StringIO(), width=width)
+    show(load("dragonfly_savings"), [saved], console)
+    assert isinstance(console.file, io.StringIO)
+    *_, row, _ = [line.split() for line in console.file.getvalue().splitlines()]
+    assert row == ["12.5", "GB/s", "narrow", "1.8", "%"]
 
 
 def test_a_table_of_a_figure_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

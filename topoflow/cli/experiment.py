@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 from topoflow.cli.stages import Terminal
 from topoflow.engine.observer import Silent
 from topoflow.report.files import sole_writer
 from topoflow.report.output import Output
+from topoflow.report.terminal import width
 from topoflow.study.configure.grid import run_of
 from topoflow.study.figures.base import Figure, Row
 from topoflow.study.figures.load import load, split
@@ -22,6 +25,7 @@ from topoflow.study.figures.write import columns, headed, write
 from topoflow.study.tracked import of_figure, tracked
 
 CHECKPOINT = "checkpoint.jsonl"
+TITLES = (80, 24, 16, 12, 8)  # letters of a line of a title, the most with which all columns fit
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -49,17 +53,27 @@ def run(arguments: argparse.Namespace) -> None:
             summary = experiment.summary(rows)
             log.found(of_figure(summary, rows, out))
     console = Output()
-    console.print(summary_table(experiment, summary))
+    show(experiment, summary, console)
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)
 
 
-def summary_table(figure: Figure, summary: Sequence[Row]) -> Table:
-    """The summary of the figure, with titles and units."""
+def show(figure: Figure, summary: Sequence[Row], console: Console) -> None:
+    """Print the summary of the figure; where a console is too narrow for titles, these have several lines."""
+    for letters in TITLES:
+        table = summary_table(figure, summary, letters)
+        if width(table, console) <= console.width:
+            break
+    console.print(table)
+
+
+def summary_table(figure: Figure, summary: Sequence[Row], letters: int) -> Table:
+    """The summary of the figure, with units and titles, of which a line has so many ``letters``, or a word."""
     head, rows = headed(figure, summary)
     found = Table(title=figure.title, box=SIMPLE_HEAD)
     for title, key in zip(head, columns(summary), strict=True):
         text = any(isinstance(row.get(key), str) for row in summary)
-        found.add_column(title, justify="left" if text else "right")
+        lines = "\n".join(wrap(title, letters, break_long_words=False))
+        found.add_column(lines, justify="left" if text else "right")
     for row in rows:
         found.add_row(*row)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from topoflow.cli.application import Verb, command_of, folders, is_asked
 from topoflow.cli.application import run as as_application
-from topoflow.cli.experiment import summary_table
+from topoflow.cli.experiment import show
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
 from topoflow.files import write_atomically
@@ -44,7 +44,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             lines = json_lines(line for each in placed for line in each.placements)
             write(found, rows, command, out, {"placements.jsonl": b"".join(lines)})
     console = Output()
-    console.print(summary_table(found, found.summary(rows)))
+    show(found, found.summary(rows), console)
     if out is None:
         text = result(found, rows, command)
         kept, _ = keep("place", lambda where: write_atomically(where / "result.json", text), folder)

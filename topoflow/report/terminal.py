@@ -123,7 +123,7 @@ def _table(report: Report, job: tuple[Result, ...], columns: Sequence[Cell]) -> 
     return table
 
 
-def _width(table: Table, console: Console) -> int:
+def width(table: Table, console: Console) -> int:
     """Characters that the table takes where nothing in it is shortened."""
     return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
@@ -142,7 +142,7 @@ def _failures(report: Report, titles: Sequence[str]) -> Table:
 def _show_failures(report: Report, console: Console) -> None:
     titles = list(failures.COLUMNS)
     for spare in ("95th percentile", "single failures", "what fails", "which is"):
-        if _width(_failures(report, titles), console) > console.width:
+        if width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
     if any(one.what == "server" for _, one in report.failures):
@@ -153,7 +153,7 @@ def show(report: Report, console: Console) -> None:
     """Print one table per job, fastest first, and the answer under them."""
     for job in report.jobs:
         columns, left_out = cells(report, job), list[str]()
-        while _width(_table(report, job, columns), console) > console.width and any(cell.spare for cell in columns):
+        while width(_table(report, job, columns), console) > console.width and any(cell.spare for cell in columns):
             last = max(columns, key=lambda cell: cell.spare)
             columns.remove(last)
             left_out.append(last.title)

@@ -492,6 +492,16 @@ def test_savings_are_those_of_the_paper_at_its_size() -> None:
     assert found["dynamic"]["over_1us"] == 0.25
 
 
+def test_shares_of_what_is_saved_do_not_depend_on_the_size_of_the_network() -> None:
+    experiment: Any = load("dragonfly_savings")
+    rows = [row for cables in (1, 12) for row in of_published(cables, 0.9, "halo3d")]
+    counts = (*PUBLISHED, "global_ports")
+    small = [{**row, **{key: row[key] // 96 for key in counts}} for row in rows]
+    for whole, part in zip(experiment.summary(rows), experiment.summary(small), strict=True):
+        for share in ("of_links", "of_budget"):
+            assert part[share] == pytest.approx(whole[share])
+
+
 def test_a_figure_of_all_motifs_is_of_the_papers_88_simulations() -> None:
     """III-C: 11 motifs x 1, 3, 6, 12 cables x 12.5 and 25 GB/s, which are the series."""
     experiment = load("dragonfly_fig3")

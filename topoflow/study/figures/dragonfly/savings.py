@@ -26,7 +26,7 @@ class Savings(LinkPower):
     narrow, models  the same, where half of the lanes need no power; NICs have a port of such lanes
     dynamic         what is left of proportional when links are narrow, by models
 
-    ``budget`` W: of the whole machine.
+    ``budget`` W: of the whole machine for each NIC, so that networks of all sizes can be compared with it.
     """
 
     narrow_port: float
@@ -40,7 +40,7 @@ class Savings(LinkPower):
             check_positive(f"experiment.{field}", getattr(self, field))
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Each saving of each series, in W and as a share of the power of links and of the machine's budget."""
+        """Each saving of each series, in W and as a share of the power of links and of a machine of that size."""
         found: list[Row] = []
         for series in distinct(rows, "series"):
             own = where(rows, series=series)
@@ -48,7 +48,8 @@ class Savings(LinkPower):
             whole = where(own, **{CABLES: int(most)})
             for name, row in self.savings(own, whole).items():
                 watts = number(row, "power")
-                shares = {"of_links": watts / self.power(whole[0]), "of_budget": watts / self.budget}
+                budget = self.budget * number(whole[0], "nics")
+                shares = {"of_links": watts / self.power(whole[0]), "of_budget": watts / budget}
                 found.append({"series": series, "saving": name, **row, **shares})
         return found
 
@@ -82,11 +83,11 @@ class Savings(LinkPower):
     @property
     def headings(self) -> Mapping[str, Heading]:
         return {
-            "motif": Heading("motif that leaves the least idle"),
+            "motif": Heading("least idle motif"),
             "power": Heading("saved [W]"),
             "over_1us": Heading("idle intervals over 1 us", "%"),
             "of_links": Heading("of links and NICs", "%"),
-            "of_budget": Heading("of the machine", "%"),
+            "of_budget": Heading("of a machine of that size", "%"),
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
