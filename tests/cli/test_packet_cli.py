@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import topoflow
 from topoflow.cli import main
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
@@ -50,6 +51,45 @@ def test_a_sprayed_job_is_about_as_fast_as_the_fluid_says(tmp_path: Path) -> Non
     assert main(["compare", *asked, *SMALL]) == 0
     fluid, packet = rows(tmp_path)
     assert packet["iteration_time"] == pytest.approx(fluid["iteration_time"], rel=0.02)
+
+
+DEADLOCK = (
+    *("fidelity=packet", "workload=all_to_all", "workload.bytes=1000000", "servers=8", "degree=1"),
+    *("packet.virtual_channels=1", "packet.buffer=4096"),
+)  # on a ring
+
+
+def test_a_deadlock_names_its_ports_and_leaves_the_other_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "fabric=ring,leaf_spine", f"out={tmp_path}", *DEADLOCK]) == 2
+    printed = capsys.readouterr()
+    assert [row["fabric"] for row in rows(tmp_path)] == ["leaf_spine"]
+    ports = "server 0 to server 1, server 1 to server 2, server 2 to server 3 and 5 more"
+    reason = f"fabric=ring: buffers must not wait for each other in a circle, got that of {ports}"
+    assert f"left out: {reason} with packet.virtual_channels=1\n" in printed.out
+    assert printed.err.splitlines()[-1] == (
+        "topoflow compare: worlds must come to an end, got 1 of 2 that did not, which were left out"
+    )
+    with pytest.raises(ValueError, match=rf"^{reason}"):
+        topoflow.compare(*DEADLOCK, fabric=["ring", "leaf_spine"])
+
+
+def test_a_comparison_in_which_no_world_ends_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fabric=ring", *DEADLOCK]) == 2
+    assert capsys.readouterr().err.startswith("topoflow compare: ring: buffers must not wait for each other")
+
+
+def test_points_of_a_figure_that_end_are_stored_where_others_do_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = ("topoopt_fig12", "servers=8", "workload.tables=8", "degree=2", "seed=0", f"out={tmp_path}")
+    blocked = ("fidelity=packet", "workload.batch_per_gpu=4096", "packet.virtual_channels=1", "packet.buffer=4096")
+    assert main(["experiment", *figure, *blocked]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("topoflow experiment: series=TopoOpt: topoopt: buffers must not wait for each other")
+    stored = (tmp_path / "checkpoint.jsonl").read_text().splitlines()
+    assert {json.loads(line)["point"]["series"] for line in stored} == {"Ideal Switch", "Fat-tree"}
 
 
 def test_a_search_ends_with_it(tmp_path: Path) -> None:

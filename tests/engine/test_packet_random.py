@@ -183,7 +183,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
             model.simulate([world], run)
         return False
     if expected.buffered or None in expected.finish:
-        with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of links"):
+        with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of link"):
             model.simulate([world], run)
         return False
     (found,) = model.simulate([world], run)

@@ -15,7 +15,7 @@ from topoflow.api.searches import SearchResults
 from topoflow.api.worlds import Simulated, named
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load as load_trace
-from topoflow.engine.base import Fidelity, Run, World
+from topoflow.engine.base import Fidelity, Run, Unfinished, World
 from topoflow.engine.device import Device
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.simulation import simulate as simulate_worlds
@@ -72,6 +72,8 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
         raise ValueError("out: must be a folder; a dataset is written by the command `topoflow compare`")
     with output(points, "compare") as out, tracked(points, "compare", command, out, observer) as log:
         report = compare_points(points, run_of(points, log, out), command)
+        if report.unfinished:
+            raise Unfinished("; ".join(report.unfinished))
         results = Results(report)
         if out is not None:
             results.save(out)

@@ -12,6 +12,7 @@ from topoflow.cli.application import Verb, command_of, folders, is_asked
 from topoflow.cli.application import run as as_application
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
+from topoflow.engine.base import Unfinished
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.report.dataset.base import SUFFIX, is_dataset
@@ -68,6 +69,9 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             if not can_write_parquet():
                 console.print(NO_PARQUET, highlight=False)
         log.found(of_comparison(report, folder if out is None else out))
+    if report.unfinished:
+        count = len(report.unfinished)
+        raise Unfinished(f"worlds must come to an end, got {count} of {len(points)} that did not, which were left out")
     return recommended(report.ranking)[0].iteration_time
 
 

@@ -111,6 +111,10 @@ class Graph:
         return end
 
 
+class Unfinished(ValueError):
+    """A world that breaks no law has no end: what its message says is known only once it has run."""
+
+
 @dataclass(frozen=True)
 class World:
     """A graph on links with these capacities and latencies.
@@ -133,6 +137,12 @@ class World:
     def changes_circuits(self) -> bool:
         """Whether circuits follow the demand while the job runs."""
         return self.fabric is not None and not self.fabric.is_static
+
+    def where_link(self, link: int) -> str:
+        """A link in an error message: by its ends, where they are known."""
+        if self.fabric is None:
+            return f"link {link}"
+        return f"{self.fabric.nodes[self.fabric.source[link]]} to {self.fabric.nodes[self.fabric.target[link]]}"
 
 
 @dataclass(frozen=True)

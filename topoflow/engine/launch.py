@@ -161,7 +161,7 @@ class _Begun:
         try:
             self.future.result()
         except _C.Fault as error:
-            names = _listed(self.kernel.running())
+            names = listed(self.kernel.running())
             raise KernelFault(f"{self.lane.device.torch}: must run {names} without a fault, got {error}") from None
 
 
@@ -300,6 +300,7 @@ def _returned(steps: Steps[T]) -> T:
     raise RuntimeError("steps: must have one kernel, got another")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more if names else "a kernel"

@@ -17,7 +17,8 @@ class Report:
 
     outcomes: tuple[Result, ...]
     command: str  # what was typed, to reproduce it
-    left_out: tuple[str, ...] = ()  # worlds of the default grid that cannot be built, and why
+    left_out: tuple[str, ...] = ()  # worlds of the default grid that cannot be built and those without an end, and why
+    unfinished: tuple[str, ...] = ()  # of these, those without an end
 
     def __post_init__(self) -> None:
         names = [outcome.settings.world for outcome in self.outcomes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -12,13 +12,14 @@ import numpy as np
 
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures, Slowdowns
-from topoflow.engine.base import Run, World
+from topoflow.engine.base import Run, Unfinished, World
 from topoflow.engine.lowering.placement import Placer
+from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.study.builder import Asked, Builder
-from topoflow.study.configure.grid import Point, fidelity_of
+from topoflow.study.configure.grid import Point, at, fidelity_of
 from topoflow.study.configure.keys import each_of
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
@@ -27,10 +28,15 @@ from topoflow.traffic.base import Traffic
 def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
     """The results of all points, in their order. ``command`` is what asked for them.
 
-    Raises ``ValueError`` in one line, that names the point, for what cannot be built or simulated.
+    Raises ``ValueError`` in one line, that names the point, for what cannot be built or simulated. A world that comes
+    to no end is left out, unless none comes to one.
     """
-    results, left_out = _compare(joined(points), run)
-    return Report(tuple(results), command, left_out)
+    found, left_out = _compare(joined(points), run)
+    results = tuple(each for each in found if isinstance(each, Result))
+    unfinished = tuple(str(each) for each in found if isinstance(each, ValueError))
+    if not results:
+        raise Unfinished("; ".join(unfinished))
+    return Report(results, command, left_out + unfinished, unfinished)
 
 
 def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> list[Report | ValueError]:
@@ -39,24 +45,50 @@ def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> 
     ``commands``: what asked for each. Where a point is wrong there is no batch: they are compared one after the other.
     """
     try:
-        results, _ = _compare(points, run)
+        found, _ = _compare(points, run)
     except ValueError as error:
         if len(points) == 1:
             return [error]
         alone = (compare_each([point], [command], run) for point, command in zip(points, commands, strict=True))
         return list(chain.from_iterable(alone))
-    return [Report((result,), command) for result, command in zip(results, commands, strict=True)]
+    return [
+        Report((each,), command) if isinstance(each, Result) else each
+        for each, command in zip(found, commands, strict=True)
+    ]
 
 
-def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result], tuple[str, ...]]:
-    """The results of the points, and what of the default sweep was left out."""
+def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueError], tuple[str, ...]]:
+    """The results of the points, or why there is none, and what of the default sweep was left out."""
     builder = Builder()
     run.observer.stage("placing")
     asked = builder.build(points, run.observer)
     run.observer.stage("simulating")
-    results = simulate(asked, run)
-    results = [_with_failures(each.point, result, builder, run) for each, result in zip(asked, results, strict=True)]
-    return results, tuple(builder.left_out)
+    found = [
+        _with_failures(each.point, result, builder, run) if isinstance(result, Result) else result
+        for each, result in zip(asked, _simulated(asked, run), strict=True)
+    ]
+    return found, tuple(builder.left_out)
+
+
+def _simulated(asked: Sequence[Asked], run: Run) -> Sequence[Result | ValueError]:
+    """The results; where a world comes to no end, which ones do is found one by one."""
+    try:
+        return simulate(asked, run)
+    except Unfinished:
+        return [*simulate_alone(asked, run)]
+
+
+def simulate_alone(asked: Iterable[Asked], run: Run) -> Iterator[Result | ValueError]:
+    """The result of every point, each simulated by itself, or what is wrong with it."""
+    silent = replace(run, observer=Silent())
+    for each in asked:
+        try:
+            with at(each.point):
+                (result,) = simulate([each], silent)
+        except ValueError as error:
+            yield error
+        else:
+            yield result
 
 
 def joined(points: Sequence[Point]) -> list[Point]:

@@ -5,7 +5,7 @@ A point that cannot be built is a row with an ``error``: a sweep of a million ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from topoflow.engine.base import Run
 from topoflow.engine.observer import Silent
 from topoflow.report.dataset.base import Dataset
 from topoflow.study.builder import Asked, Builder
-from topoflow.study.compare import simulate
-from topoflow.study.configure.grid import Grid, Point, at, swept_values
+from topoflow.study.compare import simulate, simulate_alone
+from topoflow.study.configure.grid import Grid, Point, swept_values
 from topoflow.study.configure.keys import each_of
 
 BATCH = 256  # points in memory; the worlds of jobs on 1,000 servers take MB each
@@ -95,18 +95,16 @@ def _composed(points: Sequence[Point], numbers: Sequence[int]) -> list[Point]:
 def _simulated(asked: dict[int, Asked], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
     """The results, and why some have none: these are found one by one, where the batch is refused."""
     silent = Run(run.device, run.threads, Silent(), run.executor)
+    found: Iterable[Result | ValueError]
     try:
-        return dict(zip(asked, simulate([*asked.values()], silent), strict=True)), {}
+        found = simulate([*asked.values()], silent)
     except ValueError:
-        found: dict[int, Result] = {}
-        refused: dict[int, str] = {}
-        for number, each in asked.items():
-            try:
-                with at(each.point):
-                    (found[number],) = simulate([each], silent)
-            except ValueError as error:
-                refused[number] = str(error)
-        return found, refused
+        found = simulate_alone(asked.values(), silent)
+    every = dict(zip(asked, found, strict=True))
+    return (
+        {number: each for number, each in every.items() if isinstance(each, Result)},
+        {number: str(each) for number, each in every.items() if isinstance(each, ValueError)},
+    )
 
 
 def _columns(result: Result) -> Row:

@@ -24,10 +24,10 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
-from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, World
+from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, Unfinished, World
 from topoflow.engine.checks import check_graph, check_links, refuses_rounds
 from topoflow.engine.device import HOST_MEMORY, Device
-from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces
+from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, listed
 from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, by_ports_of_routers, lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
 from topoflow.engine.packet.layout import Layout, lay_out
@@ -107,8 +107,8 @@ class Packet(Settings):
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``.
 
-        Raises ``ValueError`` as ``Fluid.simulate`` does, and naming the links where full buffers wait for each other
-        in a circle.
+        Raises ``ValueError`` as ``Fluid.simulate`` does, and ``Unfinished`` naming the ports where full buffers wait
+        for each other in a circle.
         """
         layouts: dict[Hashable, Layout] = {}
         prepared = []
@@ -176,7 +176,7 @@ class Packet(Settings):
             batch.arrays["status"][:] = status
             for name in {*ANSWERS, "latencies", "message_latencies"} - {"status"}:
                 batch.arrays[name][:] = device.numpy(arrays[name])
-        _raise_unfinished(batch)
+        _raise_unfinished(batch, self)
         return [_timeline(batch, index, self) for index in range(len(prepared))]
 
 
@@ -268,14 +268,16 @@ def _starved(world: World) -> int:
     return int(tasks[0]) if len(tasks) else NONE
 
 
-def _raise_unfinished(batch: Batch) -> None:
+def _raise_unfinished(batch: Batch, settings: Settings) -> None:
     status = batch.arrays["status"]
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
         world, name = batch.worlds[index], batch.worlds[index].name
         if status[index] == _C.BLOCKED:
-            links = ", ".join(map(str, circle(batch, index)))
-            failures.append(f"{name}: buffers must not wait for each other in a circle, got that of links {links}")
+            ports = listed([world.where_link(link) for link in circle(batch, index)])
+            channels = f"packet.virtual_channels={settings.virtual_channels}"
+            law = "buffers must not wait for each other in a circle"
+            failures.append(f"{name}: {law}, got that of {ports} with {channels}")
         elif status[index] == _C.STARVED:
             losses = f"a message whose packets were lost {_C.MOST_LOSSES} times each"
             failures.append(f"{name}: every message must arrive, got {losses} (packet.timeout, packet.window)")
@@ -285,7 +287,7 @@ def _raise_unfinished(batch: Batch) -> None:
         else:
             failures.append(f"{name}: must end within {_C.NEVER / 2 / SECOND / 86400:.0f} days, got a longer time")
     if failures:
-        raise ValueError("; ".join(failures))
+        raise Unfinished("; ".join(failures))
 
 
 def circle(batch: Batch, index: int) -> list[int]:

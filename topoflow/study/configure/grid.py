@@ -554,7 +554,7 @@ def at(point: Point) -> Iterator[None]:
         yield
     except ValueError as error:
         swept = ",".join(f"{key}={value}" for key, value in point.swept.items() if key not in point.by_default)
-        if not swept:
+        if not swept or str(error).startswith(f"{swept}: "):
             raise
         raise ValueError(f"{error} (at {swept})") from error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoflow import npz
-from topoflow.engine.base import Run
+from topoflow.engine.base import Run, Unfinished
 from topoflow.engine.executor.base import Arrays
 from topoflow.engine.observer import Observer, Part, Silent
 from topoflow.study.configure.grid import Point, grid
@@ -16,6 +16,8 @@ from topoflow.study.configure.keys import check
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Value
 from topoflow.study.figures.points import Points
 from topoflow.study.figures.setup import Setup
+
+UNFINISHED = "unfinished"  # in place of the rows of a point: why its world comes to no end
 
 
 def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Setup]:
@@ -68,7 +70,10 @@ def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer
 def measure(
     experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: Points, run: Run, observer: Observer
 ) -> list[Row]:
-    """The rows of all points. Points that are stored are not measured again."""
+    """The rows of all points. Points that are stored are not measured again.
+
+    Raises ``Unfinished`` that names the points whose worlds come to no end, once all others are stored.
+    """
     missing: dict[str, Setup] = {}
     for point, setup in todo:
         if point not in stored:
@@ -76,8 +81,15 @@ def measure(
     points = [*missing]
     earlier = len(todo) - len(points)
     part = replace(run, observer=Part(observer, earlier, len(todo)), executor=run.executor.keeping_nothing())
+    unfinished: list[str] = []
     for number, rows in run.executor.map(Measuring(experiment), [*missing.values()], part):
-        stored.add(points[number], missing[points[number]].label, rows)
+        if why := [str(row[UNFINISHED]) for row in rows if UNFINISHED in row]:
+            unfinished += why
+        else:
+            stored.add(points[number], missing[points[number]].label, rows)
+    if unfinished:
+        others = f", and {len(unfinished) - 1} points more" if len(unfinished) > 1 else ""
+        raise Unfinished(f"{unfinished[0]}{others}; what comes to an end is stored")
     observer.advance(len(todo), len(todo))
     return [{**setup.label, **row} for point, setup in todo for row in stored[point]]
 
@@ -104,7 +116,10 @@ class Measuring:
         found = []
         for done, setup in enumerate(setups):
             run.observer.advance(done, len(setups))
-            found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
+            try:
+                found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
+            except Unfinished as error:
+                found.append([{UNFINISHED: f"series={setup.label['series']}: {error}"}])
         return found
 
     def pack(self, setup: Setup, rows: Sequence[Row]) -> Arrays:
