@@ -23,6 +23,8 @@ SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
         (["topoopt_fig14", "servers=1"], "servers: must be at least 2, as figures show what servers send each other"),
         (["topoopt_fig13", "servers=8,1", "workload.tables=8"], "servers: must be at least 2, as figures"),
         (["topoopt_fig14", "search.proposals=4"], "search.proposals: must be left out, as topoopt_fig14 searches no"),
+        (["motion_fig6", "workload.bytes=256"], "workload.bytes: must be left out, as the figure has experiment"),
+        (["motion_fig5", "++workload.bytes=256,512"], "workload.bytes: must be left out, as the figure has experiment"),
         (["topoopt_fig13", "workload.batch_per_gpu=64,0"], "dlrm.batch_per_gpu: must be a positive integer, got 0"),
     ],
 )

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from topoflow.report.draw.style import png
 from topoflow.report.page.series import Drawing, panels
@@ -75,6 +75,7 @@ class Experiment(ABC):
     grid: Grid
     series: Mapping[str, Grid]  # name -> the keys and values that make it
     similar_cost: str  # a key of ``RULES``: how fast a network of similar cost is
+    in_place_of: ClassVar[Mapping[str, str]] = {}  # key of a comparison -> the field that says what it would
 
     def titled(self: T, rows: Sequence[Row]) -> T:
         """The same with ``{KEY}`` in its title replaced by the values of that key in the rows: ``128``, ``4, 8``."""

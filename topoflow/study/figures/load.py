@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
@@ -59,7 +59,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:
     """The folder to write to, the chosen series, and the arguments of the grid. Raises ``ValueError``."""
     own = {key: value for key, _, value in (argument.partition("=") for argument in arguments)}
-    _check_keys(own, experiment)
+    _check_keys({key.lstrip("+~"): value for key, value in own.items()}, experiment)
     if not own.get("out"):
         raise ValueError("out: must be given, the folder for points and figure, e.g. out=runs/figure")
     chosen = list(dict.fromkeys(own["series"].split(","))) if "series" in own else list(experiment.series)
@@ -70,12 +70,15 @@ def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[
     return Path(own["out"]), chosen, [argument for argument in arguments if not argument.startswith(taken)]
 
 
-def _check_keys(keys: Iterable[str], experiment: Experiment) -> None:
-    for key in keys:
-        group = key.lstrip("+~").partition(".")[0]
+def _check_keys(given: Mapping[str, str], experiment: Experiment) -> None:
+    for key, value in given.items():
+        group = key.partition(".")[0]
         if group in NOT_OF_FIGURES:
             raise ValueError(f"{key}: must be left out, as figures are of whole networks")
         if group not in OF_FIGURES:
             raise ValueError(f"{key}: no such key{suggest(group, OF_FIGURES, '')}")
+        if key in experiment.in_place_of:
+            field = f"{OWN}{experiment.in_place_of[key]}"
+            raise ValueError(f"{key}: must be left out, as the figure has {field} in its place, got {value}")
         if all(key in series for series in experiment.series.values()):
             raise ValueError(f"{key}: differs between the series of the figure; choose among them with series=NAME")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class Exchange(Experiment):
     """An exchange among ``servers`` of the grid on the network of each series, for messages of each of ``sizes``."""
 
     sizes: Sequence[float]  # B
+    in_place_of: ClassVar[Mapping[str, str]] = {"workload.bytes": "sizes"}
 
     def __post_init__(self) -> None:
         check_roles("experiment.grid", self, "servers")
