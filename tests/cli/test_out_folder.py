@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from topoflow.cli import main
+from topoflow.report.write import OWN
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
 
@@ -18,6 +19,7 @@ WRITERS = {
     "experiment": ("topoopt_fig14", "servers=4", "workload.tables=4"),
     "simulate": (f"world={EXAMPLES / 'two_flows.json'}",),
 }
+NAMES = {"experiment": "experiment topoopt_fig14"}
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +44,49 @@ def test_the_result_of_another_verb_is_left_alone(
             continue
         before = contents(out)
         assert main([verb, *WRITERS[verb], f"out={out}"]) == 2
-        law = f"out: must be a new folder or one of an earlier `topoflow {verb}`"
-        assert capsys.readouterr().err == f"topoflow {verb}: {law}, got {out} with the result of `topoflow {other}`\n"
+        law = f"out: must be a new folder or one of an earlier `topoflow {NAMES.get(verb, verb)}`"
+        got = f"got {out} with the result of `topoflow {NAMES.get(other, other)}`"
+        assert capsys.readouterr().err == f"topoflow {verb}: {law}, {got}\n"
         assert contents(out) == before
+
+
+def test_the_folder_of_another_figure_is_left_alone(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = folders["experiment"]
+    before = contents(out)
+    assert main(["experiment", "motion_bill", f"out={out}"]) == 2
+    law = "out: must be a new folder or one of an earlier `topoflow experiment motion_bill`"
+    got = f"got {out} with the result of `topoflow experiment topoopt_fig14`"
+    assert capsys.readouterr().err == f"topoflow experiment: {law}, {got}\n"
+    assert contents(out) == before
+    (tmp_path / "checkpoint.jsonl").write_bytes(before["checkpoint.jsonl"])  # cut off: of some figure
+    assert main(["experiment", *WRITERS["experiment"], f"out={tmp_path}"]) == 0
+
+
+def test_a_comparison_removes_what_only_an_earlier_one_has(tmp_path: Path) -> None:
+    def files(*keys: str) -> set[str]:
+        assert main(["compare", *WRITERS["compare"], *keys, f"out={tmp_path}"]) == 0
+        return {path.name for path in tmp_path.iterdir()} - {"mine.png"}
+
+    fluid = files()
+    (tmp_path / "mine.png").write_text("a file of the user")
+    packet, failing = files("fidelity=packet"), files("fail.each=fiber")
+    assert {"ports.png", "failures.png"} <= packet ^ failing
+    assert files() == fluid
+    assert (tmp_path / "mine.png").exists()
+    assert packet | failing <= {*OWN, *fluid}
+
+
+def test_a_figure_removes_the_pictures_that_only_an_earlier_one_has(tmp_path: Path) -> None:
+    def files(ratios: str) -> set[str]:
+        small = ("servers=96", "fidelity=fluid", "experiment.sizes=[256]", f"experiment.ratios={ratios}")
+        assert main(["experiment", "motion_fig7", *small, f"out={tmp_path}"]) == 0
+        return {path.name for path in tmp_path.glob("*.png")}
+
+    (tmp_path / "mine.png").write_text("a file of the user")
+    assert files("[0.25,0.5]") == {"application_0.25.png", "application_0.5.png", "mine.png"}
+    assert files("[0.5]") == {"application_0.5.png", "mine.png"}
 
 
 def test_a_search_that_was_stopped_keeps_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

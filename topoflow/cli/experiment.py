@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     experiment = load(arguments.name, arguments.overrides)
     out, chosen, given = split(arguments.overrides, experiment)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
-    with sole_writer(out, "experiment"):
+    with sole_writer(out, f"experiment {arguments.name}"):
         stored = Points(out / CHECKPOINT)
         points = list(setups(experiment, chosen, given))
         experiment.check([each.label for each in points])

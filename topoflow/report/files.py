@@ -6,9 +6,10 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from topoflow import progress
 from topoflow.files import naming
@@ -38,24 +39,36 @@ def check_folder(out: Path, verb: str | None = None) -> None:
             pass
     except OSError as error:
         raise ValueError(f"out: must be a folder that can be written, got {out} ({error.strerror})") from error
-    other = _written_by(out)
-    if verb is not None and other not in (None, verb):
+    other = written_by(out)
+    if verb is not None and other is not None and verb.split()[: len(other.split())] != other.split():
         law = f"must be a new folder or one of an earlier `topoflow {verb}`"
         raise ValueError(f"out: {law}, got {out} with the result of `topoflow {other}`")
 
 
-def _written_by(out: Path) -> str | None:
-    """The verb whose result a folder has, whole or cut off."""
-    try:
-        words = str(json.loads((out / "result.json").read_text(encoding="utf-8"))["command"]).split()
-    except (OSError, ValueError, KeyError, TypeError):  # no result, or one that is not ours
-        words = []
-    if len(words) > 1 and words[0] == "topoflow":
-        return words[1]
+def written_by(out: Path) -> str | None:
+    """The verb whose result a folder has, whole or cut off, of an experiment with its figure, as far as is known."""
+    if (verb := _verb_of(str(result_in(out).get("command")))) is not None:
+        return verb
     with suppress(OSError):
         if (cut_off := progress.read(out)) is not None:
-            return str(cut_off.about.get("verb"))
+            return _verb_of(cut_off.command) or str(cut_off.about.get("verb"))
     return next((verb for name, verb in WRITTEN_BY.items() if (out / name).exists()), None)
+
+
+def result_in(out: Path) -> Mapping[str, Any]:
+    """What the result.json of a folder holds; nothing where there is none, or one that is not ours."""
+    try:
+        found = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _verb_of(command: str) -> str | None:
+    words = command.split()
+    if len(words) < 2 or words[0] != "topoflow":
+        return None
+    return " ".join(words[1:3] if words[1] == "experiment" else words[1:2])
 
 
 @contextmanager
@@ -93,10 +106,11 @@ def _lock(descriptor: int, out: Path) -> None:
 
 
 @contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def whole_folder(out: Path, earlier: Iterable[str] = ()) -> Iterator[Path]:
     """A temporary folder next to ``out`` to write into; it becomes ``out`` when the block ends without an error.
 
-    Where ``out`` is there already, files of the same names are replaced and everything else in it is left alone.
+    Where ``out`` is there already, files of the same names are replaced, those of ``earlier``, names of files that an
+    earlier run wrote there, are removed if they are not, and everything else in it is left alone.
     """
     out = Path(os.path.abspath(out))
     check_folder(out)
@@ -106,7 +120,8 @@ def whole_folder(out: Path) -> Iterator[Path]:
         written.mkdir()
         with naming(out):
             yield written
-            for path in sorted(written.rglob("*")):
+            paths = sorted(written.rglob("*"))
+            for path in paths:
                 target = out / path.relative_to(written)
                 if path.is_dir():
                     continue
@@ -114,3 +129,5 @@ def whole_folder(out: Path) -> Iterator[Path]:
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
                 os.replace(path, target)
+            for name in {*earlier} - {path.name for path in paths}:
+                (out / name).unlink(missing_ok=True)

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, draw_all
-from topoflow.report.files import whole_folder
+from topoflow.report.files import whole_folder, written_by
 from topoflow.report.page.template import page
 from topoflow.report.perfetto import write_perfetto
 from topoflow.report.tables import write_result
 
 STEPS = len(PICTURES) + 1
+TABLES = ("failures", "latencies", "links", "messages", "ports", "queues", "tasks")  # Parquet, as far as there is any
+OWN = (*(picture.file for picture in PICTURES), *(f"{name}.parquet" for name in TABLES))  # what a report may have
 NO_PARQUET = "The Parquet tables of links and tasks were left out: they need pyarrow (pip install 'topoflow[parquet]')."
 
 
@@ -25,11 +27,11 @@ def can_write_parquet() -> bool:
 def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
     """Write ``result.json``, ``trace.json``, Parquet, pictures and ``report.html`` into ``out``: all or none.
 
-    Without pyarrow there are no Parquet tables (``NO_PARQUET`` says so to the user). ``progress`` is called with how
-    many of ``STEPS`` are done.
+    Files of an earlier report that this one does not have are removed. Without pyarrow there are no Parquet tables
+    (``NO_PARQUET`` says so to the user). ``progress`` is called with how many of ``STEPS`` are done.
     """
     images = draw_all(PICTURES, report, progress)
-    with whole_folder(out) as folder:
+    with whole_folder(out, OWN if written_by(out) == "compare" else ()) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from topoflow import __version__
-from topoflow.report.files import whole_folder
+from topoflow.report.files import result_in, whole_folder
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import as_script
 from topoflow.report.page.template import Cell, figure, fill, own
@@ -27,12 +27,13 @@ def write(
 ) -> None:
     """Write all files into the folder ``out``, or none; ``rows`` are those of all points.
 
-    ``others`` are more files, by name.
+    ``others`` are more files, by name. Pictures of an earlier figure that this one does not have are removed.
     """
     pictures = drawn.draw(rows)
     summary = drawn.summary(rows)
-    with whole_folder(out) as folder:
-        (folder / "result.json").write_bytes(result(drawn, rows, command))
+    files = [picture.file for picture in pictures]
+    with whole_folder(out, _earlier_pictures(out)) as folder:
+        (folder / "result.json").write_bytes(result(drawn, rows, command, files))
         (folder / "rows.csv").write_text(table(rows), encoding="utf-8", newline="")
         for name, content in (others or {}).items():
             (folder / name).write_bytes(content)
@@ -41,13 +42,20 @@ def write(
         (folder / "report.html").write_text(page(drawn, pictures, rows, summary, command), encoding="utf-8")
 
 
-def result(drawn: Figure, rows: Sequence[Row], command: str) -> bytes:
-    """``result.json``: the summary and all rows."""
+def _earlier_pictures(out: Path) -> list[str]:
+    """The names of pictures that an earlier run wrote into ``out``."""
+    found = result_in(out).get("pictures")
+    return [name for name in map(str, found) if Path(name).name == name] if isinstance(found, list) else []
+
+
+def result(drawn: Figure, rows: Sequence[Row], command: str, pictures: Sequence[str] = ()) -> bytes:
+    """``result.json``: the summary, all rows, and the names of the pictures."""
     content = {
         "version": __version__,
         "command": command,
         "title": drawn.title,
         "source": drawn.source,
+        "pictures": [*pictures],
         "summary": [dict(row) for row in drawn.summary(rows)],
         "rows": [dict(row) for row in rows],
     }
