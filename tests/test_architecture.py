@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "workload": {"memory", "capture", "arrays", "fields", "files", "units"},
     "strategy": {"workload", "capture", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "operations", "units"},
-    "fabric": {"digest", "demand", "arrays", "operations", "fields", "files", "units"},
+    "fabric": {"digest", "demand", "arrays", "memory", "operations", "fields", "files", "units"},
     "engine": BEFORE_ENGINE - {"capture"},
     "worldfile": {"engine"} | BEFORE_ENGINE,
     "track": {"engine"} | BEFORE_ENGINE,

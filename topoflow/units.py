@@ -82,6 +82,12 @@ def check_count(field: str, value: int) -> None:
     check_positive(field, value)
 
 
+def check_seed(field: str, value: int) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number that every generator takes."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{field}: must be a whole number within 0..{2**63 - 1}, got {value!r}")
+
+
 def check_not_negative(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` is finite and >= 0."""
     _check_number(field, value)

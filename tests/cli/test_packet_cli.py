@@ -123,10 +123,17 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
     [
         (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
         (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
+        (["fabric=dragonfly", "fabric.routers=1000000"], "fabric: must fit in the "),
+        (["fabric=fat_tree", "fabric.radix=1000000"], "free, got fat_tree with 500000000000000000 cables between swi"),
+        (
+            ["fabric=dragonfly", "servers=16", "routing=minimal", "fail.links=[40]"],
+            "routing: must have paths that the fabric lists (ecmp, spray, ..) where something has failed, as tables by "
+            "address lead to what is gone, got dragonfly",
+        ),
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(asked: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "fidelity=packet", *asked, *SMALL]) == 2
+    assert main(["compare", "fidelity=packet", *SMALL, *asked]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert law in line
 

@@ -86,7 +86,18 @@ def test_the_same_seed_draws_the_same() -> None:
     ("changed", "line"),
     [
         ({"machines": 400}, "requests.machines: must"),
-        ({"machines": 60}, "requests.machines: must suit the classes and types, got 60"),
+        (
+            {"machines": 60},
+            "requests.machines: must be at least 69.27 in the mean, for as many as the small classes have",
+        ),
+        (
+            {"sizes": [{"least": 8, "most": 100, "share": 0.7}]},
+            "requests.sizes[0].least: must be at least 48, which need 48 servers of some type, got 8",
+        ),
+        (
+            {"sizes": [{"least": 48, "most": 312, "share": 0.1}]},
+            "requests.types[0].most: must be at least 313, more than the small classes have, got 312",
+        ),
         (
             {"types": [{"share": 1.0}]},
             "requests.types[0]: must have share, cores, memory_gib, network_share, most, got",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from topoflow.cluster.base import Cluster, Request
 from topoflow.cluster.policies import policies, policy_named
 from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, schedule
+from topoflow.units import gib
 
 CLUSTERS = st.builds(
     Cluster,
@@ -172,6 +173,8 @@ def test_what_no_cluster_holds_is_named() -> None:
     cluster, policy = Cluster(2, 2, 4.0, memory_gib=8.0), policy_named("first_fit")
     with pytest.raises(ValueError, match=r"^big\.cores: must be at most the 4 of a server, got 5$"):
         schedule(cluster, [Request("big", 0.0, 1.0, 1, 5.0)], policy)
+    with pytest.raises(ValueError, match=r"^big\.memory: must be at most the 8 GiB of a server, got 9 GiB$"):
+        schedule(cluster, [Request("big", 0.0, 1.0, 1, 1.0, memory=gib(9))], policy)
     with pytest.raises(ValueError, match=r"^gpu\.gpus: must be at most the 0 of a server, got 1$"):
         schedule(cluster, [Request("gpu", 0.0, 1.0, 1, 1.0, gpus=1.0)], policy)
     with pytest.raises(ValueError, match=r"^many\.machines: must be at most the 8 that fit, got 9$"):

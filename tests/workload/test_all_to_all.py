@@ -72,7 +72,10 @@ def test_messages_are_in_the_order_of_phases_and_nobody_sends_to_itself() -> Non
         (["workload.group=5"], "workload.group: must divide the 16 servers, got 5"),
         (["workload.group=0"], "workload.group: must be positive, got 0"),
         (["workload.bytes=0"], "workload.bytes: must be positive, got 0"),
-        (["strategy=data_parallel"], "strategy: must be ranks for all_to_all, whose layers are not known"),
+        (
+            ["strategy=data_parallel"],
+            "strategy: must be ranks for all_to_all, whose layers are not known, got data_parallel",
+        ),
         (["workload=dlrm", "strategy=ranks"], "strategy: ranks places a motif of messages, e.g. all_to_all, got dlrm"),
     ],
 )

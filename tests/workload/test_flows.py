@@ -144,7 +144,11 @@ def _mean(table: Table) -> float:
         (["workload.load=-0.5"], "workload.load: must be positive, got -0.5"),
         (["workload.load=nan"], "workload.load: must be positive, got nan"),
         (["servers=1"], "servers: must be at least 2 for flows, got 1"),
-        (["strategy=data_parallel"], "strategy: must be ranks for flows, whose layers are not known"),
+        (["workload.seed=-1"], "workload.seed: must be a whole number within 0..9223372036854775807, got -1"),
+        (
+            ["strategy=data_parallel"],
+            "strategy: must be ranks for flows, whose layers are not known, got data_parallel",
+        ),
     ],
 )
 def test_wrong_flows_are_one_line(given: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,6 +172,8 @@ def test_what_cannot_be_is_one_line() -> None:
         Motif(GPU, "sweep3d", blocking=7)
     with pytest.raises(ValueError, match=r"^servers: must be even for allpingpong, .* got 7"):
         motif("allpingpong").messages(7)
+    with pytest.raises(ValueError, match=r"^workload.seed: must be a whole number within 0\.\.\d+, got -1$"):
+        Motif(GPU, "random", seed=-1)
     with pytest.raises(ValueError, match=r"^workload.cells: must be positive, got 0"):
         Motif(GPU, cells=0)
     for level in (-1, 1.5):

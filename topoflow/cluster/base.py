@@ -23,6 +23,7 @@ Index = NDArray[np.int64]
 
 # What a server has and a machine needs, and how finely it is counted: sums of whole numbers do not drift.
 RESOURCES: Mapping[str, float] = {"cores": 1e-3, "memory": 1.0, "network": 1.0, "gpus": 1e-3}  # core, B, B/s, GPU
+SHOWN = {"memory": (gib(1), " GiB"), "network": (gbps(1), " Gb/s")}  # a unit of what is said of a resource
 MOST = 2**62  # of any resource, of all servers together, so counted
 BYTES_PER_SERVER = 2**7  # while requests are placed: what is free, and arrays as long as a few numbers of each server
 
@@ -96,8 +97,12 @@ class Cluster:
 
     def need(self, request: Request) -> Index:
         """What a machine of ``request`` needs of a server here [R], in the units of ``RESOURCES``."""
+        return _counted(self._needs(request))
+
+    def _needs(self, request: Request) -> tuple[float, ...]:
+        """The same in cores, B, B/s and GPUs."""
         network = request.network + request.network_share * gbps(self.network_gbps)
-        return _counted((request.cores, request.memory, network, request.gpus))
+        return request.cores, request.memory, network, request.gpus
 
     def machines_per_server(self, request: Request) -> int:
         """How many of its machines an empty server holds. Raises ``ValueError`` where they need nothing of it."""
@@ -123,12 +128,12 @@ class Cluster:
 
     def _refuse(self, request: Request) -> None:
         """Say which resource of a server a machine exceeds."""
-        for name, has, needs, unit in zip(
-            RESOURCES, self.capacity, self.need(request), RESOURCES.values(), strict=True
-        ):
-            if needs > has:
-                law = f"must be at most the {has * unit:.12g} of a server"
-                raise ValueError(f"{request.name}.{name}: {law}, got {needs * unit:.12g}")
+        too_much = (self.need(request) > self.capacity).tolist()
+        for name, has, needs, exceeds in zip(RESOURCES, self._amounts, self._needs(request), too_much, strict=True):
+            if exceeds:
+                one, unit = SHOWN.get(name, (1.0, ""))
+                law = f"must be at most the {has / one:.12g}{unit} of a server"
+                raise ValueError(f"{request.name}.{name}: {law}, got {needs / one:.12g}{unit}")
 
 
 class Requests(Protocol):

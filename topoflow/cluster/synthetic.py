@@ -129,8 +129,7 @@ class Synthetic:
             left[kind.type] -= kind.share * kind.mean
         large = 1.0 - sum(size["share"] for size in self.sizes)
         ranges = {n: (max(least[n], last + 1), int(self.types[n]["most"])) for n in left if left[n] > 0}
-        if not small or min(left.values()) < 0 or any(low > high for low, high in ranges.values()):
-            raise ValueError(f"requests.machines: must suit the classes and types, got {self.machines}")
+        self._check(small, least, ranges)
 
         def larger(slope: float) -> list[_Kind]:
             kinds = [_Kind(number, low, high, 1.0, slope) for number, (low, high) in ranges.items()]
@@ -142,6 +141,23 @@ class Synthetic:
             law = f"must be such that {large:.3g} of the requests are larger than {last} machines"
             raise ValueError(f"requests.machines: {law}, got {self.machines}")
         return (*small, *found)
+
+    def _check(self, small: Sequence[_Kind], least: Sequence[int], ranges: Mapping[int, tuple[int, int]]) -> None:
+        """Raise ``ValueError`` where no request can be of a small class, or the larger ones cannot be the others."""
+        if not small:
+            law = f"must be at least {min(least)}, which need {self.least_servers} servers of some type"
+            raise ValueError(f"requests.sizes[0].least: {law}, got {self.sizes[0]['least']}")
+        of_small = {kind.type: 0.0 for kind in small}
+        for kind in small:
+            of_small[kind.type] += kind.share * kind.mean
+        enough = max((mean / self.types[number]["share"] for number, mean in of_small.items() if mean), default=0.0)
+        if self.machines < enough:
+            law = f"must be at least {enough:.4g} in the mean, for as many as the small classes have"
+            raise ValueError(f"requests.machines: {law}, got {self.machines}")
+        for number, (low, high) in ranges.items():
+            if low > high:
+                law = f"must be at least {low}, more than the small classes have"
+                raise ValueError(f"requests.types[{number}].most: {law}, got {high}")
 
     def _least(self, number: int) -> int:
         """Machines of this type that need ``least_servers``."""

@@ -11,7 +11,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
 LEVELS = Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL))
@@ -79,6 +79,7 @@ class Dragonfly:
             law = f"must hold {servers} servers"
             raise ValueError(f"dragonfly.groups: {law}, got {groups} of {routers} routers with {nodes} nodes each")
         cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
+        check_cables("dragonfly", groups * (routers * (routers - 1) + (groups - 1) * cables) // 2)
         return DragonflyRoutes(servers, nodes, routers, groups, cables)
 
 

@@ -12,7 +12,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
 
 CLIMB, ACROSS, DESCEND = 1, 2, 3  # levels: from a leaf to a spine, between groups, from a spine to a leaf
 KINDS = {CLIMB: "inside groups, from leaves", ACROSS: "between groups", DESCEND: "inside groups, to leaves"}
@@ -82,6 +82,7 @@ class DragonflyPlus:
             law = f"must hold {servers} servers"
             raise ValueError(f"dragonfly_plus.groups: {law}, got {groups} of {leaves} leaves with {nodes} nodes each")
         cables = self.global_links or max(1, spines * leaves // max(groups - 1, 1))
+        check_cables("dragonfly_plus", groups * leaves * spines + groups * (groups - 1) // 2 * cables)
         return DragonflyPlusRoutes(servers, nodes, leaves, spines, groups, cables)
 
 

@@ -11,7 +11,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
 
 TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
@@ -62,6 +62,7 @@ class FatTree:
                 raise ValueError(
                     f"fat_tree.radix: must hold {servers} servers, got {self.radix} with room for {tree.room}"
                 )
+        check_cables("fat_tree", tree.edges * tree.uplinks + tree.aggregations * tree.half)
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "fat_tree",

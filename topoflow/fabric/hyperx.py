@@ -14,7 +14,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import Index
 from topoflow.fabric.routing.dimension_order import DimensionOrder, coordinates, strides
 from topoflow.fabric.torus import most_square
-from topoflow.fabric.wiring import cabled, check_count, check_interfaces, server_names, switched_bill
+from topoflow.fabric.wiring import cabled, check_cables, check_count, check_interfaces, server_names, switched_bill
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class HyperX:
             raise ValueError(
                 f"hyperx.dims: must hold {servers} servers, got {list(dims)} of {self.servers_per_switch} servers each"
             )
+        check_cables("hyperx", prod(dims) * sum(size - 1 for size in dims) // 2)
         server = np.arange(servers)
         below = np.stack([server, servers + server // self.servers_per_switch], axis=1)
         cables = np.concatenate([below, servers + switch_cables(dims)])

@@ -15,6 +15,7 @@ from topoflow.fabric.routing.next_hops import NO_LINK, ROUTER, AddressedShortest
 from topoflow.fabric.wiring import (
     back,
     cabled,
+    check_cables,
     check_count,
     check_interfaces,
     forth,
@@ -67,6 +68,7 @@ class SlimFly:
         if servers > graph.routers * nodes:
             law = f"must hold {servers} servers"
             raise ValueError(f"slim_fly.q: {law}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
+        check_cables("slim_fly", graph.routers * graph.degree // 2)
         server, bandwidth = np.arange(servers), self.degree * self.bandwidth
         cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
         names = graph.names()

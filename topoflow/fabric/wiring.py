@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topoflow.fabric.base import Channels, Fabric, Item, Route
+from topoflow.memory import check_memory
 from topoflow.units import check_count as check_count
 from topoflow.units import check_not_negative, check_positive
 
@@ -15,12 +16,19 @@ Cable = tuple[int, int]  # the two nodes that a duplex cable joins
 Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
+BYTES_PER_CABLE = 88  # while a network is built (measured): 24 of each of its two links, the rest of their ends
+
 
 def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -> None:
     """The laws of every design: bandwidth > 0, a whole number of interfaces, latency >= 0."""
     check_positive(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
+
+
+def check_cables(name: str, cables: int) -> None:
+    """Raise ``ValueError`` where so many cables between switches do not fit in memory, before they are made."""
+    check_memory("fabric", f"{name} with {cables} cables between switches", cables * BYTES_PER_CABLE)
 
 
 def duplex(cables: Cables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

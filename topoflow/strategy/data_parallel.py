@@ -17,7 +17,7 @@ class DataParallel:
     first_bucket_bytes: int = mib(1)
 
     def place(self, workload: Workload, servers: int | None) -> Placement:
-        job, servers = servers_to_place(workload, servers)
+        job, servers = servers_to_place("data_parallel", workload, servers)
         everyone = tuple(range(servers))
         return Placement(
             name="data_parallel",

@@ -23,7 +23,7 @@ class Fsdp:
     unit_bytes: int = mib(25)
 
     def place(self, workload: Workload, servers: int | None) -> Shards:
-        job, servers = servers_to_place(workload, servers)
+        job, servers = servers_to_place("fsdp", workload, servers)
         check_positive("fsdp.unit_bytes", self.unit_bytes)
         units, root = units_of(job, self.unit_bytes)
         group = servers if self.group is None else self.group

@@ -23,7 +23,7 @@ class Hybrid:
     first_bucket_bytes: int = mib(1)
 
     def place(self, workload: Workload, servers: int | None) -> Placement:
-        job, servers = servers_to_place(workload, servers)
+        job, servers = servers_to_place("hybrid", workload, servers)
         chosen = self.placement or {}
         known = {layer.name for layer in job.layers}
         for layer in chosen:

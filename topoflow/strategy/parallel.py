@@ -37,7 +37,7 @@ class Parallel:
 
     def place(self, workload: Workload, servers: int | None) -> Grid:
         """Raises ``ValueError`` where ``workload`` cannot be cut like this, or ``servers`` cannot be divided."""
-        job, servers = servers_to_place(workload, servers)
+        job, servers = servers_to_place("parallel", workload, servers)
         self._check_degrees()
         _check_layers(job, self)
         if servers % self.pipeline:

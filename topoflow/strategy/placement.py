@@ -79,11 +79,11 @@ def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
     return np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
 
 
-def servers_to_place(workload: Workload, servers: int | None) -> tuple[LayerGraph, int]:
+def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> tuple[LayerGraph, int]:
     """The layers, and on how many servers. Raises ``ValueError`` where either is not known."""
     if not isinstance(workload, LayerGraph):
         own = "as_captured for a captured job" if isinstance(workload, RecordedJob) else f"ranks for {workload.name}"
-        raise ValueError(f"strategy: must be {own}, whose layers are not known")
+        raise ValueError(f"strategy: must be {own}, whose layers are not known, got {strategy}")
     if servers is None:
         raise ValueError("servers: must be given, only a captured job brings its own")
     if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:

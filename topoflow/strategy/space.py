@@ -30,7 +30,7 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
     A rank of a pipeline has ``virtual`` stages, or one where there are not as many blocks.
     Raises ``ValueError`` for a workload that is no transformer, and where nothing fits.
     """
-    servers_to_place(workload, servers)
+    servers_to_place("parallel", workload, servers)
     fits: list[Parallel] = []
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)

@@ -296,7 +296,14 @@ def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     ("arguments", "message"),
     [
         (["topoopt_fig11"], "out: must be given"),
-        (["topoopt_fig99", "out=X"], "experiment: must be one of dragonfly_fig3, "),
+        (
+            ["motion_fig8", "out=X"],
+            "experiment: must be a figure, as motion_fig7, motion_fig6, motion_fig5, motion_fig4, ",
+        ),
+        (
+            ["figure", "out=X"],
+            "experiment: must be a figure, of dragonfly_*, fosquare_*, motion_*, sirius_*, topoopt_* (",
+        ),
         (["topoopt_fig11", "series=Torus", "out=X"], "series: must be of TopoOpt, Ideal Switch, "),
         (["topoopt_fig11", "fabric=ring", "out=X"], "fabric: differs between the series of the figure"),
         (

@@ -9,6 +9,7 @@ import numpy as np
 
 from topoflow.engine.lowering.routing import Connections, Routing, Split, one_path, routing_named
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import Rerouted
 from topoflow.fabric.routing.base import NO_LINK, Links
 from topoflow.fabric.routing.next_hops import AddressedRoutes, NextHops
 
@@ -36,5 +37,9 @@ def next_hops(fabric: Fabric) -> NextHops:
     route: object = fabric.route
     if isinstance(route, AddressedRoutes):
         return route.next_hops()
+    before: object = route.before if isinstance(route, Rerouted) else None
+    if isinstance(before, AddressedRoutes):
+        law = "must have paths that the fabric lists (ecmp, spray, ..) where something has failed"
+        raise ValueError(f"routing: {law}, as tables by address lead to what is gone, got {fabric.name}")
     law = "must have paths that the fabric lists (ecmp, spray, ..), as its routers have no tables by address"
     raise ValueError(f"routing: {law}, got {fabric.name}")

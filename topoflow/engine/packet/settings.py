@@ -182,22 +182,22 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     graph, links = world.graph, layout.port_link
     crosses = (graph.bytes > 0) & (np.diff(layout.path_roots)[graph.path] > 0) if len(graph.path_offsets) > 1 else None
     bytes_ = np.where(crosses, np.ceil(graph.bytes), 0.0) if crosses is not None else np.zeros(graph.tasks)
-    _check_most(world, "bytes", bytes_, 2.0**53, "B")
+    _check_most(world, "a message", bytes_, 2.0**53, "B")
     byte_time = SECOND / world.capacity[links]
-    _check_most(world, "capacity", settings.size * byte_time, LONGEST, "ps for a packet")
-    latency = picoseconds(world, "latency", world.latency[links])
+    _check_most(world, "the time of a packet on a link", settings.size * byte_time, LONGEST, "ps")
+    latency = picoseconds(world, "the latency of a link", world.latency[links])
     limit = np.full(graph.tasks, np.inf)
     if graph.path_limit is not None:
         limit[bytes_ > 0] = graph.path_limit[graph.path[bytes_ > 0]]
     pace = np.where(bytes_ > 0, np.ceil(settings.size * SECOND / limit), 0.0)
-    _check_most(world, "path_limit", pace, LONGEST, "ps for a packet")
+    _check_most(world, "the time of a packet at the limit of a transfer", pace, LONGEST, "ps")
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
-    handshake = picoseconds(world, "latency", _handshake(world, settings) * (bytes_ > 0))
+    handshake = picoseconds(world, "the latency of a path", _handshake(world, settings) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings, byte_time, latency)
     control = Control.nothing(graph.tasks, layout.ports)
     if settings.has_transport:
-        back = picoseconds(world, "latency", _one_way(world, settings) * (bytes_ > 0))
+        back = picoseconds(world, "the latency of a path", _one_way(world, settings) * (bytes_ > 0))
         depth = _depths(world, settings, byte_time, latency)
         control = control_of(world, layout, settings, settings.size, bytes_.astype(np.int64), back, depth)
         if settings.loses:
@@ -210,11 +210,11 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         slot_total = _sst_slots(bytes_.astype(np.int64), depth, rounds, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
-        picoseconds(world, "delay", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
+        picoseconds(world, "the delay of a task", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
         + first.astype(np.int64)
         + handshake,
         handshake,
-        picoseconds(world, "release", graph.release),
+        picoseconds(world, "the beginning of a task", graph.release),
         pace.astype(np.int64),
         byte_time,
         latency,
@@ -229,10 +229,10 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     )
 
 
-def picoseconds(world: World, field: str, seconds: Floats) -> Offsets:
+def picoseconds(world: World, what: str, seconds: Floats) -> Offsets:
     """Seconds to the nearest ps."""
     times = np.rint(seconds * SECOND)
-    _check_most(world, field, times, LONGEST, "ps")
+    _check_most(world, what, times, LONGEST, "ps")
     return times.astype(np.int64)
 
 
@@ -293,7 +293,8 @@ def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offset
     extra = in_picoseconds(settings.switch_latency) + in_picoseconds(settings.credit_latency)
     round_trip = (2 * latency + extra) / byte_time + 2 * settings.size  # B that are sent meanwhile
     flits = np.maximum(SWITCH_BUFFER, np.maximum(2 * round_trip, 4 * settings.size)) // settings.flit
-    _check_most(world, "latency", flits, LARGEST_BUFFER, "flits of a link's buffer")
+    what = "packet.buffer=auto, which follows from bandwidth and latency,"
+    _check_most(world, what, flits, LARGEST_BUFFER, "flits")
     return flits.astype(np.int32)
 
 
@@ -395,6 +396,6 @@ def _sst_window(world: World, layout: AddressedLayout, settings: Settings, laten
     return found
 
 
-def _check_most(world: World, field: str, values: Floats, most: float, unit: str) -> None:
+def _check_most(world: World, what: str, values: Floats, most: float, unit: str) -> None:
     if len(values) and not values.max() <= most:
-        raise ValueError(f"{world.name}.{field}: must be at most {most:.0f} {unit}, got {values.max():.0f}")
+        raise ValueError(f"{world.name}: {what} must be at most {most:.0f} {unit}, got {values.max():.0f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -19,6 +20,7 @@ from topoflow.track import trackers
 from topoflow.units import register_resolvers
 
 GROUP = "experiment"
+MOST_CLOSE = 5  # figures in an error
 OWN = "experiment."  # fields of the experiment itself
 SEARCH = "search."  # keys of configs/search.yaml
 NOT_OF_FIGURES = ("fail", "strides", "placement", "request")  # keys of a comparison
@@ -36,7 +38,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     Raises ``ValueError`` for an unknown experiment and for a wrong field.
     """
     if name not in options(GROUP):
-        raise ValueError(f"experiment: must be one of {', '.join(options(GROUP))}, got {name!r}")
+        raise _unknown(name)
     given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
     own = [argument for argument in given if argument.startswith(OWN)]
     searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
@@ -54,6 +56,14 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
         check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
     experiment: Experiment = build(Point({}, {}, config), GROUP)
     return experiment
+
+
+def _unknown(name: str) -> ValueError:
+    """Names the figures that are most like it, else the papers that there are figures of."""
+    close = get_close_matches(name, options(GROUP), n=MOST_CLOSE, cutoff=0.75)
+    papers = dict.fromkeys(f"{each.partition('_')[0]}_*" for each in options(GROUP))
+    law = f"as {', '.join(close)}" if close else f"of {', '.join(papers)} (topoflow experiment --help has all)"
+    return ValueError(f"experiment: must be a figure, {law}, got {name!r}")
 
 
 def split(arguments: Sequence[str], experiment: Experiment) -> tuple[Path, list[str], list[str]]:

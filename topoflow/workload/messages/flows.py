@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from topoflow.units import check_bandwidth, check_count, check_positive
+from topoflow.units import check_bandwidth, check_count, check_positive, check_seed
 from topoflow.workload.base import Messages, Motif
 from topoflow.workload.flow_sizes import Fixed, Pareto, Sizes, read_sizes
 from topoflow.workload.gpu import Gpu
@@ -44,6 +44,7 @@ class Arrivals(Motif):
             raise ValueError(f"workload.count: must be at most {MAX_FLOWS}, got {self.count}")
         check_positive("workload.load", self.load)
         check_bandwidth("workload.bandwidth", self.bandwidth)
+        check_seed("workload.seed", self.seed)
 
     def check(self, ranks: int) -> None:
         if ranks < 2:

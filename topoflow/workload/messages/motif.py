@@ -21,7 +21,7 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.memory import check_memory
-from topoflow.units import check_not_negative, check_positive
+from topoflow.units import check_not_negative, check_positive, check_seed
 from topoflow.workload import base
 from topoflow.workload.base import BYTES_PER_MESSAGE, Messages
 from topoflow.workload.gpu import Gpu
@@ -76,6 +76,7 @@ class Motif(base.Motif):
             check_positive(f"workload.{field}", getattr(self, field))
         for field in ("eager", "operation"):
             check_not_negative(f"workload.{field}", getattr(self, field))
+        check_seed("workload.seed", self.seed)
         if self.level is not None and (type(self.level) is not int or self.level < 0):
             raise ValueError(f"workload.level: must be a whole number of at least 0, got {self.level!r}")
         if self.blocks is not None and self.level is not None:
