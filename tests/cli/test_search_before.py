@@ -36,6 +36,10 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
         (["search.objective=cost", "~prices.usd.fiber"], "prices.usd: must have fiber, got"),
         (["search.objective=power", "~prices.watts.nic_port"], "prices.watts: must have nic_port, got"),
         (["gpu.memory=40e9,1e6"], "gpu.memory: must hold layer"),
+        (
+            ["fidelity=packet", "fabric=dragonfly", "routing=minimal"],
+            "routing: must be of whole paths (ecmp, spray, ..), as",
+        ),
         (["servers=1"], "servers: must be at least 2 for a strategy or a network to be searched, got 1"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 from topoflow.case.base import Job
 from topoflow.engine.base import Run
 from topoflow.engine.executor.local import Local
+from topoflow.engine.lowering.addresses import is_by_address
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.files import read_bytes, write_atomically
 from topoflow.report.search_report import SearchReport
@@ -158,6 +159,9 @@ def check_possible(each: Search, objective: str) -> None:
     """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
     if each.problem.servers < 2:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
+    if is_by_address(each.problem.routing):
+        law = "must be of whole paths (ecmp, spray, ..), as a search bounds the time of what it finds by these"
+        raise ValueError(f"routing: {law}, got {each.problem.routing}")
     space(each.problem, each.settings).start()
     each.settings.deciding(each.problem.fidelity)
     if isinstance(each.problem.design, WithStrides):
