@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.test_packet_addresses import dragonfly
 from tests.engine.test_packet_sst import FLIT, FULL, MATCH, NIC, SETUP, SST, delivered, links_of
-from tests.workload.test_matching import GPU, SMALL, Script
+from tests.workload.test_matching import GPU, Script, small
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -146,7 +146,7 @@ def test_every_motif_ends_and_takes_longer(name: str) -> None:
     """The same messages with what calls take: never shorter, whatever the network."""
     found = []
     for library in ("none", "firefly"):
-        motif = Motif(GPU, name, **{**SMALL, "library": library, "eager": 500.0})
+        motif = small(name, library=library, eager=500.0)
         traffic = lower(motif, Ranks().place(motif, 12))
         worlds = [place(traffic, FABRIC, name=name, routing=routing) for routing in ("minimal", "ecmp")]
         found.append([SST.simulate(worlds[:1], Run(threads=1))[0], *Fluid().simulate(worlds[1:])])

@@ -27,12 +27,17 @@ from topoflow.traffic.lower import lower
 from topoflow.workload import base
 from topoflow.workload.base import Messages, RecordedJob
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.messages.motif import MOTIFS, Motif
+from topoflow.workload.messages.motif import DEFAULTS, MOTIFS, Motif
 from topoflow.workload.messages.scripts import Writer
 
 LOCAL, B, LATENCY = 4e9, 1e9, 1e-3  # B/s inside a server and of its cable; s of a link, of which two are on a path
 GPU = Gpu("none", {"float32": 1.0}, 1.0, LOCAL, 1.0)
-SMALL: dict[str, Any] = {"cells": 10, "elements": 1000, "iterations": 2}
+
+
+def small(name: str, **parameters: Any) -> Motif:
+    """A motif with less to do, as far as its parameters say how much that is."""
+    own = {key: value for key, value in (("cells", 10), ("elements", 1000)) if key in DEFAULTS[name]}
+    return Motif(GPU, name, iterations=2, **own, **parameters)
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def test_messages_of_one_pair_match_in_the_order_in_which_they_were_sent() -> No
 @given(servers=st.integers(1, 8), several=st.integers(1, 5))
 def test_bytes_stay_inside_of_servers_whose_ranks_they_are_between(name: str, servers: int, several: int) -> None:
     several *= 2 if servers == 1 or name == "allpingpong" else 1
-    motif = Motif(GPU, name, **{**SMALL, "request": 64.0, "eager": 500.0})
+    motif = small(name, request=64.0, eager=500.0)
     traffic = lower(motif, Ranks(several).place(motif, servers))
     messages = motif.messages(servers * several)
     sent = messages.target >= 0
@@ -116,7 +121,7 @@ def test_ranks_of_a_server_compute_at_the_same_time() -> None:
 
 
 def test_all_ranks_on_one_server_need_no_network() -> None:
-    motif = Motif(GPU, "halo3d", **SMALL)
+    motif = small("halo3d")
     traffic = lower(motif, Ranks(27).place(motif, 1))
     assert not traffic.is_transfer.any()
 
@@ -125,7 +130,7 @@ def test_all_ranks_on_one_server_need_no_network() -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_kernel_is_exactly_the_twin_where_ranks_share_servers_and_messages_are_matched(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    motif = Motif(GPU, str(draw.choice(["halo3d", "random", "amr3d"])), **{**SMALL, "request": 45.0, "eager": 900.0})
+    motif = small(str(draw.choice(["halo3d", "random", "amr3d"])), request=45.0, eager=900.0)
     fabric = Dragonfly(B, 1, 1e-7, 1, 2, 3, 1).build(6, Demand(6))
     traffic = lower(motif, Ranks(int(draw.integers(1, 4))).place(motif, 6))
     routing = str(draw.choice(["minimal", "ugal", "adaptive_local", "ecmp"]))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoflow.demand import Demand
+from topoflow.digest import digest
 from topoflow.engine.bound import Bound
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -20,7 +21,7 @@ from topoflow.traffic.lower import lower
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.messages.mesh import refined
-from topoflow.workload.messages.motif import MOTIFS, Motif
+from topoflow.workload.messages.motif import DEFAULTS, MOTIFS, PARAMETERS, Motif
 from topoflow.workload.messages.scripts import Writer, box, sides
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
@@ -31,7 +32,8 @@ MESHES: tuple[tuple[str, dict[str, int]], ...] = (("amr3d", {}), ("amr3d_heavy",
 
 
 def motif(name: str, **parameters: Any) -> Motif:
-    return Motif(GPU, name, **{**SMALL, **parameters})
+    small = {key: value for key, value in SMALL.items() if key in DEFAULTS[name]}
+    return Motif(GPU, name, **{**small, **parameters})
 
 
 def sent(messages: Messages) -> Any:
@@ -75,7 +77,8 @@ def test_trees_have_an_edge_for_every_rank_but_the_root(ranks: int) -> None:
 def test_a_broadcast_takes_a_latency_for_each_level_and_a_reduction_its_operations_too() -> None:
     for ranks, levels in ((2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (15, 3)):
         for name, operations in (("bcast", 0), ("reduce", 1), ("allreduce", 1)):
-            kind = motif(name, iterations=1, bytes=1e-6, operation=1e-3)
+            operation = {} if name == "bcast" else {"operation": 1e-3}
+            kind = motif(name, iterations=1, bytes=1e-6, **operation)
             traffic = lower(kind, Ranks().place(kind, ranks))
             times = 2 if name == "allreduce" else 1
             # 2 links of 1 us on an ideal switch
@@ -109,7 +112,7 @@ def test_halos_are_symmetric_and_have_the_faces_of_the_box(ranks: int) -> None:
 def test_the_sizes_of_the_paper() -> None:
     assert sides(110_592) == (384, 288)  # pex, pey
     assert box(110_592) == (48, 48, 48)
-    assert Motif(GPU, "fft3d").elements == pytest.approx(1992**3 / 110_592, rel=1e-4)
+    assert Motif(GPU, "fft3d").value("elements") == pytest.approx(1992**3 / 110_592, rel=1e-4)
     halo = Motif(GPU, "halo3d").messages(27)
     assert halo.bytes.max() == 100 * 100 * 16 * 8
     assert halo.seconds is not None
@@ -163,6 +166,21 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
     assert all(there[b, a] == faces for (a, b), faces in there.items())
     if level == 0:
         assert sum(there.values()) == 2 * 3 * 18  # faces inside of 3 x 3 x 3
+
+
+@pytest.mark.parametrize("name", MOTIFS)
+def test_a_parameter_that_a_motif_has_changes_it_and_any_other_is_refused(name: str) -> None:
+    usual = DEFAULTS[name]
+    for field in PARAMETERS:
+        if field not in usual:
+            with pytest.raises(ValueError, match=rf"^workload.{field}: must be null with workload.name={name}, got 3"):
+                Motif(GPU, name, **{field: 3})  # type: ignore[arg-type]
+            continue
+        own, other = (
+            Motif(GPU, name, **{"iterations": 1, field: factor * usual[field]}).messages(12)  # type: ignore[arg-type]
+            for factor in (1, 2)
+        )
+        assert digest(own) != digest(other), field
 
 
 def test_what_cannot_be_is_one_line() -> None:

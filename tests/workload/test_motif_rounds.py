@@ -21,7 +21,7 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.messages import motif as module
-from topoflow.workload.messages.motif import MOTIFS, Motif
+from topoflow.workload.messages.motif import DEFAULTS, MOTIFS, Motif
 from topoflow.workload.messages.rounds import WRITTEN, folded
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
@@ -44,7 +44,9 @@ def simulated(traffic: Traffic, routing: str) -> Timeline:
 @settings(max_examples=6)
 @given(ranks=st.integers(2, 6), rounds=st.integers(WRITTEN + 1, 9), bytes=st.sampled_from([8.0, 5000.0, 20_000.0]))
 def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int, rounds: int, bytes: float) -> None:
-    motif = Motif(GPU, name, iterations=rounds, library=library, bytes=bytes, cells=10, elements=1000)
+    small = {"bytes": bytes, "cells": 10, "elements": 1000}
+    own = {key: value for key, value in small.items() if key in DEFAULTS[name]}
+    motif = Motif(GPU, name, iterations=rounds, library=library, **own)  # type: ignore[arg-type]
     whole = traffic_of(motif, 2 * ranks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_TASKS", 0)
@@ -69,7 +71,7 @@ def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int
 def test_rounds_that_differ_are_written_one_after_the_other() -> None:
     """Targets of random are drawn anew; a message of a halo may be sent again before its neighbour has the last one."""
     for name in ("random", "halo3d", "bcast"):
-        motif = Motif(GPU, name, iterations=WRITTEN, cells=10, eager=1e9)
+        motif = Motif(GPU, name, iterations=WRITTEN, eager=1e9)
         assert folded(motif.messages(8), 1000) is None, name
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_TASKS", 0)

@@ -26,7 +26,7 @@ APPLICATION = ("seed=0", "experiment.available=[16]", "experiment.mappings=[opm]
 
 DRAGONFLY = (
     *("servers=24", "fabric.nodes=2", "fabric.routers=4", "fabric.groups=3", "fabric.global_links=1,3"),
-    *("workload.name=halo3d,allpingpong", "workload.iterations=2", "workload.cells=10"),
+    *("workload.name=halo3d,allpingpong", "workload.iterations=2"),
 )
 
 SMALL = {  # a figure in a second or two

@@ -41,7 +41,7 @@ Rule = Callable[["Motif", Writer], None]
 
 @dataclass(frozen=True)
 class Motif(base.Motif):
-    """One of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``)."""
+    """One of ``MOTIFS``; None for a parameter is the motif's own value, or it has none (``DEFAULTS``)."""
 
     gpu: Gpu
     name: str = "halo3d"
@@ -50,15 +50,15 @@ class Motif(base.Motif):
     cells: int | None = None  # in each direction, of a rank (of amr3d: of a block)
     variables: int | None = None  # of a cell
     flops: float | None = None  # FLOP of a variable of a cell (of fft3d: of an element)
-    elements: int = 71_470  # complex numbers of a rank, of fft3d
-    blocking: int = 10  # planes of cells that sweep3d computes before it sends
+    elements: int | None = None  # complex numbers of a rank, of fft3d
+    blocking: int | None = None  # planes of cells that sweep3d computes before it sends
     level: int | None = None  # amr3d: how often the blocks at the surface of a sphere are cut in eight
     blocks: str | None = None  # amr3d: a file of the blocks of each rank (``block_file``), in place of the sphere
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
     request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
     library: str = "none"  # what calls of MPI and both protocols take: nothing, or as in ``firefly``
-    operation: float = 1e-9  # s of a reduction
+    operation: float | None = None  # s of a reduction
     seed: int = 0
     mesh: Mesh | None = None  # that of ``blocks``, once it is read
 
@@ -69,13 +69,17 @@ class Motif(base.Motif):
             raise ValueError(f"workload.library: must be one of {', '.join(LIBRARIES)}, got {self.library!r}")
         if self.library != LIBRARIES[0] and self.request is not None:
             raise ValueError(f"workload.request: must be null with workload.library={self.library}, got {self.request}")
-        for field in ("iterations", "bytes", "cells", "variables", "flops", "request"):
+        for field in PARAMETERS:
+            given = getattr(self, field)
+            if given is not None and field not in DEFAULTS[self.name]:
+                raise ValueError(f"workload.{field}: must be null with workload.name={self.name}, got {given!r}")
+        for field in ("iterations", "bytes", "cells", "variables", "flops", "elements", "blocking", "request"):
             if getattr(self, field) is not None:
                 check_positive(f"workload.{field}", getattr(self, field))
-        for field in ("elements", "blocking", "speed"):
-            check_positive(f"workload.{field}", getattr(self, field))
-        for field in ("eager", "operation"):
-            check_not_negative(f"workload.{field}", getattr(self, field))
+        check_positive("workload.speed", self.speed)
+        check_not_negative("workload.eager", self.eager)
+        if self.operation is not None:
+            check_not_negative("workload.operation", self.operation)
         check_seed("workload.seed", self.seed)
         if self.level is not None and (type(self.level) is not int or self.level < 0):
             raise ValueError(f"workload.level: must be a whole number of at least 0, got {self.level!r}")
@@ -83,8 +87,9 @@ class Motif(base.Motif):
             raise ValueError(f"workload.level: must be null with workload.blocks={self.blocks}, got {self.level}")
         if self.blocks is not None and self.name not in MESHES:
             raise ValueError(f"workload.blocks: must be null with workload.name={self.name}, got {self.blocks!r}")
-        if self.name == "sweep3d" and self.value("cells") % self.blocking:
-            raise ValueError(f"workload.blocking: must divide the {self.value('cells'):g} cells, got {self.blocking}")
+        if self.name == "sweep3d" and self.value("cells") % self.value("blocking"):
+            law = f"must divide the {self.value('cells'):g} cells"
+            raise ValueError(f"workload.blocking: {law}, got {self.value('blocking'):g}")
 
     def build(self) -> Motif:
         """Raises ``ValueError`` for a file of blocks that breaks a law, ``OSError`` where it cannot be read."""
@@ -126,7 +131,7 @@ class Motif(base.Motif):
     def value(self, field: str) -> float:
         """A parameter, or the motif's own value of it."""
         given = getattr(self, field)
-        return float(DEFAULTS[self.name].get(field, 1) if given is None else given)
+        return float(DEFAULTS[self.name][field] if given is None else given)
 
     def seconds(self, cells: float) -> float:
         """s to compute this number of cells."""
@@ -172,7 +177,7 @@ def _up(motif: Motif, writer: Writer) -> None:
     for level in _levels(writer.ranks)[:0:-1]:
         writer.send(level, (level - 1) // 2, motif.value("bytes"))
         writer.step()
-        writer.compute(np.unique((level - 1) // 2), motif.operation)
+        writer.compute(np.unique((level - 1) // 2), motif.value("operation"))
 
 
 def _down(motif: Motif, writer: Writer) -> None:
@@ -225,7 +230,7 @@ def sweep3d(motif: Motif, writer: Writer) -> None:
     corners = ((1, 1), (1, 1), (-1, 1), (-1, 1), (1, -1), (1, -1), (-1, -1), (-1, -1))
     for right, up in corners * motif.rounds:
         across, along = (x if right > 0 else wide - 1 - x), (y if up > 0 else high - 1 - y)
-        for _ in range(int(motif.value("cells")) // motif.blocking):
+        for _ in range(int(motif.value("cells") / motif.value("blocking"))):
             for wave in range(wide + high - 1):
                 front = np.flatnonzero(across + along == wave)
                 _cross(
@@ -240,10 +245,10 @@ def sweep3d(motif: Motif, writer: Writer) -> None:
 
 def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
     """The ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
-    cells = motif.value("cells")
-    bytes = cells * motif.blocking * DOUBLE * motif.value("variables")
+    cells, planes = motif.value("cells"), motif.value("blocking")
+    bytes = cells * planes * DOUBLE * motif.value("variables")
     writer.step(front)
-    writer.compute(front, motif.seconds(cells**2 * motif.blocking))
+    writer.compute(front, motif.seconds(cells**2 * planes))
     writer.send(across, across + to[0], bytes)
     writer.send(along, along + to[1], bytes)
 
@@ -252,7 +257,9 @@ def fft3d(motif: Motif, writer: Writer) -> None:
     """Three passes, an all-to-all in the columns and one in the rows of ranks between them; the same back."""
     wide, high = sides(writer.ranks)
     rank = np.arange(writer.ranks)
-    seconds = motif.elements * motif.value("flops") / 3 / motif.speed  # ours: a third of the FLOPs for each pass
+    seconds = (
+        motif.value("elements") * motif.value("flops") / 3 / motif.speed
+    )  # ours: a third of the FLOPs for each pass
     columns, rows = (wide, high), (high, 1)  # ranks, and how far apart they are
     for first, second in ((columns, rows), (rows, columns)) * motif.rounds:
         writer.compute(rank, seconds)
@@ -266,7 +273,7 @@ def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
     rank = np.arange(writer.ranks)
     place = rank // stride % size
     for step in range(1, size):
-        writer.send(rank, rank + ((place + step) % size - place) * stride, motif.elements * COMPLEX / size)
+        writer.send(rank, rank + ((place + step) % size - place) * stride, motif.value("elements") * COMPLEX / size)
         writer.step()
 
 
@@ -301,16 +308,17 @@ RULES: tuple[Rule, ...] = (
 MOTIFS: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
 MESHES = (amr3d.__name__, amr3d_heavy.__name__)
 REDRAWN = (random.__name__,)  # draw in each round: rounds differ, though the first three may be equal by chance
-DEFAULTS: Mapping[str, Mapping[str, float]] = {
+DEFAULTS: Mapping[str, Mapping[str, float]] = {  # the parameters that each motif has
     "allpingpong": {"iterations": 1000, "bytes": 1024},
-    "allreduce": {"bytes": 4},
-    "bcast": {"bytes": 4},
-    "reduce": {"bytes": 4},
+    "allreduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
+    "bcast": {"iterations": 1, "bytes": 4},
+    "reduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
     "random": {"iterations": 10, "bytes": 1024},
-    "halo3d": {"cells": 100, "variables": 16, "flops": 26},
-    "halo3d26": {"cells": 100, "variables": 16, "flops": 26},
-    "sweep3d": {"cells": 100, "variables": 6, "flops": 26},
-    "fft3d": {"flops": 125},
-    "amr3d": {"cells": 10, "variables": 40, "flops": 26, "level": 1},
-    "amr3d_heavy": {"cells": 10, "variables": 40, "flops": 26, "level": 2},
+    "halo3d": {"iterations": 1, "cells": 100, "variables": 16, "flops": 26},
+    "halo3d26": {"iterations": 1, "cells": 100, "variables": 16, "flops": 26},
+    "sweep3d": {"iterations": 1, "cells": 100, "variables": 6, "flops": 26, "blocking": 10},
+    "fft3d": {"iterations": 1, "flops": 125, "elements": 71_470},
+    "amr3d": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 1},
+    "amr3d_heavy": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 2},
 }
+PARAMETERS = tuple(dict.fromkeys(key for own in DEFAULTS.values() for key in own))
