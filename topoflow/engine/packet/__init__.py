@@ -41,6 +41,7 @@ from topoflow.engine.packet.settings import (
     in_picoseconds,
     numbers,
 )
+from topoflow.engine.slotted.cells import has_slots
 from topoflow.engine.timelines import timeline
 from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 
@@ -66,9 +67,14 @@ class Packet(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Worlds whose circuits change, and flows over several paths at once where only the union of these is known."""
+        """Networks of slots or whose circuits change, and flows over several paths of which only the union is known."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
+        if has_slots(world.fabric):
+            law = (
+                f"must have switches with buffers with fidelity={self.name}; fidelity=slotted is for networks of slots"
+            )
+            return f"fabric: {law}, got {_fabric(world)}"
         weight = world.graph.path_weight
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
             law = f"paths must be known one by one with fidelity={self.name}"
