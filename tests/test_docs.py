@@ -169,6 +169,14 @@ def test_every_choice_is_documented(group: str) -> None:
         assert re.search(rf"`(?:{group}=)?{config.stem}`", text), f"{group}={config.stem} is in no page"
 
 
+@pytest.mark.parametrize("paper", ["motion", "dragonfly"])
+def test_every_figure_of_packets_is_documented(paper: str) -> None:
+    text = (ROOT / "docs" / "packet.md").read_text()
+    for config in sorted((ROOT / "configs" / "experiment").glob(f"{paper}_*.yaml")):
+        assert f"`{config.stem}`" in text
+        assert f"topoflow experiment {config.stem} " in text
+
+
 @pytest.mark.parametrize(("folder", "page"), [("collectives", "collectives.md"), ("routing", "compare.md")])
 def test_every_module_of_lowering_is_documented(folder: str, page: str) -> None:
     text = (ROOT / "docs" / page).read_text()

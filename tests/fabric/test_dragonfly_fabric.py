@@ -53,6 +53,13 @@ def test_the_global_cables_of_a_group_are_spread_over_its_routers(sizes: tuple[i
     assert ports.sum() == groups * (groups - 1) * global_links
 
 
+def test_cables_that_do_not_divide_leave_the_last_routers_fewer() -> None:
+    """3 cables to each of 3 other groups are 3 for each of 4 routers but the last, as docs/packet.md says."""
+    fabric = full(1, 4, 4, 3)
+    ports = np.bincount(fabric.source, minlength=len(fabric.nodes))[fabric.servers :] - 1 - 3
+    assert ports.tolist() == [3, 3, 3, 0] * 4
+
+
 @given(sizes=SIZES, seed=st.integers(0, 10**6))
 def test_a_route_crosses_one_global_cable_and_at_most_one_of_each_group(
     sizes: tuple[int, int, int, int], seed: int

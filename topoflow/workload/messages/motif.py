@@ -257,9 +257,8 @@ def fft3d(motif: Motif, writer: Writer) -> None:
     """Three passes, an all-to-all in the columns and one in the rows of ranks between them; the same back."""
     wide, high = sides(writer.ranks)
     rank = np.arange(writer.ranks)
-    seconds = (
-        motif.value("elements") * motif.value("flops") / 3 / motif.speed
-    )  # ours: a third of the FLOPs for each pass
+    flops = motif.value("elements") * motif.value("flops") / 3  # ours: a third for each pass
+    seconds = flops / motif.speed
     columns, rows = (wide, high), (high, 1)  # ranks, and how far apart they are
     for first, second in ((columns, rows), (rows, columns)) * motif.rounds:
         writer.compute(rank, seconds)
