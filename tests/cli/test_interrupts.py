@@ -76,6 +76,23 @@ def test_another_error_in_its_place_is_an_interruption_too(monkeypatch, capsys):
     assert capsys.readouterr().err == "topoflow compare: interrupted\n"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_python_prints_only_other_errors_that_nobody_can_handle(error, monkeypatch):
+    """As those of a finalizer, which is where Ctrl-C may meet a program that frees many objects."""
+
+    class Freed:
+        def __del__(self):
+            raise error
+
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: printed.append(what.exc_type))
+    before = sys.unraisablehook
+    with interrupts():
+        Freed()
+    assert printed == ([ValueError] if error is ValueError else [])
+    assert sys.unraisablehook is before
+
+
 def test_other_errors_are_errors(monkeypatch):
     def run(arguments):
         raise AttributeError("a mistake of ours")

@@ -1,7 +1,8 @@
 """Ctrl-C ends a command within a second, whatever a library makes of the KeyboardInterrupt that it raises.
 
 Libraries catch it: while they import each other, in callbacks whose errors Python only prints, or to raise an error
-of their own in its place. So it is remembered that it came, and it is raised again while nothing handles it.
+of their own in its place. So it is remembered that it came, it is raised again while nothing handles it, and Python
+prints no traceback of it.
 """
 
 from __future__ import annotations
@@ -56,12 +57,19 @@ def interrupts() -> Iterator[Interrupts]:
     if threading.current_thread() is not threading.main_thread():
         yield found
         return
-    before = signal.signal(signal.SIGINT, found.interrupt)
+    before, printed_before = signal.signal(signal.SIGINT, found.interrupt), sys.unraisablehook
+
+    def print_others(what: Any) -> None:
+        if not _is_handled(what.exc_value):
+            printed_before(what)
+
+    sys.unraisablehook = print_others
     try:
         yield found
     finally:
         found.end()
         signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = printed_before
 
 
 def _is_handled(error: BaseException | None) -> bool:
