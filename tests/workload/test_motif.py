@@ -21,7 +21,7 @@ from topoflow.traffic.lower import lower
 from topoflow.workload.base import NOBODY, Messages
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.messages.mesh import refined
-from topoflow.workload.messages.motif import DEFAULTS, MOTIFS, PARAMETERS, Motif
+from topoflow.workload.messages.motif import DEFAULTS, MOTIFS, Motif
 from topoflow.workload.messages.scripts import Writer, box, sides
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
@@ -169,18 +169,17 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
 
 
 @pytest.mark.parametrize("name", MOTIFS)
-def test_a_parameter_that_a_motif_has_changes_it_and_any_other_is_refused(name: str) -> None:
-    usual = DEFAULTS[name]
-    for field in PARAMETERS:
-        if field not in usual:
-            with pytest.raises(ValueError, match=rf"^workload.{field}: must be null with workload.name={name}, got 3"):
-                Motif(GPU, name, **{field: 3})  # type: ignore[arg-type]
-            continue
+def test_a_parameter_that_a_motif_has_changes_it_and_any_other_does_not(name: str) -> None:
+    usual, others = DEFAULTS[name], {key for own in DEFAULTS.values() for key in own} - {*DEFAULTS[name]}
+    for field in usual:
         own, other = (
             Motif(GPU, name, **{"iterations": 1, field: factor * usual[field]}).messages(12)  # type: ignore[arg-type]
             for factor in (1, 2)
         )
         assert digest(own) != digest(other), field
+    small = {key: value for key, value in SMALL.items() if key in usual}
+    alone, beside = (Motif(GPU, name, **small, **more).messages(12) for more in ({}, dict.fromkeys(others, 3)))
+    assert digest(alone) == digest(beside)
 
 
 def test_what_cannot_be_is_one_line() -> None:

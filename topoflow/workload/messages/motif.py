@@ -41,7 +41,10 @@ Rule = Callable[["Motif", Writer], None]
 
 @dataclass(frozen=True)
 class Motif(base.Motif):
-    """One of ``MOTIFS``; None for a parameter is the motif's own value, or it has none (``DEFAULTS``)."""
+    """One of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``).
+
+    A parameter that the motif does not have changes nothing, so that several motifs can be swept with one.
+    """
 
     gpu: Gpu
     name: str = "halo3d"
@@ -69,10 +72,6 @@ class Motif(base.Motif):
             raise ValueError(f"workload.library: must be one of {', '.join(LIBRARIES)}, got {self.library!r}")
         if self.library != LIBRARIES[0] and self.request is not None:
             raise ValueError(f"workload.request: must be null with workload.library={self.library}, got {self.request}")
-        for field in PARAMETERS:
-            given = getattr(self, field)
-            if given is not None and field not in DEFAULTS[self.name]:
-                raise ValueError(f"workload.{field}: must be null with workload.name={self.name}, got {given!r}")
         for field in ("iterations", "bytes", "cells", "variables", "flops", "elements", "blocking", "request"):
             if getattr(self, field) is not None:
                 check_positive(f"workload.{field}", getattr(self, field))
@@ -320,4 +319,3 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {  # the parameters that each moti
     "amr3d": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 1},
     "amr3d_heavy": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 2},
 }
-PARAMETERS = tuple(dict.fromkeys(key for own in DEFAULTS.values() for key in own))
