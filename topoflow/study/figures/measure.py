@@ -17,7 +17,7 @@ from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Val
 from topoflow.study.figures.points import Points
 from topoflow.study.figures.setup import Setup
 
-UNFINISHED = "unfinished"  # in place of the rows of a point: why its world comes to no end
+NO_END = "has no end"  # no identifier, so no key of a figure: in place of the rows of a point, why its world has none
 
 
 def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Setup]:
@@ -83,12 +83,12 @@ def measure(
     part = replace(run, observer=Part(observer, earlier, len(todo)), executor=run.executor.keeping_nothing())
     unfinished: list[str] = []
     for number, rows in run.executor.map(Measuring(experiment), [*missing.values()], part):
-        if why := [str(row[UNFINISHED]) for row in rows if UNFINISHED in row]:
+        if why := [str(row[NO_END]) for row in rows if NO_END in row]:
             unfinished += why
         else:
             stored.add(points[number], missing[points[number]].label, rows)
     if unfinished:
-        others = f", and {len(unfinished) - 1} points more" if len(unfinished) > 1 else ""
+        others = f", and {len(unfinished) - 1} more" if len(unfinished) > 1 else ""
         raise Unfinished(f"{unfinished[0]}{others}; what comes to an end is stored")
     observer.advance(len(todo), len(todo))
     return [{**setup.label, **row} for point, setup in todo for row in stored[point]]
@@ -119,7 +119,7 @@ class Measuring:
             try:
                 found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
             except Unfinished as error:
-                found.append([{UNFINISHED: f"series={setup.label['series']}: {error}"}])
+                found.append([{NO_END: f"series={setup.label['series']}: {error}"}])
         return found
 
     def pack(self, setup: Setup, rows: Sequence[Row]) -> Arrays:
