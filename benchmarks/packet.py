@@ -2,7 +2,7 @@
 
     python benchmarks/packet.py                     all cases but dragonfly on one core, large ones also on two
     python benchmarks/packet.py cases=ring,hashed
-    python benchmarks/packet.py cases=dragonfly     3 minutes and 3 GB
+    python benchmarks/packet.py cases=dragonfly     half a minute and 3 GB
     python benchmarks/packet.py cases=ring,leaf_spine device=cuda worlds=4224
 
 Prints ``path.metric value`` lines. A packet-hop is a packet sent by one port; the time is the CPU time of the run loop

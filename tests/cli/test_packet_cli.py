@@ -124,7 +124,7 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
         (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
         (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
         *(
-            ([f"fabric={name}", "servers=16"], f"fidelity=slotted is for networks of slots, got {name}")
+            ([f"fabric={name}", "servers=16"], f"(slots: fidelity=slotted), got {name}")
             for name in ("sirius", "rotornet", "opera", "fosquare")
         ),
         (["fabric=dragonfly", "fabric.routers=1000000"], "fabric: must fit in the "),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+import topoflow
 from topoflow.case.base import Result
 from topoflow.demand import Demand
 from topoflow.engine.lowering.placement import place
@@ -25,7 +26,7 @@ from topoflow.report.draw import ports
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import png
 from topoflow.report.draw.ternary import Points, draw_ternary
-from topoflow.report.packets import columns, group_completion, groups, kinds, lines
+from topoflow.report.packets import bottleneck, columns, group_completion, groups, kinds, lines
 from topoflow.traffic.base import Traffic, Transfer
 
 OF_PORTS = [picture for picture in PICTURES if picture.file.startswith("ports")]
@@ -203,6 +204,28 @@ def test_the_answer_says_where_no_port_limits(make_outcome: Callable[..., Result
     one = simulated(make_outcome, "idle", LeafSpine(B, 1, 1e-3, servers_per_leaf=2), APART)
     (text,) = answers(Report((one,), ""))
     assert "so bandwidth is not what limits" in text
+
+
+@pytest.mark.parametrize("fabric", ["leaf_spine", "dragonfly"])
+def test_twice_the_bandwidth_gains_little_where_the_answer_says_that_it_does_not_limit(fabric: str) -> None:
+    said = {}
+    names = ("allpingpong", "allreduce", "bcast", "fft3d", "halo3d", "halo3d26", "random", "reduce", "sweep3d")
+    for name in names:
+        given = {
+            "workload.name": name,
+            "workload.cells": 20,
+            "workload.elements": 2000,
+            "fabric": fabric,
+            "servers": 32,
+        }
+        once, twice = (
+            topoflow.compare({"workload": "motif", "fidelity": "packet", "degree": 1, "bandwidth_gbps": gbps, **given})
+            for gbps in (100, 200)
+        )
+        ratio = once[0].row.iteration_time / twice[0].row.iteration_time
+        said[name] = "bandwidth is not what limits" in bottleneck(once[0], fabric)
+        assert ratio < 1.25 or not said[name], (name, ratio)
+    assert {*said.values()} == {True, False}
 
 
 def test_the_answer_says_where_messages_wait_for_each_other(make_outcome: Callable[..., Result]) -> None:

@@ -172,10 +172,8 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
 def test_a_parameter_that_a_motif_has_changes_it_and_any_other_does_not(name: str) -> None:
     usual, others = DEFAULTS[name], {key for own in DEFAULTS.values() for key in own} - {*DEFAULTS[name]}
     for field in usual:
-        own, other = (
-            Motif(GPU, name, **{"iterations": 1, field: factor * usual[field]}).messages(12)  # type: ignore[arg-type]
-            for factor in (1, 2)
-        )
+        given: list[dict[str, Any]] = [{"iterations": 1, field: factor * usual[field]} for factor in (1, 2)]
+        own, other = (Motif(GPU, name, **each).messages(12) for each in given)
         assert digest(own) != digest(other), field
     small = {key: value for key, value in SMALL.items() if key in usual}
     alone, beside = (Motif(GPU, name, **small, **more).messages(12) for more in ({}, dict.fromkeys(others, 3)))

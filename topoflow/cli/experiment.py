@@ -25,7 +25,7 @@ from topoflow.study.figures.write import columns, headed, write
 from topoflow.study.tracked import of_figure, tracked
 
 CHECKPOINT = "checkpoint.jsonl"
-TITLES = (80, 24, 16, 12, 8)  # letters of a line of a title, the most with which all columns fit
+TITLES = (80, 24, 16, 12, 8)  # characters of a line of a title: the first with which all columns fit
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -59,20 +59,20 @@ def run(arguments: argparse.Namespace) -> None:
 
 def show(figure: Figure, summary: Sequence[Row], console: Console) -> None:
     """Print the summary of the figure; where a console is too narrow for titles, these have several lines."""
-    for letters in TITLES:
-        table = summary_table(figure, summary, letters)
+    for characters in TITLES:
+        table = summary_table(figure, summary, characters)
         if width(table, console) <= console.width:
             break
     console.print(table)
 
 
-def summary_table(figure: Figure, summary: Sequence[Row], letters: int) -> Table:
-    """The summary of the figure, with units and titles, of which a line has so many ``letters``, or a word."""
+def summary_table(figure: Figure, summary: Sequence[Row], characters: int) -> Table:
+    """The summary of the figure, with units. A title is wrapped at ``characters``, but not within a word."""
     head, rows = headed(figure, summary)
     found = Table(title=figure.title, box=SIMPLE_HEAD)
     for title, key in zip(head, columns(summary), strict=True):
         text = any(isinstance(row.get(key), str) for row in summary)
-        lines = "\n".join(wrap(title, letters, break_long_words=False))
+        lines = "\n".join(wrap(title, characters, break_long_words=False))
         found.add_column(lines, justify="left" if text else "right")
     for row in rows:
         found.add_row(*row)

@@ -140,9 +140,7 @@ class World:
 
     def where_link(self, link: int) -> str:
         """A link in an error message: by its ends, where they are known."""
-        if self.fabric is None:
-            return f"link {link}"
-        return f"{self.fabric.nodes[self.fabric.source[link]]} to {self.fabric.nodes[self.fabric.target[link]]}"
+        return f"link {link}" if self.fabric is None else self.fabric.link_name(link)
 
 
 @dataclass(frozen=True)

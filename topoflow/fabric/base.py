@@ -106,6 +106,10 @@ class Fabric:
     def links(self) -> int:
         return len(self.source)
 
+    def link_name(self, link: int) -> str:
+        """A link by its ends: ``leaf 0 to spine 1``."""
+        return f"{self.nodes[self.source[link]]} to {self.nodes[self.target[link]]}"
+
     @property
     def is_static(self) -> bool:
         """Whether links stay as they are while a job runs."""

@@ -27,7 +27,7 @@ def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -
 
 
 def check_cables(name: str, cables: int) -> None:
-    """Raise ``ValueError`` where so many cables between switches do not fit in memory, before they are made."""
+    """Raise ``ValueError`` unless memory has room for that many ``cables`` between switches."""
     check_memory("fabric", f"{name} with {cables} cables between switches", cables * BYTES_PER_CABLE)
 
 

@@ -67,13 +67,11 @@ class Packet(Settings):
     is_lower_bound: ClassVar[bool] = False
 
     def refuses(self, world: World) -> str | None:
-        """Networks of slots or whose circuits change, and flows over several paths of which only the union is known."""
+        """Networks with slots or changing circuits, and flows over several paths that are given only as their union."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
         if has_slots(world.fabric):
-            law = (
-                f"must have switches with buffers with fidelity={self.name}; fidelity=slotted is for networks of slots"
-            )
+            law = f"must have switches with buffers with fidelity={self.name} (slots: fidelity=slotted)"
             return f"fabric: {law}, got {_fabric(world)}"
         weight = world.graph.path_weight
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
