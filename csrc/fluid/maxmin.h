@@ -3,17 +3,33 @@
 //   same, but flow 0 also crosses a 10 B/s link  -> 10 40 40
 //   then flow 2 ends                             -> 10 80: flow 0 and its link are not considered
 //
-// Every path is limited by one of its links, which is full and on which nobody has more. When flows come or go, rates
-// are adjusted (adjust.h) or refilled (refill.h). To adjust costs about kAdjust times as much for each rate that
-// changes as to refill for each path that it freezes, so where most rates change, as in an all-to-all, the rates are
-// refilled. There is no proof that links which are adjusted again and again are done soon in every world, so refilling
-// also takes over when patience ends: it fills each link once.
+// Every path is limited by one of its links, its bottleneck, which is full and on which no path has a higher rate. When
+// flows come or go, rates are adjusted (adjust.h) or refilled (refill.h). To adjust costs about kAdjust times as much
+// for each rate that changes as to refill for each path that it freezes, so where most rates change, as in an
+// all-to-all, the rates are refilled. There is no proof that links which are adjusted again and again are done soon in
+// every world, so refilling also takes over when patience ends: it fills each link once.
+//
+// Why no link carries more than (1 + e) of its capacity, however many links tie; e is Checked::tolerance():
+//   - Sums over the paths of a link are in fixed point, so they are exact (link.h). Only rates are rounded.
+//   - Refilling freezes every open path of a link at the link's level, and levels never fall from one link to the next.
+//     A link that is filled d below the level before it, because levels were compared without their last bits or were
+//     snapped to former ones, is overrun by d of its capacity at most: its other paths have no more than that level.
+//   - So when adjusting takes over, no path has more than the level of a filled link that it crosses: paths that were
+//     frozen before this link have lower levels, and no other path of it was open afterwards.
+//   - Adjusting keeps this: the rate of a path is the level of its bottleneck, to the last bit, and a path that crosses
+//     the level of another link on its way up or down is counted there (look_at). A link that limits paths is filled
+//     again unless its level is within kSame of what its sums say, and any other link once it is overrun by kSame.
+// If levels could fall, a path could be above the level of a link without being counted: when its rate rose further,
+// the link would not be filled again, and would stay overrun. -DTOPOFLOW_CHECKED verifies all of this (checked.h).
 //
 // Source: Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2 (the bottleneck of every flow, progressive filling).
 #pragma once
 
 #include "adjust.h"
 #include "refill.h"
+#ifdef TOPOFLOW_CHECKED
+#include "checked.h"
+#endif
 
 namespace topoflow::BACKEND {
 
@@ -82,7 +98,10 @@ class MaxMin {
     loss = loss > 0 ? loss : 0;
     // This event adds to the loss what adjusting n paths costs more than refilling half of all.
     const int64_t soon = loss + (refilling_ ? 0 : kAdjust * n - (flowing + links) / 2);
-    const bool changes = soon > change;
+    bool changes = soon > change;
+#ifdef TOPOFLOW_CHECKED
+    if (rates_.path_count % 2) changes = event() * 0x9E3779B1u >> 31;  // half of the worlds change at random
+#endif
     team.wait();  // until all have read it
     team.once([&] {
       rates_.tally.flowing = flowing;
@@ -99,7 +118,11 @@ class MaxMin {
       ++rates_.tally.events;
       rates_.tally.work = work;
     });
+#ifdef TOPOFLOW_CHECKED
+    return Checked(rates_)(team, !refilling_);
+#else
     return true;
+#endif
   }
 
   Rates& rates_;

@@ -206,6 +206,7 @@ class Refill {
     });
     double low = keys.lowest();
     const int32_t apart = store_.apart<kPacked>(flowing);
+    double last = filled_ > 0 ? rates_.level[rates_.fills[filled_ - 1]] : 0;  // the level of the link filled last
     int32_t next = store_.has_snapshot() ? store_.last() + apart : frozen_ > 0 ? apart : 0;
     while (frozen_ < flowing) {
       if (frozen_ >= next && store_.has_room<kPacked>()) {
@@ -222,7 +223,9 @@ class Refill {
       low = keys.others(place, low);
       if (later <= low && open) {
         keys.replace(place, kInfinity);
-        freeze<kPacked>(team, l, row, Rates::same(level, before) ? before : level);
+        const double same = Rates::same(level, before) ? before : level;
+        last = same > last ? same : last;  // levels never fall, which adjusting relies on (maxmin.h)
+        freeze<kPacked>(team, l, row, last);
       } else {
         keys.replace(place, later);
       }

@@ -1,0 +1,81 @@
+"""Links that tie: rates stay within capacity and fair, and ends are those of the plain-Python twin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import emulation
+import numpy as np
+import pytest
+
+from tests.engine.ties import tied_world
+from topoflow.engine.base import World
+from topoflow.engine.fluid import Fluid, reference
+
+PROGRAM = Path(__file__).with_name("checked_worlds.py")
+SLOW_GRAPHS = int(os.environ.get("TIED_GRAPHS", "10000"))  # each with 10 speeds
+
+
+@pytest.fixture(scope="session")
+def checked_library() -> Path:
+    """A build that verifies the laws of the rates after every event, on the CPU and on the emulated GPU."""
+    try:
+        return emulation.build(emulation.folder() / "checked", "-DTOPOFLOW_CHECKED=ON")
+    except OSError as error:
+        pytest.skip(f"needs cmake: {error}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("device", "graphs"), [("cpu", SLOW_GRAPHS), ("cuda:0", 10)])
+def test_after_every_event_no_link_is_above_its_capacity_and_every_flow_has_a_bottleneck(
+    checked_library: Path, device: str, graphs: int
+) -> None:
+    command = [sys.executable, str(PROGRAM), device, "0", str(graphs)]
+    ran = subprocess.run(command, env=emulation.environment(checked_library), capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, f"{10 * graphs} worlds\n"), ran.stderr[-4000:]
+
+
+def scaled(world: World, factor: float) -> World:
+    """``world`` with all speeds ``factor`` times as high, and all times as much shorter."""
+    graph = replace(world.graph, release=world.graph.release / factor, delay=world.graph.delay / factor)
+    return replace(world, graph=graph, capacity=world.capacity * factor, latency=world.latency / factor)
+
+
+def sensitivity(world: World) -> float:
+    """How far ends move, relative to the makespan, where sizes differ by 1e-12: rounding of a chain may be amplified."""
+    exact, most = Fluid().simulate([world])[0], 0.0
+    for seed in range(3):
+        nudge = 1 + np.random.default_rng(seed).uniform(-1e-12, 1e-12, world.graph.tasks)
+        nudged = Fluid().simulate([replace(world, graph=replace(world.graph, bytes=world.graph.bytes * nudge))])[0]
+        most = max(most, float(np.abs(nudged.finish - exact.finish).max()) / exact.makespan)
+    return most
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_every_task_of_worlds_that_tie_ends_as_in_the_twin(first: int) -> None:
+    """Within 1e-12 of the makespan, or within 10 times what sizes that differ by as much change."""
+    compared = 0
+    for world in map(tied_world, range(first, first + 50)):
+        if world.graph.tasks > 400:
+            continue
+        kernel, twin = Fluid().simulate([world])[0], reference.simulate(world)
+        off = float(np.abs(kernel.finish - twin.finish).max()) / twin.makespan
+        assert off <= max(1e-12, 10 * sensitivity(world) if off > 1e-12 else 0.0), (first, world.name)
+        compared += 1
+    assert compared >= 20
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_with_all_speeds_k_times_as_high_worlds_that_tie_take_a_kth_of_the_time(first: int) -> None:
+    """Within 1e-12 of the makespan, or within 10 times what sizes that differ by as much change."""
+    for world in map(tied_world, range(first, first + 100)):
+        once = Fluid().simulate([world])[0]
+        for factor in (3, 0.7, 10):
+            faster = Fluid().simulate([scaled(world, factor)])[0]
+            off = float(np.abs(faster.finish * factor - once.finish).max()) / once.makespan
+            assert off <= max(1e-12, 10 * sensitivity(world) if off > 1e-12 else 0.0), (first, world.name, factor)
