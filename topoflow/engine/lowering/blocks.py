@@ -17,6 +17,7 @@ import numpy as np
 
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, name_for
+from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.schedule import Schedule, Streams
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
@@ -112,10 +113,7 @@ class Blocks:
         path = self.paths.connections(ends[0], ends[1], ends[2], kind)
         share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
         inside = path == NO_PATH
-        if algorithm.at_once:  # what a rank sends to others on its server shares its local port
-            local_share = share * np.bincount(sends.source[inside], minlength=len(server))[sends.source]
-        else:  # channels run at the same time
-            local_share = share * (1 + sends.channel.max(initial=0))
+        local_share = share * slowdowns(sends, inside)
         steps = sends.steps if isinstance(sends, Streams) else 1
         sent = np.where(share > 0, path, NO_PATH).astype(np.int32)  # a split of no bytes is not
         block = _between_joins(

@@ -12,8 +12,8 @@ server occupies the server; the other ranks have GPUs of their own and compute a
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from topoflow.capture.base import Communication, Compute
@@ -119,54 +119,78 @@ class _Lowering:
 
     def _collective(self, members: dict[int, Communication], after: tuple[int, ...]) -> None:
         event = next(iter(members.values()))
-        servers = tuple(dict.fromkeys(self._server(rank) for rank in event.group))
-        size = buffer_bytes(members)
         name = f"{event.op} {event.group_name}".rstrip()
+        ranks = Counter(map(self._server, event.group))  # server -> ranks of the group; servers in the group's order
+        uneven = event.op in ("gather", "scatter") and len(set(ranks.values())) > 1
+        size = buffer_bytes(members)
         if event.op == "barrier":
             self._delay(0.0, after, name)
-        elif len(servers) == 1:
+        elif event.op == "all_to_all" or uneven:
+            self._direct(direct_bytes(members), tuple(ranks), after, name)
+        elif len(ranks) == 1:
             self._delay(bus_factor(event.op, len(event.group)) * size / self._local_bandwidth, after, name)
-        elif event.op == "all_to_all":
-            self._all_to_all(members, servers, after, name)
         else:
-            together = max(sum(self._server(rank) == server for rank in event.group) for server in servers)
-            # Kineto before 2026 does not record the root; PyTorch's scripts, and DDP, mostly use the first rank.
-            root = self._server(event.group[0] if event.root is None else event.root)
-            rooted = event.op in ROOTED
-            self.tasks.append(
-                base.Collective(event.op, size, servers, after, name, root=root if rooted else None, local=together)
-            )
+            root = self._server(root_of(event)) if event.op in ROOTED else None
+            local = max(ranks.values())
+            self.tasks.append(base.Collective(event.op, size, tuple(ranks), after, name, root=root, local=local))
 
-    def _all_to_all(
-        self, members: dict[int, Communication], servers: tuple[int, ...], after: tuple[int, ...], name: str
+    def _direct(
+        self, sends: Mapping[tuple[int, int], float], servers: tuple[int, ...], after: tuple[int, ...], name: str
     ) -> None:
-        """Bytes between servers are the sums over their ranks; what stays inside takes its time in parallel."""
+        """Add ``sends``, bytes by source and target rank, that begin at the same time.
+
+        Between servers they are an uneven all-to-all. At the same time, those inside a server take the bytes of its
+        busiest rank, which sends and receives at once, over ``local_bandwidth``.
+        """
         place = {server: place for place, server in enumerate(servers)}
         splits = [[0.0] * len(servers) for _ in servers]
-        inside = 0.0  # the most that one rank sends within its server
-        for rank, event in members.items():
-            stays = 0.0
-            for peer, size in zip(event.group, sent_bytes(event), strict=True):
-                splits[place[self._server(rank)]][place[self._server(peer)]] += size
-                stays += size * (peer != rank and self._server(peer) == self._server(rank))
-            inside = max(inside, stays)
-        size = sum(map(sum, splits)) / len(servers)
-        even = len(set(splits[0])) == 1 and all(row == splits[0] for row in splits)
-        table = None if even else tuple(map(tuple, splits))
-        self.tasks.append(base.Collective("all_to_all", size, servers, after, name, splits=table))
-        if inside:
+        sent, received = defaultdict[int, float](float), defaultdict[int, float](float)  # by each rank in its server
+        for (rank, peer), size in sends.items():
+            source, target = self._server(rank), self._server(peer)
+            splits[place[source]][place[target]] += size
+            if source == target and rank != peer:
+                sent[rank] += size
+                received[peer] += size
+        if len(servers) > 1:
+            size = sum(map(sum, splits)) / len(servers)
+            even = len(set(splits[0])) == 1 and all(row == splits[0] for row in splits)
+            table = None if even else tuple(map(tuple, splits))
+            self.tasks.append(base.Collective("all_to_all", size, servers, after, name, splits=table))
+        inside = max((*sent.values(), *received.values()), default=0.0)
+        if len(servers) == 1:
+            self._delay(inside / self._local_bandwidth, after, name)
+        elif inside:
             self._delay(inside / self._local_bandwidth, after, f"{name} inside servers")
 
 
-def buffer_bytes(members: dict[int, Communication]) -> float:
+def root_of(event: Communication) -> int:
+    """Return the root of a rooted collective: the first rank of the group where the trace does not say.
+
+    Kineto before 2026 does not record it; PyTorch's scripts, and DDP, mostly use the first rank.
+    """
+    return event.group[0] if event.root is None else event.root
+
+
+def direct_bytes(members: Mapping[int, Communication]) -> dict[tuple[int, int], float]:
+    """Return the bytes that each member of an all-to-all, a gather or a scatter hands to each: (source, target)."""
+    event = next(iter(members.values()))
+    if event.op == "all_to_all":
+        return {
+            (rank, peer): size
+            for rank, own in members.items()
+            for peer, size in zip(own.group, sent_bytes(own), strict=True)
+        }
+    root, each = root_of(event), buffer_bytes(members) / len(event.group)
+    return {(rank, root) if event.op == "gather" else (root, rank): each for rank in event.group}
+
+
+def buffer_bytes(members: Mapping[int, Communication]) -> float:
     """Bytes of a collective as Traffic counts them (``base.Collective``), from what its members recorded."""
     event = next(iter(members.values()))
     if event.op == "gather":  # the root's buffer: one tensor from each
         return len(event.group) * max(event.bytes_in for event in members.values())
     if event.op == "scatter":
         return len(event.group) * max(event.bytes_out for event in members.values())
-    if event.op == "all_to_all":  # members may differ: the mean
-        return sum(event.bytes_in for event in members.values()) / len(members)
     return max(event.bytes for event in members.values())
 
 

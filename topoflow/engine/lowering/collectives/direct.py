@@ -50,5 +50,4 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     most_sends=lambda ranks: ranks * ranks,
     default=True,
-    at_once=True,
 )
