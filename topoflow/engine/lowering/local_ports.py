@@ -9,7 +9,7 @@ its two ports give it. Chains of a port:
     two rings at once     2    all sends of a ring
     halving_doubling      1    the pieces S/2, S/4, .., S/4, S/2
     all_to_all          n-1    a send each: none waits for another
-    double_binary_tree  1-4    the chunks on an edge of a tree
+    double_binary_tree  2-4    the chunks on an edge of a tree
 
 At most one send of a chain runs at a time. So a port never carries more than its bandwidth, whatever the sends wait for
 besides. Max-min fair rates on the same ports are never lower than these shares, so that no collective is faster here

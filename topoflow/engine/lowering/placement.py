@@ -2,7 +2,8 @@
 
 A compute or a transfer is one task. A collective is a join that waits for all it depends on, the sends of its
 algorithm, and a join that the next tasks wait for. Ranks are the members of a collective: ``local`` on each server of
-the group. What two ranks of one server exchange does not enter the network: it takes bytes / local_bandwidth.
+the group. What two ranks of one server exchange does not enter the network: it takes bytes over the share of
+``local_bandwidth`` that their ports have for it (``local_ports``).
 
     ring, double_binary_tree, halving_doubling, swing, ..    among all ranks
     hierarchical, hierarchical_tree                          inside each server, between the servers, inside again
