@@ -27,7 +27,7 @@ from pathlib import Path
 
 from fluid_speed.batch import GPU_BATCH, batch, gpu
 from fluid_speed.curve import curve
-from fluid_speed.merging import merging
+from fluid_speed.merging import merging, random_jobs
 from fluid_speed.screening import bound, bound_on_gpu
 from fluid_speed.speed import measure, progress, report
 from peers.simgrid_peer import SimGrid
@@ -65,6 +65,7 @@ def run(chosen: Sequence[str], merge: float, folder: Path) -> None:
         for name, make in FAMILIES.items():
             for group, cases in grouped(name, make()):
                 merging(group, cases)
+        random_jobs()
     if "bound" in chosen:
         bound()
     if "gpu" in chosen:

@@ -2,8 +2,9 @@
 //   a compute task of 1 s, then 100 B on a link of 100 B/s and 0.5 s   -> 0..1, 1..2.5
 //   two flows of 100 B and 300 B on a link of 100 B/s                  -> 2 s (100 B each at 50 B/s), 4 s
 //
-// An event is everything that ends at one instant, up to kSame or the batch's `merge`: flows that end, then waits, also
-// those that only begin and end with other tasks that finish. A task keeps its own end, not the event's, so errors do
+// An event is everything that ends at one instant, up to kSame: flows that end, then waits, also those that only begin
+// and end with other tasks that finish. With the batch's `merge`, a flow that has lasted d at the beginning of an event
+// and would end at most merge * d later ends with the event. A task keeps its own end, not the event's, so errors do
 // not add up along a chain. Each event ends a wait or a flow, so there are at most two events per task.
 //
 // Source: the flow-level model of SimGrid without its correction factors (Velho, Schnorr, Casanova, Legrand, On the
@@ -125,8 +126,9 @@ class World {
       if (next > data_.until) return have_finished(team) ? kDone : pause(team);
       if (next == kInfinity) return have_finished(team) ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
-      const double same = horizon(now);
-      if (flow_end <= same) state_.ends.take(team, same, [&](int32_t p, double end) { end_flows(team, p, end, same); });
+      const double same = horizon(now), latest = now * (1 + data_.merge);  // no flow has lasted longer than `now`
+      if (flow_end <= latest)
+        state_.ends.take(team, latest, [&](int32_t p, double end) { end_flows(team, p, end, now); });
       if (wait_end <= same) state_.waits.take(team, same, [&](int32_t task, double) { state_.due.append(team, task); });
     }
     return kCancelled;
@@ -152,7 +154,12 @@ class World {
   }
 
   // What ends until then belongs to the event of this time.
-  DEVICE double horizon(double now) const { return now * (1 + data_.merge); }
+  DEVICE static double horizon(double now) { return now * (1 + kSame); }
+
+  // Whether a flow that would end at `end` ends with the event of this time.
+  DEVICE bool ends_with_event(int32_t task, double end, double now) const {
+    return end <= horizon(now) || end - now <= data_.merge * (now - data_.start[task]);
+  }
 
   DEVICE bool have_finished(const Team auto& team) const {
     return !team.any(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) { return !has_finished(task); });
@@ -185,12 +192,16 @@ class World {
     state_.changed.append_if(team, team.atomic_exchange(&state_.flows[p].changed, 1) == 0, p);
   }
 
-  // The first flow of the path ends at `end`, and maybe others by the horizon. (One that began with an event, before
-  // its own time, may have been given enough to end before it too, if `merge` is large.)
-  DEVICE void end_flows(const Team auto& team, int32_t p, double end, double horizon) {
+  // The first flow of the path would end at `end`. Ends those that end with the event.
+  DEVICE void end_flows(const Team auto& team, int32_t p, double end, double now) {
     Flows& x = state_.flows[p];
-    while (true) {
+    for (const int32_t count = x.count;;) {
       const int32_t task = x.root;
+      if (!ends_with_event(task, end, now)) {
+        state_.ends.set(team, p, end);
+        if (x.count == count) return;
+        break;
+      }
       const Flow& flow = state_.flow[task];
       data_.finish[task] = end > data_.start[task] ? end : data_.start[task];
       state_.finished.append(team, task);
@@ -198,10 +209,6 @@ class World {
       x.root = merged(state_.flow, flow.left, flow.right);
       if (x.root < 0) break;
       end += (state_.flow[x.root].target - flow.target) / rates_.rate[p];
-      if (end > horizon) {
-        state_.ends.set(team, p, end);
-        break;
-      }
     }
     mark(team, p);
   }

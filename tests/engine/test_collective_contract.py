@@ -153,6 +153,7 @@ def test_every_schedule_sends_what_its_algorithm_says(op: str, name: str, data: 
     assert algorithm.sent(op, call.ranks) >= sent_by_all(op, call.ranks)
     assert schedule.sends <= len(call.orders) * algorithm.most_sends(call.ranks)
     assert (schedule.source != schedule.target).all()
+    assert not (algorithm.at_once and len(schedule.after))
     assert (np.diff(schedule.after_offsets) >= 0).all()
     again = algorithm.schedule(call)  # the same call gives the same schedule
     for field, values in vars(schedule).items():

@@ -27,16 +27,25 @@ def test_who_stays_gets_what_the_event_left_from_its_beginning(run, make_world):
     np.testing.assert_allclose(run(make_world(tasks, [99])).finish, [2, 2 + 1 / 15, 399.3 / 99], rtol=1e-12)
 
 
-def test_waits_within_the_horizon_begin_to_flow_in_the_same_event(run, make_world):
-    # Task 1 follows task 0 by 0.05 s: within 10 % of 1 s. It joins task 2 at 1 s, as far as rates go: both get 50 B/s
-    # from 1 s on, but it flows from its own 1.05 s: 1.05 + 100/50. Task 2 has 300 - 100 - 100 - 2.5 B left at 3.05 s.
+def test_waits_are_not_merged(run, make_world):
+    # Task 1 follows task 0 by 0.05 s, and flows from 1.05 s on, whatever merge is. Task 2 has sent 105 B by then, and
+    # then both get 50 B/s: 1.05 + 100/50. Task 2 has 300 - 105 - 100 B left at 3.05 s.
     tasks = [{"delay": 1}, {"path": [0], "bytes": 100, "after": [0], "delay": 0.05}, {"path": [0], "bytes": 300}]
-    finish = [1, 3.05, 3.05 + 97.5 / 100]
+    finish = [1, 3.05, 3.05 + 95 / 100]
     np.testing.assert_allclose(run(make_world(tasks, [100]), merge=0.1).finish, finish, rtol=1e-12)
 
 
-def test_a_chain_of_short_waits_is_one_event(run, make_world):
-    # Four waits of 0.02 s behind 1 s, then a flow, all within 10 %: it flows from 1.08 s.
+def test_a_flow_is_merged_by_how_long_it_has_lasted_and_not_by_the_time_since_the_beginning(run, make_world):
+    # From 100 s on, 50 B and 55 B share 100 B/s. The first ends at 101 s; the second would end 0.1 s later, which is
+    # more than 1 % of the second that it has lasted, though less than 1 % of 101 s. So it speeds up: 101 + 5/100.
+    flows = [{"path": [0], "bytes": size, "after": [0]} for size in (50, 55)]
+    world = make_world([{"delay": 100}, *flows], [100])
+    np.testing.assert_allclose(run(world, merge=0.01).finish, [100, 101, 101.05], rtol=1e-12)
+    np.testing.assert_allclose(run(world, merge=0.1).finish, [100, 101, 101.1], rtol=1e-12)
+
+
+def test_a_chain_of_short_waits_is_exact(run, make_world):
+    # Four waits of 0.02 s behind 1 s, then a flow: it flows from 1.08 s.
     chain = [{"delay": 1}, *({"delay": 0.02, "after": [task]} for task in range(4))]
     world = make_world([*chain, {"path": [0], "bytes": 50, "after": [4]}], [100])
     for merge in (0.0, 0.1):

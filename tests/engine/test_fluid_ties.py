@@ -47,7 +47,7 @@ def scaled(world: World, factor: float) -> World:
 
 
 def sensitivity(world: World) -> float:
-    """How far ends move, relative to the makespan, where sizes differ by 1e-12: rounding of a chain may be amplified."""
+    """Return how far ends move, relative to the makespan, where sizes differ by 1e-12: chains may amplify it."""
     exact, most = Fluid().simulate([world])[0], 0.0
     for seed in range(3):
         nudge = 1 + np.random.default_rng(seed).uniform(-1e-12, 1e-12, world.graph.tasks)

@@ -1,6 +1,6 @@
-"""Worlds in which links tie: many have the same level at the same time, so that rounding decides which is full first.
+"""Worlds in which links tie: many have the same level, so that rounding decides which of them is full first.
 
-Every kind is a function of a random generator. All transfers of a world have one size, and links have one or few speeds.
+Every kind is a function of a random generator. Transfers of a world have one or few sizes, links one or few speeds.
 """
 
 from __future__ import annotations

@@ -167,8 +167,8 @@ def _place(parser: argparse.ArgumentParser) -> None:
     "when every task of a world in a file runs",
     "Simulate the links and tasks of world=FILE.json. out=DIR gets flows.csv (id, start and finish of "
     "every task, s) and links.csv (bytes and utilization of every link). device=cpu (default), cuda, cuda:N, auto. "
-    "fluid.merge=0.001 takes what ends within that relative time of each other as one event, 0 is exact; the "
-    "default, auto, is 0 in a world of at most 131,072 sends.",
+    "fluid.merge=0.001 ends transfers in one event that would end within that share of their duration, 0 is exact; "
+    "the default, auto, is 0 in a world of at most 131,072 concurrent sends.",
     """\
 docs/world_files.md has the format of a world. Example:
 

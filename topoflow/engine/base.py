@@ -328,7 +328,7 @@ class SizedFidelity(Protocol):
         ...
 
     def decided(self, sends: int) -> Fidelity:
-        """The same with these settings decided for a job of that many sends, those in rings not counted."""
+        """Return the same with these settings decided for a job in which so many sends may run at the same time."""
         ...
 
 

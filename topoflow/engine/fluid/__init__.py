@@ -30,20 +30,20 @@ from topoflow.engine.observer import Part, Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
 
-# Beyond this many sends outside of rings, ``merge`` is ``MERGE`` where it is "auto". A DLRM whose 256 servers send each
-# other what each has a table of is 130,560 transfers, 5 to 8 s exactly and 1.5 to 3 s merged, at most 0.2 % apart; with
-# 512 servers it is four times as many, more than 120 s exactly and 7 s merged.
+# Beyond this many sends that may run at the same time, ``merge`` is ``MERGE`` where it is "auto". Sends that wait for
+# other sends, as in rings and trees, do not count: merging saves little there, and rounding is amplified along chains.
 MAX_EXACT = 2**17
-MERGE = 0.001  # the makespan is at most 0.09 % off (benchmarks/results/fluid_merge.txt)
+MERGE = 0.0003  # the makespan is at most 0.1 % off (benchmarks/results/fluid_merge.txt)
 
 
 @dataclass(frozen=True)
 class Fluid:
-    """Transfers share links max-min fairly. Ends within the relative time ``merge`` of the earliest are one event.
+    """Transfers share links max-min fairly.
 
-    0 is exact, 0.001 saves events where many flows end almost together, "auto" is 0 in a world of at most
-    ``MAX_EXACT`` sends and ``MERGE`` in others. Where circuits change while a job runs, the flows follow them
-    (``topoflow.engine.dynamic.reconfigure``), on the CPU.
+    A transfer that would end at most ``merge`` times as long as it has lasted after another one ends in the same event.
+    0 is exact, larger values save events where many transfers end almost together, and "auto" is 0 in a world of at
+    most ``MAX_EXACT`` concurrent sends and ``MERGE`` in others. Where circuits change while a job runs, the flows
+    follow them (``topoflow.engine.dynamic.reconfigure``), on the CPU.
     """
 
     merge: float | str = 0.0
@@ -56,7 +56,7 @@ class Fluid:
             checked(self.merge)
 
     def decided(self, sends: int) -> Fluid:
-        """The same with ``merge`` a number: the one for that many sends where it is "auto"."""
+        """Return the same with ``merge`` a number: where it is "auto", the one for so many concurrent sends."""
         if self.merge != AUTO:
             return self
         return replace(self, merge=MERGE if sends > MAX_EXACT else 0.0)
@@ -67,7 +67,7 @@ class Fluid:
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
         """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""
-        return pause(world, until, merge=float(self.decided(_sends(world.graph)).merge), run=run)
+        return pause(world, until, merge=float(self.decided(_concurrent_sends(world.graph)).merge), run=run)
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``.
@@ -79,7 +79,7 @@ class Fluid:
         arrays break a law of ``Graph``.
         """
         if self.merge == AUTO:
-            return simulate_each([(world, self.decided(_sends(world.graph))) for world in worlds], run)
+            return simulate_each([(world, self.decided(_concurrent_sends(world.graph))) for world in worlds], run)
         merge = checked(self.merge)
         changing = [number for number, world in enumerate(worlds) if world.changes_circuits]
         static = [number for number, world in enumerate(worlds) if not world.changes_circuits]
@@ -108,8 +108,13 @@ def checked(merge: object) -> float:
     return merge
 
 
-def _sends(graph: Graph) -> int:
-    return int(np.count_nonzero(graph.path >= 0))
+def _concurrent_sends(graph: Graph) -> int:
+    """Return the number of sends that wait for no other send; more cannot run at the same time in one phase."""
+    sends = graph.path >= 0
+    if np.count_nonzero(sends) <= MAX_EXACT:
+        return int(np.count_nonzero(sends))
+    waiting = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))[sends[graph.after]]
+    return int(np.count_nonzero(sends)) - int(np.count_nonzero(sends[np.unique(waiting)]))
 
 
 def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:

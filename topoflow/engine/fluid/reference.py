@@ -58,8 +58,8 @@ def max_min(
 def simulate(world: World, merge: float = 0.0) -> Timeline:
     """When every task of one world ran; the model is stated in ``topoflow.engine.base``.
 
-    An event is all that ends within the relative time ``merge`` of its beginning. What ends keeps the end that it had,
-    the rest continues from the beginning of the event. ``merge=0`` is exact.
+    A flow that has lasted d at the beginning of an event and would end at most ``merge`` * d later ends with the event.
+    It keeps the end that it had; the others continue from the beginning of the event. ``merge=0`` is exact.
 
     Of n flows that begin together at 0 and share one link, none ends later than by a factor of 1 + ``merge`` (it was
     not given what others of its event left), none earlier than by a factor of 1 + ``merge`` * (1 + 1/2 + ... + 1/n)
@@ -142,10 +142,10 @@ def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], di
         if math.isinf(now):
             where = world.graph.where(min(flowing))
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {where}")
-        horizon = now * (1 + max(SAME, merge))
+        horizon = now * (1 + SAME)
         for task in list(flowing):
             flowing[task] = max(0.0, flowing[task] - rates[task] * (now - earlier))
-            if ends[task] <= horizon:
+            if ends[task] <= horizon or ends[task] - now <= merge * (now - tasks.start[task]):
                 del flowing[task]
                 tasks.end(task, max(ends[task], tasks.start[task]))
         while over := [t for t, waited in waiting.items() if waited <= horizon]:

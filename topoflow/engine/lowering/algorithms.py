@@ -53,6 +53,7 @@ class Algorithm:
     orders: Literal["rings", "trees"] | None = None
     default: bool = False  # whether its operations run it where no algorithm is named
     hierarchical: bool = False  # always ``phased``
+    at_once: bool = False  # no send waits for another
     streams: Callable[[Call], Streams] | None = None  # the same as one flow per connection, if it can be said so
     chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer

@@ -6,9 +6,11 @@ one ring, and an algorithm its ``most_sends``. A fabric with R rings for a group
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import algorithms, name_for
+from topoflow.engine.lowering.algorithms import Algorithm, algorithms, name_for
 from topoflow.traffic.base import Traffic
 
 # Sends in rings that are simulated step by step, at most. Each takes some 2 us and 200 B in ``fluid``: a job of this
@@ -19,22 +21,23 @@ MAX_STEPS = 2**20
 
 
 def ring_sends(traffic: Traffic, all_reduce: str) -> int:
-    """Sends of the collectives that could be one flow per pair of neighbours instead; ``all_reduce`` is the default."""
-    return _sends(traffic, all_reduce, on_rings=True)
+    """Return the number of sends that could be one flow per pair of neighbors; ``all_reduce`` is the default."""
+    return _sends(traffic, all_reduce, lambda algorithm: algorithm.streams is not None)
 
 
-def other_sends(traffic: Traffic, all_reduce: str) -> int:
-    """Transfers, and the sends of all other collectives."""
-    return int(np.count_nonzero(traffic.is_transfer)) + _sends(traffic, all_reduce, on_rings=False)
+def concurrent_sends(traffic: Traffic, all_reduce: str) -> int:
+    """Return the number of transfers, and of sends of collectives in which no send waits for another."""
+    transfers = int(np.count_nonzero(traffic.is_transfer))
+    return transfers + _sends(traffic, all_reduce, lambda algorithm: algorithm.at_once)
 
 
-def _sends(traffic: Traffic, all_reduce: str, on_rings: bool) -> int:
+def _sends(traffic: Traffic, all_reduce: str, counts: Callable[[Algorithm], bool]) -> int:
     sends = traffic.is_collective & (traffic.bytes > 0)
-    count = np.bincount(traffic.operation[sends], minlength=len(traffic.operations))
-    found = 0
-    for number, operation in zip(count.tolist(), traffic.operations, strict=True):
+    collectives = np.bincount(traffic.operation[sends], minlength=len(traffic.operations))
+    total = 0
+    for number, operation in zip(collectives.tolist(), traffic.operations, strict=True):
         algorithm = algorithms().get(name_for(operation.op, operation.algorithm, all_reduce))
-        if algorithm is not None and (algorithm.streams is not None) == on_rings:  # an unknown one is refused later
+        if algorithm is not None and counts(algorithm):  # an unknown one is refused later
             local = 1 if algorithm.phased(operation) else operation.local
-            found += number * algorithm.most_sends(len(operation.group) * local)
-    return found
+            total += number * algorithm.most_sends(len(operation.group) * local)
+    return total

@@ -7,7 +7,7 @@ from typing import Any
 
 from topoflow.engine.base import AUTO, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
-from topoflow.engine.lowering.sizes import MAX_STEPS, other_sends, ring_sends
+from topoflow.engine.lowering.sizes import MAX_STEPS, concurrent_sends, ring_sends
 from topoflow.study.configure.composer import FIDELITY
 from topoflow.study.configure.grid import Point, fidelity_of
 from topoflow.traffic.base import Traffic
@@ -32,11 +32,11 @@ def decided(point: Point, traffic: Traffic) -> tuple[Point, tuple[str, ...]]:
             f"rings=flows was chosen, which may be 3 % off; with rings=steps its rings are up to {sends:,} sends, "
             f"not at most {MAX_STEPS:,}."
         )
-    return _with_fidelity(point, other_sends(traffic, lowering.all_reduce), notes), tuple(notes)
+    return _with_fidelity(point, concurrent_sends(traffic, lowering.all_reduce), notes), tuple(notes)
 
 
 def _with_fidelity(point: Point, sends: int, notes: list[str]) -> Point:
-    """``point`` with the settings of its fidelity decided for a job of that many ``sends`` outside of rings."""
+    """Return ``point`` with the settings of its fidelity decided for a job of that many concurrent ``sends``."""
     asked = fidelity_of(point)
     if not isinstance(asked, SizedFidelity):
         return point
@@ -46,7 +46,7 @@ def _with_fidelity(point: Point, sends: int, notes: list[str]) -> Point:
     exact = {each.name: each.default for each in fields(found)}
     for key, value in chosen.items():
         if value != exact[key]:
-            notes.append(f"{name}.{key}={value} was chosen for {sends:,} sends outside of rings, at most.")
+            notes.append(f"{name}.{key}={value} was chosen for up to {sends:,} concurrent sends.")
     if FIDELITY in point.objects:
         return replace(point, objects={**point.objects, FIDELITY: found})
     return replace(point, config={**point.config, name: {**point.config[name], **chosen}})

@@ -50,4 +50,5 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     most_sends=lambda ranks: ranks * ranks,
     default=True,
+    at_once=True,
 )
