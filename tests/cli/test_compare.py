@@ -106,8 +106,8 @@ def test_fidelities_and_merged_events_are_swept_and_a_bound_says_that_it_is_one(
         assert time[fabric, "fluid", True] == pytest.approx(time[fabric, "fluid", False], rel=0.01)
     printed = capsys.readouterr().out
     assert "fluid simulation" in printed
-    assert "lower bound" in printed
-    assert "by the lower bound: " in printed
+    assert "lower bound of fluid" in printed
+    assert "by the lower bound of fluid: " in printed
 
 
 def test_a_job_on_one_server_is_its_compute_and_has_a_report(tmp_path: Path) -> None:

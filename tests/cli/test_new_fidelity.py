@@ -33,7 +33,7 @@ class Serial:
     slowdown: float = 1.0
 
     name: ClassVar[str] = "serial"
-    is_lower_bound: ClassVar[bool] = False
+    lower_bound_of: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.slowdown < 1:
@@ -41,6 +41,9 @@ class Serial:
 
     def refuses(self, world: World) -> str | None:
         return f"fabric: must keep its circuits, got {world.fabric.name}" if world.changes_circuits else None
+
+    def keeps_bound(self, world: World) -> bool:
+        return True
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         return [self._one(world) for world in worlds]

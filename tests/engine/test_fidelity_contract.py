@@ -14,6 +14,7 @@ import yaml
 from hydra.utils import instantiate
 
 from topoflow.engine.base import Fidelity, Run, World
+from topoflow.engine.bound import Bound
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate, simulate_each
 from topoflow.engine.timelines import link_bytes
@@ -187,15 +188,19 @@ def test_a_world_with_circuits_that_change_runs_or_is_refused_by_field(
         simulate([world], fidelity)
 
 
-def test_a_lower_bound_is_below_every_fidelity(worlds: list[World]) -> None:
-    times = {
-        (fidelity.name, fidelity.is_lower_bound): np.array([each.makespan for each in simulate(worlds, fidelity)])
-        for fidelity in FIDELITIES
-    }
-    bounds = [found for (_, is_lower_bound), found in times.items() if is_lower_bound]
+@EVERY
+def test_a_fidelity_that_keeps_the_bound_is_never_below_it(fidelity: Fidelity, worlds: list[World]) -> None:
+    those = [world for world in worlds if fidelity.keeps_bound(world)]
+    for found, bound in zip(fidelity.simulate(those, Run()), Bound().simulate(those), strict=True):
+        assert found.makespan >= bound.makespan * (1 - 1e-9)
+
+
+def test_a_lower_bound_is_never_above_the_fidelity_that_it_names(worlds: list[World]) -> None:
+    times = {each.name: np.array([found.makespan for found in simulate(worlds, each)]) for each in FIDELITIES}
+    bounds = [each for each in FIDELITIES if each.lower_bound_of]
     assert bounds
     for bound in bounds:
-        assert all((bound <= found * (1 + 1e-9)).all() for found in times.values())
+        assert (times[bound.name] <= times[bound.lower_bound_of] * (1 + 1e-9)).all()
 
 
 def test_worlds_of_several_fidelities_are_given_back_in_their_order(worlds: list[World], watching: Any) -> None:

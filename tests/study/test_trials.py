@@ -35,7 +35,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Trial]:
     """Every point of the grid, simulated."""
     out = tmp_path_factory.mktemp("everything")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trials, "SLACK", 1.0)  # the bound is nothing then
+        patched.setattr(trials, "ROUNDING", 1.0)  # no bound is above 0 then
         sampled(grid(KEYS, check, "search"), Run(), out)
     return {each.number: each for each in tried(out)}
 
@@ -63,6 +63,32 @@ def test_a_study_of_all_points_has_the_front_of_the_grid_with_fewer_simulations(
     for each in pruned:
         whole = everything[each.number]
         assert any(is_beaten((whole.time or 0, whole.cost or 0), [value]) for value in values)
+
+
+SHORT = ("workload=flows", "workload.count=60", "workload.load=0.5", "routing=spray", "latency_us=11,10")
+SLOTS = ("workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64", "bandwidth_gbps=90,100")
+
+
+@pytest.mark.parametrize("order", range(2))  # of both seeds, one has Optuna try the worse point first
+@pytest.mark.parametrize(
+    ("keys", "best"),
+    [
+        ((*SHORT, "fabric=torus", "fidelity=packet"), {"latency_us": "10"}),  # 269 us, bound 275, other 271
+        ((*SLOTS, "fabric=fosquare", "fidelity=slotted"), {"bandwidth_gbps": "100"}),
+        ((*SLOTS, "fabric=fosquare", "fidelity=fitting"), {"bandwidth_gbps": "100"}),
+    ],
+)
+def test_no_study_prunes_the_best_point_where_it_may_be_below_its_bound(
+    keys: tuple[str, ...], best: dict[str, str], order: int
+) -> None:
+    study = ("servers=8", "search.objective=time", "study=optuna", f"study.seed={order}")
+    (chosen,) = sampled(grid([*keys, *study], check, "search"), Run(), None)
+    assert dict(chosen.swept) == best
+
+
+def test_merged_events_prune_nothing(tmp_path: Path) -> None:
+    sampled(grid([*KEYS, "fluid.merge=0.001"], check, "search"), Run(), tmp_path)
+    assert all(each.bound is None and each.time is not None for each in tried(tmp_path))
 
 
 def test_a_study_goes_on_where_it_was_and_simulates_nothing_twice(

@@ -110,7 +110,7 @@ class Settings:
     prices: str
     latency: float  # s, of one link
     fidelity: str
-    is_lower_bound: bool = False  # whether the times of that fidelity are the least that are possible
+    lower_bound_of: str = ""  # the fidelity whose times those are a lower bound of; empty: of none
     swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
     notes: tuple[str, ...] = ()  # what was decided by the size of the job, a line each

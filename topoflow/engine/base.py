@@ -301,12 +301,19 @@ class Fidelity(Protocol):
         ...
 
     @property
-    def is_lower_bound(self) -> bool:
-        """Whether its times are the least that are possible, so that no other fidelity's are shorter."""
+    def lower_bound_of(self) -> str:
+        """The fidelity whose exact makespans its own never exceed; empty: there is none. Reports name it."""
         ...
 
     def refuses(self, world: World) -> str | None:
         """Why the model cannot express ``world``, in one line: field, law, value. None: it can."""
+        ...
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return whether the makespan of ``world`` is never below that of ``bound``, so that a search may prune by it.
+
+        Up to rounding. False where ``bound`` refuses the world, and where nobody has shown it.
+        """
         ...
 
     def simulate(self, worlds: Sequence[World], run: Run = ...) -> list[Timeline]:

@@ -65,7 +65,8 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     fastest, row, who = job[0], job[0].row, place(report, job[0])
     best = row.iteration_time
     names = _names(report, ranked)
-    how = ", by the lower bound" if fastest.settings.is_lower_bound else ""
+    bounded = fastest.settings.lower_bound_of
+    how = f", by the lower bound of {bounded}" if bounded else ""
     how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
     first = f"{who}{how}: {names[row.world]}"
     unknown, ideal = _unsized(fastest), _ideal(fitting, names)

@@ -33,7 +33,7 @@ class SearchReport:
     given: Job  # what the search was asked to begin with; it did unless that does not fit in memory
     before: Result
     after: Result
-    bound: float  # s, the least time that ``after`` can take
+    bound: float  # s, the least time that ``after`` takes in ``fluid``
     circuits: tuple[Switch, ...]
     history: History
     unpermuted: Result | None = None  # ``after``, but for ring orders that the search chose
@@ -104,7 +104,7 @@ class SearchReport:
         cost, power = self.after.cost, self.after.power
         return [
             ("training step", human(self.before.iteration_time, "s"), human(self.after.iteration_time, "s")),
-            ("least that a step can take there (lower bound)", "", human(self.bound, "s")),
+            ("least that a step takes there in fluid (lower bound)", "", human(self.bound, "s")),
             ("busiest link, of what it could carry", busiest[0], busiest[1]),
             ("sent between servers in a step", sent[0], sent[1]),
             ("memory per GPU, at least", needed[0], needed[1]),

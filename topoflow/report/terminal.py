@@ -108,7 +108,8 @@ def setting(report: Report, job: tuple[Result, ...]) -> str:
         degree = degrees.pop()
         interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
         parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
-    parts.append("lower bound" if job[0].settings.is_lower_bound else f"{' and '.join(_fidelities(job))} simulation")
+    bounded = job[0].settings.lower_bound_of
+    parts.append(f"lower bound of {bounded}" if bounded else f"{' and '.join(_fidelities(job))} simulation")
     return ", ".join(parts)
 
 

@@ -61,7 +61,7 @@ class Plan:
     all_reduce: str
     routing: str
     seed: int
-    bound: float  # s, predicted iteration time: at least
+    bound: float  # s, the least that an iteration takes in ``fluid``
     fidelity: str  # by which ...
     iteration_time: float  # ... this is predicted, s
     cost: float | None = None  # USD of the network

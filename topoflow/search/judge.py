@@ -95,7 +95,7 @@ class Judge:
             prices="",
             latency=float(fabric.latency.max(initial=0.0)),
             fidelity=problem.fidelity.name,
-            is_lower_bound=problem.fidelity.is_lower_bound,
+            lower_bound_of=problem.fidelity.lower_bound_of,
         )
         return Case(settings, job, fabric, problem.lowering, world, problem.prices)
 
@@ -113,7 +113,7 @@ def predicted(candidates: Sequence[Candidate], fidelity: Fidelity, run: Run) -> 
 
 
 def lower_bound(candidate: Candidate, run: Run) -> float:
-    """s, the least time that the candidate can take."""
+    """Return the least time (s) that the candidate takes in exact ``fluid``; other fidelities may be faster."""
     return simulate([candidate.world], Bound(), run)[0].makespan
 
 

@@ -145,7 +145,7 @@ def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Sett
         **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
-        is_lower_bound=fidelity_of(point).is_lower_bound,
+        lower_bound_of=fidelity_of(point).lower_bound_of,
         swept=point.swept,
         config={key: value for key, value in point.config.items() if key != EXECUTOR},
         notes=notes,

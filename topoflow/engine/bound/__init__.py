@@ -1,4 +1,4 @@
-"""The ``bound`` fidelity: the least time that a world can take, in closed form, for screening very many worlds.
+"""The ``bound`` fidelity: the least time that a world takes in ``fluid``, in closed form, for screening many worlds.
 
 A task that shares nothing takes its delay, the latency of its path (the sum of weight * latency over its hops), and its
 bytes at the rate that one flow can get there: the least of the path's limit and capacity / weight of its hops. Then
@@ -7,10 +7,13 @@ bytes at the rate that one flow can get there: the least of the path's limit and
     makespan >= for each link: the first moment at which a flow on it can begin, if nothing before it shares either,
                 plus the bytes over the link / its capacity
 
-and the bound is the larger of the two. ``fluid`` is never faster, up to rounding. Both are equal where no two transfers
-share a link at a time; where some do, ``fluid`` takes at most the critical path plus, summed over all links, the bytes
-over the link / its capacity: whenever the chain of tasks that ends last does not advance as if it were alone, its flow
-has a link that is full.
+and the bound is the larger of the two. Exact ``fluid`` is never faster, up to rounding; other fidelities may be.
+``packet`` sends on the first link of a path before the latency of the whole path has passed, ``slotted`` sends over
+other paths, and merged events of ``fluid`` let tasks end early (``Fidelity.keeps_bound``).
+
+``fluid`` and the bound are equal where no two transfers share a link at a time. Where some do, ``fluid`` takes at most
+the critical path plus, summed over all links, the bytes over the link / its capacity: whenever the chain of tasks that
+ends last does not advance as if it were alone, its flow has a link that is full.
 
     Bound       the fidelity: worlds of any graphs; a Timeline of each, with every task as if it were alone
     makespans   worlds of one graph, whose links' numbers are rows of one array on any device; the fast one
@@ -46,16 +49,20 @@ from topoflow.engine.timelines import timeline
 
 @dataclass(frozen=True)
 class Bound:
-    """Every task as if it were alone; the ``makespan`` of a timeline is the least time that the world can take."""
+    """Every task as if it were alone; the ``makespan`` of a timeline is the least that the world takes in ``fluid``."""
 
     name: ClassVar[str] = "bound"
-    is_lower_bound: ClassVar[bool] = True
+    lower_bound_of: ClassVar[str] = "fluid"
 
     def refuses(self, world: World) -> str | None:
         """Worlds whose circuits change, as there is no closed form of when a flow has a link, and unknown paths."""
         if world.fabric is None or not world.changes_circuits:
             return refuses_addresses(world, self.name)
         return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return whether it has a time for ``world``."""
+        return self.refuses(world) is None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world would run if it were alone.

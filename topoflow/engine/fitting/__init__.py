@@ -23,7 +23,7 @@ class Fitting(Settings):
     """The settings of ``Slotted``, and ``merge`` of ``Fluid``."""
 
     name: ClassVar[str] = "fitting"
-    is_lower_bound: ClassVar[bool] = False
+    lower_bound_of: ClassVar[str] = ""
 
     merge: float | str = 0.0
 
@@ -44,6 +44,10 @@ class Fitting(Settings):
     def refuses(self, world: World) -> str | None:
         """What the chosen one refuses."""
         return self.chosen(world).refuses(world)
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return what the chosen one says."""
+        return self.chosen(world).keeps_bound(world)
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """The timelines of ``worlds``, in their order. Raises ``ValueError`` as the chosen ones do."""

@@ -49,7 +49,7 @@ class Fluid:
     merge: float | str = 0.0
 
     name: ClassVar[str] = "fluid"
-    is_lower_bound: ClassVar[bool] = False
+    lower_bound_of: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.merge != AUTO:
@@ -64,6 +64,10 @@ class Fluid:
     def refuses(self, world: World) -> str | None:
         """Worlds whose routers forward by address: their paths are unknown."""
         return refuses_addresses(world, self.name)
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return whether it is exact for ``world``: merged events let tasks end early, by no known share."""
+        return not world.changes_circuits and self.decided(_sends(world.graph)).merge == 0
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
         """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""

@@ -64,7 +64,7 @@ class Packet(Settings):
     """Lossless switches with credits, packet by packet."""
 
     name: ClassVar[str] = "packet"
-    is_lower_bound: ClassVar[bool] = False
+    lower_bound_of: ClassVar[str] = ""
 
     def refuses(self, world: World) -> str | None:
         """Networks with slots or changing circuits, and flows over several paths that are given only as their union."""
@@ -107,6 +107,10 @@ class Packet(Settings):
         if self.eager is not None:
             return f"packet.eager: must be null with routing={world.routing}, got {self.eager}"
         return None
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return False: a link is busy before the latency of the whole path has passed, and paths are drawn."""
+        return False
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``.

@@ -41,7 +41,7 @@ class Slotted(Settings):
     """Cells that follow a schedule."""
 
     name: ClassVar[str] = "slotted"
-    is_lower_bound: ClassVar[bool] = False
+    lower_bound_of: ClassVar[str] = ""
 
     def refuses(self, world: World) -> str | None:
         """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
@@ -63,6 +63,10 @@ class Slotted(Settings):
         if limits is not None and np.isfinite(limits).any():
             return f"all_reduce: must leave senders their rate with fidelity={self.name}, got a limit in {world.name}"
         return None
+
+    def keeps_bound(self, world: World) -> bool:
+        """Return False: cells take other paths than the one of a flow in the world."""
+        return False
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """When every task of every world ran, in the order of ``worlds``. Raises ``ValueError`` as ``Fluid`` does."""

@@ -60,7 +60,8 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
     for group in groups:
         interfaces = human(group[0].row.bandwidth * 8, "b/s")
         title = f"{place(report, group[0])}, interfaces of {interfaces}"
-        title += ", lower bound" if group[0].settings.is_lower_bound else ""
+        bounded = group[0].settings.lower_bound_of
+        title += f", lower bound of {bounded}" if bounded else ""
         axes.text(0, position, title, va="center", ha="left", fontweight="bold", fontsize=9)
         for outcome, label in zip(group, report.labels(group), strict=True):
             position += 1

@@ -59,7 +59,9 @@ def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str],
         title="what the searches found",
         chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
         numbers=table(
-            ("search", "training step", "at the start", "lower bound", "price", "power", ""), rows, "numbers sortable"
+            ("search", "training step", "at the start", "lower bound of fluid", "price", "power", ""),
+            rows,
+            "numbers sortable",
         ),
         links=links,
         interactive=place("front", PICTURES[0].title, ABOUT, PICTURES[0].file) if points(reports) else "",
