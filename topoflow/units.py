@@ -64,8 +64,26 @@ def register_resolvers(*more: Callable[[str], str]) -> None:
 def check_bandwidth(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` (B/s) is positive and at most ``LARGEST_BANDWIDTH``."""
     check_positive(field, value)
-    if value > LARGEST_BANDWIDTH:
-        raise ValueError(f"{field}: must be at most {LARGEST_BANDWIDTH:g}, got {value}")
+    _check_most(field, value)
+
+
+def check_capacity(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` (B/s) is one of a link, or 0: it carries nothing."""
+    check_not_negative(field, value)
+    _check_most(field, value)
+
+
+def check_limit(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` (B/s) may be the most that one flow gets; inf: there is no limit."""
+    if value != math.inf:
+        check_bandwidth(field, value)
+
+
+def check_share(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` is positive and at most 1."""
+    check_positive(field, value)
+    if value > 1:
+        raise ValueError(f"{field}: must be at most 1, got {value}")
 
 
 def check_positive(field: str, value: float) -> None:
@@ -91,12 +109,21 @@ def check_seed(field: str, value: int) -> None:
 def check_not_negative(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` is finite and >= 0."""
     _check_number(field, value)
-    if not (math.isfinite(value) and value >= 0):
+    if value < 0:
         raise ValueError(f"{field}: must not be negative, got {value}")
+    if not math.isfinite(value):
+        raise ValueError(f"{field}: must be finite, got {value}")
+
+
+def _check_most(field: str, value: float) -> None:
+    if value > LARGEST_BANDWIDTH:
+        raise ValueError(f"{field}: must be at most {LARGEST_BANDWIDTH:g}, got {value}")
 
 
 def _check_number(field: str, value: object) -> None:
     """A config or a file can hold anything."""
+    if type(value) is float:  # most are, and to ask for Real takes longer than all else
+        return
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{field}: must be a number, got {value!r}")
 

@@ -76,6 +76,8 @@ def test_a_network_that_is_refused_is_refused_by_field(fidelity: Fidelity) -> No
         if refusal is not None:
             with pytest.raises(ValueError, match=re.escape(refusal)):
                 simulate([world], fidelity)
+            with pytest.raises(ValueError, match=re.escape(refusal)):
+                fidelity.simulate([world], Run())
 
 
 @pytest.mark.parametrize("fidelity", ALL, ids=[path.stem for path in CONFIGS])
@@ -185,7 +187,7 @@ def test_a_world_with_circuits_that_change_runs_or_is_refused_by_field(
     assert refusal.startswith("fabric: must ")
     assert refusal.endswith(f"got {fabric.name}")
     with pytest.raises(ValueError, match=refusal):
-        simulate([world], fidelity)
+        fidelity.simulate([world], Run())
 
 
 @EVERY

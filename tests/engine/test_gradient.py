@@ -22,11 +22,12 @@ def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
     crossed = [random.choice(links, size=random.integers(1, min(links, 4) + 1), replace=False) for _ in range(paths)]
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 4)))) for task in range(tasks)]
     hops = sum(map(len, crossed))
+    path = np.where(random.random(tasks) < 0.1, -1, random.integers(0, paths, tasks)).astype(np.int32)
     graph = Graph(
         delay=random.uniform(0, 1e-2, tasks) * (random.random(tasks) < 0.5),
-        bytes=10 ** random.uniform(4, 7, tasks) * (random.random(tasks) < 0.9),
+        bytes=10 ** random.uniform(4, 7, tasks) * (random.random(tasks) < 0.9) * (path >= 0),
         release=random.uniform(0, 1e-2, tasks) * (random.random(tasks) < 0.3),
-        path=np.where(random.random(tasks) < 0.1, -1, random.integers(0, paths, tasks)).astype(np.int32),
+        path=path,
         after_offsets=np.cumsum([0, *map(len, after)]),
         after=np.concatenate(after).astype(np.int32),
         path_offsets=np.cumsum([0, *map(len, crossed)]),
@@ -39,7 +40,6 @@ def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
         if seed // 2 % 2
         else None,
     )
-    graph.bytes[graph.path < 0] = 0
     return graph, 1e9 * random.uniform(0.5, 2, links), random.uniform(0, 1e-3, links)
 
 

@@ -217,14 +217,14 @@ def test_packets_with_losses_need_every_task() -> None:
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        ({"rounds": 0}, "rounds: must be at least 1, got 0"),
-        ({"rounds": 2**30 + 1}, r"tasks: must be at most 1073741824 in all rounds, got [0-9]+"),
-        ({"rounds": 1, "carried": np.zeros((2, 0), np.int32)}, "rounds: must be at least 2, got 1"),
-        ({"rounds": 2, "carried": np.array([[99], [0]], np.int32)}, r"carried\[0\]: must be in 0\.\.[0-9]+, got 99"),
-        ({"rounds": 2, "carried": np.zeros((3, 1), np.int32)}, r"carried: expected \[2\] = \[2\], got \[3\]"),
+        ({"rounds": 0}, r"graph\.rounds: must be a whole number within 1\.\.[0-9]+, got 0"),
+        ({"rounds": 2**30 + 1}, r"random\.tasks: must be at most 1073741824 in all rounds, got [0-9]+"),
+        ({"rounds": 1, "carried": np.zeros((2, 0), np.int32)}, r"graph\.rounds: must be at least 2 .*, got 1"),
+        ({"rounds": 2, "carried": np.array([[99], [0]], np.int32)}, r"graph\.carried\[0\]: must be in .*, got 99"),
+        ({"rounds": 2, "carried": np.zeros((3, 1), np.int32)}, r"graph\.carried: expected \[2, C\], got \[3, 1\]"),
     ],
 )
 def test_a_graph_that_breaks_a_law_of_rounds_is_refused(graph: dict[str, Any], message: str) -> None:
     world = random_world(np.random.default_rng(0))
-    with pytest.raises(ValueError, match=f"random.{message}"):
+    with pytest.raises(ValueError, match=f"^{message}"):
         Packet().simulate([replace(world, graph=replace(world.graph, **graph))])

@@ -160,15 +160,16 @@ def test_nothing_to_run_is_no_error(run, kind, make_world):
         (torch.ones((3, 2)), None, r"capacity: expected float64, got torch\.float32"),
         (np.ones((2, 3)).T, None, "capacity: must be contiguous, got strides"),
         (torch.ones((2, 3), dtype=torch.float64).T, None, "capacity: must be contiguous, got strides"),
-        (np.array([[1, np.nan]]), None, "capacity: must be finite and not negative, got nan"),
+        (np.array([[1, np.nan]]), None, "capacity: must be finite, got nan"),
         (
             torch.tensor([[1, torch.nan]], dtype=torch.float64),
             None,
-            "capacity: must be finite and not negative, got nan",
+            "capacity: must be finite, got nan",
         ),
-        (np.array([[1, -1.0]]), None, "capacity: must be finite and not negative, got -1"),
-        (np.array([[1, np.inf]]), None, "capacity: must be finite and not negative, got inf"),
-        (np.ones((1, 2)), np.array([[0, -1e-6]]), "latency: must be finite and not negative, got -1e-06"),
+        (np.array([[1, -1.0]]), None, "capacity: must not be negative, got -1"),
+        (np.array([[1, np.inf]]), None, "capacity: must be finite, got inf"),
+        (np.array([[1, 1e300]]), None, r"capacity: must be at most 1e\+18, got 1e\+300"),
+        (np.ones((1, 2)), np.array([[0, -1e-6]]), "latency: must not be negative, got -1e-06"),
         (np.ones((1, 2)), np.zeros((2, 2)), r"latency: expected \[W, L\] = \[1, 2\], got \[2, 2\]"),
         (
             np.ones((1, 2)),
@@ -183,14 +184,6 @@ def test_numbers_that_break_a_law_are_refused(run, capacity, latency, message, m
     graph = make_world([{"path": [0, 1], "bytes": 1}], [1, 1]).graph
     with pytest.raises(ValueError, match=f"^{message}"):
         run(graph, capacity, latency)
-
-
-def test_a_graph_that_breaks_a_law_is_refused(make_world):
-    graph = replace(make_world([{"delay": 1}], [1]).graph, delay=np.array([np.nan]))
-    with pytest.raises(ValueError, match=r"^graph\.delay\[0\]: must be finite and not negative, got nan"):
-        fluid.sweep(graph, np.ones((1, 1)))
-    with pytest.raises(ValueError, match=r"^graph\.delay\[0\]: must be finite and not negative, got nan"):
-        bound.makespans(graph, np.ones((1, 1)))
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, 1.5, True])

@@ -58,10 +58,10 @@ def some_points(draw: np.random.Generator) -> tuple[str, ...]:
 
 
 def some_worlds(seed: int) -> Iterator[World]:
-    draw = np.random.default_rng(seed)
-    for point in grid(some_points(draw), check):
+    points, builder = grid(some_points(np.random.default_rng(seed)), check), Builder()
+    for point in points:
         try:
-            (asked,) = Builder().build([point])
+            (asked,) = builder.build([point])
         except ValueError:  # a network or an algorithm that this number of servers cannot have
             continue
         yield from (case.world for case in asked.cases)

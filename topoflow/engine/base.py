@@ -26,12 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.alternatives import Alternatives
+from topoflow.engine.checks import check_graph, check_world
 from topoflow.engine.device import Device, Kept
 from topoflow.engine.executor.base import Executor
 from topoflow.engine.executor.local import Local
@@ -52,10 +54,13 @@ AUTO = "auto"  # a setting that the size of the job decides
 class Graph:
     """Tasks, dependencies and paths: what worlds that differ only in their links' numbers share.
 
-    Laws: ``after`` names earlier tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
-    links, each at most once on a path, weights are in [1e-6, 1], limits are positive, and inf for a path without links.
-    ``carried`` are tasks, and there are none where there is one round. A task of a round also waits for itself in the
-    round before. A timeline has the start of each task in the first round, and when it has finished in the last.
+    Laws: ``after`` names other tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
+    links, each at most once on a path, weights are positive and at most 1, limits are positive and at most 1e18 B/s, or
+    inf, as they are for a path without links. ``carried`` are tasks, and there are none where there is one round. The
+    laws are checked once, when a graph is built (``topoflow.engine.checks``): do not write to its arrays afterwards.
+
+    A task of a round also waits for itself in the round before. A timeline has the start of each task in the first
+    round, and when it has finished in the last.
     """
 
     delay: Floats  # [T] s, fixed
@@ -78,6 +83,9 @@ class Graph:
     ends: Ints | None = None  # [3, T] source, target and channel; None: the graph was not placed on a fabric
     named: Callable[[int], str] | None = None  # an owner in an error message; None: they have numbers only
 
+    def __post_init__(self) -> None:
+        check_graph(self)
+
     @property
     def tasks(self) -> int:
         return len(self.delay)
@@ -96,6 +104,11 @@ class Graph:
     def channel(self) -> Ints:
         """[T] which of the connections between them is used; -1 where nothing is sent."""
         return self._end(2)
+
+    @cached_property
+    def last_server(self) -> int:
+        """The largest number of a server that sends or receives; -1 if none does, or the graph was not placed."""
+        return -1 if self.ends is None else int(self.ends[:2].max(initial=-1))
 
     def where(self, task: int) -> str:
         """A task in an error message: the traffic's task that it is part of, by its name if it has one."""
@@ -122,6 +135,9 @@ class World:
     ``fabric`` says what the links are: their ends, the nodes, how circuits change. Worlds share it by reference. A
     world that knows links only, as tests and sweeps make them, has none. Where circuits change, connections choose
     among the paths over the new circuits by ``routing`` and ``seed``, as they did when the world was placed.
+
+    Laws: capacities are at most 1e18 B/s, 0 for a link that carries nothing; latencies are finite and not negative.
+    They are checked once, when a world is built.
     """
 
     name: str
@@ -132,6 +148,9 @@ class World:
     routing: str = "ecmp"  # of several equal paths one, by a hash keyed with the seed; "spray": all
     seed: int = 0
     until: float = np.inf  # s; what would finish later need not be simulated, and then finishes at inf
+
+    def __post_init__(self) -> None:
+        check_world(self)
 
     @property
     def changes_circuits(self) -> bool:
@@ -317,10 +336,10 @@ class Fidelity(Protocol):
         ...
 
     def simulate(self, worlds: Sequence[World], run: Run = ...) -> list[Timeline]:
-        """The timelines of ``worlds``, in their order. It refuses none of them, and they do not influence each other.
+        """The timelines of ``worlds``, in their order; they do not influence each other.
 
-        ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` that names the worlds in
-        which a flow has no bandwidth or a task waits forever, or whose arrays break a law of ``Graph``.
+        ``run.observer`` is informed how many of the worlds are done. Raises ``ValueError`` for a world that it refuses,
+        and one that names the worlds in which a flow has no bandwidth or a task waits forever.
         """
         ...
 

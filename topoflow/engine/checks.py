@@ -1,23 +1,31 @@
-"""What a world must be before it is run: every error names the world, the place, the law and the value.
+"""The laws of graphs and worlds, checked when one is built: every error names the place, the law and the value.
 
-Shapes: T tasks, D dependencies, P paths, H hops, L links. Tasks that wait for each other in a circle and flows without
-bandwidth are found by the kernels, which give such worlds a status.
+The laws of single numbers are those of ``topoflow.units``, which files have, too. Tasks that wait for each other in a
+circle and flows without bandwidth are found by the kernels, which give such worlds a status.
+
+Shapes: T tasks, D dependencies, P paths, H hops, L links, A alternatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import Graph, World
+from topoflow.fields import LARGEST_INTEGER, shorten
+from topoflow.units import check_capacity, check_limit, check_not_negative, check_share
+
+if TYPE_CHECKING:
+    from topoflow.engine.alternatives import Alternatives
+    from topoflow.engine.base import Fidelity, Graph, World
 
 Array = NDArray[Any]
+Law = Callable[[str, float], None]  # raises ``ValueError`` for a field and a value; what it allows is an interval
 
 MOST = 2**31 - 1  # tasks, dependencies, paths, hops of a batch, links of a world: the kernels number them in 32 bits
-LEAST_WEIGHT = 1e-6  # the kernels keep weights to 2^-60: this one to 1e-12 of itself
+DTYPES = {"whole": (np.dtype(np.int32), np.dtype(np.int64)), "real": (np.dtype(np.float64),)}
 
 
 def counts(graph: Graph) -> dict[str, int]:
@@ -33,34 +41,75 @@ def check_counts(where: str, counts: Mapping[str, int]) -> None:
             raise ValueError(f"{where}: must have less than 2^31 {what}, got {count}")
 
 
-def check_graph(name: str, graph: Graph) -> None:
-    """Raise ``ValueError`` where a graph of the world ``name`` breaks a law that the kernels rely on."""
-    check_counts(name, {**counts(graph), "links": graph.links})
+def check_graph(graph: Graph) -> None:
+    """Raise ``ValueError`` where ``graph`` breaks a law that the kernels rely on."""
+    for name in ("delay", "bytes", "release"):
+        _check_array(f"graph.{name}", getattr(graph, name), "real")
+    for name in ("path", "owner", "after_offsets", "after", "path_offsets", "path_links"):
+        _check_array(f"graph.{name}", getattr(graph, name), "whole")
+    for name, least in (("links", 0), ("owners", 0), ("rounds", 1)):
+        _check_count(f"graph.{name}", getattr(graph, name), least)
+    check_counts("graph", {**counts(graph), "links": graph.links})
     tasks, paths = graph.tasks, max(len(graph.path_offsets) - 1, 0)
-    for field in ("delay", "bytes", "release", "path", "owner"):
-        _check_length(f"{name}.{field}", getattr(graph, field), "T", tasks)
-    for field in ("delay", "bytes", "release"):
-        _check_finite(f"{name}.{field}", getattr(graph, field))
-    _check_offsets(f"{name}.after_offsets", graph.after_offsets, "T", tasks, len(graph.after))
-    _check_offsets(f"{name}.path_offsets", graph.path_offsets, "P", paths, len(graph.path_links))
-    _check_range(f"{name}.after", graph.after, 0, tasks - 1)
-    _check_range(f"{name}.path", graph.path, -1, paths - 1)
-    _check_range(f"{name}.path_links", graph.path_links, 0, graph.links - 1)
-    _check_range(f"{name}.owner", graph.owner, 0, graph.owners - 1)
-    if graph.rounds < 1 or (graph.rounds == 1 and graph.carried is not None):
-        raise ValueError(f"{name}.rounds: must be at least {1 + (graph.carried is not None)}, got {graph.rounds}")
-    if graph.carried is not None:
-        _check_length(f"{name}.carried", np.zeros(len(graph.carried)), "2", 2)
-        _check_range(f"{name}.carried", graph.carried.ravel(), 0, tasks - 1)
-    _check_all(f"{name}.path", graph.path, (graph.bytes == 0) | (graph.path >= 0), "a task with bytes must have a path")
-    _check_paths(name, graph)
+    for name in ("delay", "bytes", "release", "path", "owner"):
+        _check_length(f"graph.{name}", getattr(graph, name), "T", tasks)
+    for name in ("delay", "bytes", "release"):
+        check_each(f"graph.{name}", getattr(graph, name), check_not_negative)
+    _check_offsets("graph.after_offsets", graph.after_offsets, "T", tasks, len(graph.after))
+    _check_offsets("graph.path_offsets", graph.path_offsets, "P", paths, len(graph.path_links))
+    _check_range("graph.after", graph.after, 0, tasks - 1)
+    _check_range("graph.path", graph.path, -1, paths - 1)
+    _check_range("graph.path_links", graph.path_links, 0, graph.links - 1)
+    _check_range("graph.owner", graph.owner, 0, graph.owners - 1)
+    _check_all("graph.path", graph.path, (graph.bytes == 0) | (graph.path >= 0), "a task with bytes must have a path")
+    _check_paths(graph)
+    _check_carried(graph)
+    if graph.alternatives is not None:
+        _check_alternatives(graph, graph.alternatives)
+    if graph.ends is not None:
+        _check_array("graph.ends", graph.ends, "whole", dimensions=2)
+        if graph.ends.shape != (3, tasks):
+            raise ValueError(f"graph.ends: expected [3, T] = [3, {tasks}], got {list(graph.ends.shape)}")
+        _check_range("graph.ends", graph.ends.ravel(), -1, MOST)
 
 
-def check_links(world: World) -> None:
-    """Raise ``ValueError`` where capacities or latencies are not numbers for the links of the graph."""
-    for field in ("capacity", "latency"):
-        _check_length(f"{world.name}.{field}", getattr(world, field), "L", world.graph.links)
-        _check_finite(f"{world.name}.{field}", getattr(world, field))
+def check_world(world: World) -> None:
+    """Raise ``ValueError`` where the numbers of its links break a law, or its network has other links."""
+    fabric = world.fabric
+    if fabric is not None and fabric.links != world.graph.links:
+        raise ValueError(f"{world.name}.fabric: must have {world.graph.links} links, as its graph, got {fabric.links}")
+    if fabric is not None and world.graph.last_server >= fabric.servers:
+        last = f"server {world.graph.last_server}, which sends or receives"
+        raise ValueError(f"{world.name}.fabric: must have {last}, got {fabric.servers} servers")
+    for name, of_fabric, law in (("capacity", "bandwidth", check_capacity), ("latency", "latency", check_not_negative)):
+        where, array = f"{world.name}.{name}", getattr(world, name)
+        _check_array(where, array, "real")
+        _check_length(where, array, "L", world.graph.links)
+        if fabric is None or array is not getattr(fabric, of_fabric):  # a fabric has checked its own
+            check_each(where, array, law)
+    if not isinstance(world.until, int | float) or not world.until >= 0:
+        raise ValueError(f"{world.name}.until: must be a number that is not negative, got {_shown(world.until)}")
+    _check_count(f"{world.name}.seed", world.seed, 0, 2**64 - 1)
+
+
+def check_accepted(fidelity: Fidelity, worlds: Sequence[World]) -> None:
+    """Raise ``ValueError`` for the first of ``worlds`` that ``fidelity`` refuses."""
+    for world in worlds:
+        if (refusal := fidelity.refuses(world)) is not None:
+            raise ValueError(refusal)
+
+
+def check_each(where: str, array: Array, law: Law) -> None:
+    """Raise ``ValueError`` for the first number of ``array`` [N] that breaks ``law``."""
+    if not array.size:
+        return
+    try:
+        for extreme in (array.min(), array.max()):  # nan if there is one
+            law(where, float(extreme))
+    except ValueError:
+        for index, value in enumerate(array.tolist()):
+            law(f"{where}[{index}]", value)
+        raise
 
 
 def refuses_rounds(world: World, fidelity: str) -> str | None:
@@ -80,17 +129,19 @@ def refuses_addresses(world: World, fidelity: str) -> str | None:
     return f"routing: must be of whole paths (ecmp, spray, ..) with fidelity={fidelity}, got {world.routing}"
 
 
-def _check_paths(name: str, graph: Graph) -> None:
+def _check_paths(graph: Graph) -> None:
     hops = np.diff(graph.path_offsets)
     if graph.path_weight is not None:
-        weight = graph.path_weight
-        _check_length(f"{name}.path_weight", weight, "H", len(graph.path_links))
-        _check_all(f"{name}.path_weight", weight, (weight >= LEAST_WEIGHT) & (weight <= 1), "must be in [1e-06, 1]")
+        _check_array("graph.path_weight", graph.path_weight, "real")
+        _check_length("graph.path_weight", graph.path_weight, "H", len(graph.path_links))
+        check_each("graph.path_weight", graph.path_weight, check_share)
     if graph.path_limit is not None:
         limit = graph.path_limit
-        _check_length(f"{name}.path_limit", limit, "P", len(hops))
-        _check_all(f"{name}.path_limit", limit, limit > 0, "must be positive")
-        _check_all(f"{name}.path_limit", limit, (hops > 0) | np.isposinf(limit), "a path without links must have none")
+        _check_array("graph.path_limit", limit, "real")
+        _check_length("graph.path_limit", limit, "P", len(hops))
+        check_each("graph.path_limit", limit, check_limit)
+        law = "a path without links must have none"
+        _check_all("graph.path_limit", limit, (hops > 0) | np.isposinf(limit), law)
     fits = len(hops) * graph.links <= MOST  # numbers of half the size are sorted in less than half the time
     firsts = np.arange(len(hops), dtype=np.int32 if fits else np.int64) * graph.links
     crossing = np.repeat(firsts, hops) + graph.path_links
@@ -98,17 +149,55 @@ def _check_paths(name: str, graph: Graph) -> None:
     again = np.flatnonzero(crossing[1:] == crossing[:-1])
     if again.size:
         path, link = divmod(int(crossing[again[0]]), graph.links)
-        raise ValueError(f"{name}.path_links: path {path} must cross a link at most once, got link {link} again")
+        raise ValueError(f"graph.path_links: path {path} must cross a link at most once, got link {link} again")
+
+
+def _check_carried(graph: Graph) -> None:
+    if graph.carried is None:
+        return
+    if graph.rounds == 1:
+        raise ValueError("graph.rounds: must be at least 2 where tasks wait for the round before, got 1")
+    _check_array("graph.carried", graph.carried, "whole", dimensions=2)
+    if len(graph.carried) != 2:
+        raise ValueError(f"graph.carried: expected [2, C], got {list(graph.carried.shape)}")
+    _check_range("graph.carried", graph.carried.ravel(), 0, graph.tasks - 1)
+
+
+def _check_alternatives(graph: Graph, several: Alternatives) -> None:
+    for name, kind in (("offsets", "whole"), ("hop_offsets", "whole"), ("links", "whole"), ("share", "real")):
+        _check_array(f"graph.alternatives.{name}", getattr(several, name), kind)
+    paths, count = len(graph.path_offsets) - 1, len(several.share)
+    _check_offsets("graph.alternatives.offsets", several.offsets, "P", paths, count)
+    _check_offsets("graph.alternatives.hop_offsets", several.hop_offsets, "A", count, len(several.links))
+    _check_range("graph.alternatives.links", several.links, 0, graph.links - 1)
+    check_each("graph.alternatives.share", several.share, check_share)
+    number, hops = np.diff(several.offsets), np.diff(several.hop_offsets)
+    _check_all("graph.alternatives.offsets", several.offsets[1:], number > 0, "a path must have an alternative")
+    crosses = np.repeat(np.diff(graph.path_offsets) > 0, number)
+    law = "an alternative must have links where its path has some"
+    _check_all("graph.alternatives.hop_offsets", several.hop_offsets[1:], (hops > 0) == crosses, law)
+
+
+def _check_array(where: str, array: Any, kind: str, dimensions: int = 1) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype not in DTYPES[kind] or array.ndim != dimensions:
+        got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+        types = " or ".join(map(str, DTYPES[kind]))
+        raise ValueError(f"{where}: must be a {dimensions}-dimensional array of {types}, got {got}")
+
+
+def _check_count(where: str, count: Any, least: int, most: int = LARGEST_INTEGER) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not least <= count <= most:
+        raise ValueError(f"{where}: must be a whole number within {least}..{most}, got {_shown(count)}")
+
+
+def _shown(value: object) -> str:
+    """Return a value of any type in one line."""
+    return " ".join(shorten(value).split())
 
 
 def _check_length(where: str, array: Array, symbol: str, expected: int) -> None:
     if array.shape != (expected,):
         raise ValueError(f"{where}: expected [{symbol}] = [{expected}], got {list(array.shape)}")
-
-
-def _check_finite(where: str, array: Array) -> None:
-    if array.size and not (array.min() >= 0 and array.max() < np.inf):  # no array of answers where all are right
-        _check_all(where, array, (array >= 0) & (array < np.inf), "must be finite and not negative")
 
 
 def _check_range(where: str, array: Array, low: int, high: int) -> None:

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.units import check_capacity, check_not_negative
+
 try:
     from topoflow import _C
 except ImportError as error:
@@ -258,12 +260,12 @@ def links_of(links: int, capacity: Any, latency: Any) -> tuple[Device, Any, Any]
     They are numpy's or torch's; other objects that speak DLPack become torch's, without a copy. Raises ``ValueError``
     where their shape, dtype, device or a number breaks a law.
     """
-    device, capacity = _numbers("capacity", capacity)
+    device, capacity = _numbers("capacity", capacity, check_capacity)
     if capacity.ndim != 2 or capacity.shape[1] != links:
         raise ValueError(f"capacity: expected [W, L] = [W, {links}], got {list(capacity.shape)}")
     if latency is None:
         return device, capacity, None
-    other, latency = _numbers("latency", latency)
+    other, latency = _numbers("latency", latency, check_not_negative)
     if latency.shape != capacity.shape:
         raise ValueError(f"latency: expected [W, L] = {list(capacity.shape)}, got {list(latency.shape)}")
     if other != device:
@@ -271,7 +273,7 @@ def links_of(links: int, capacity: Any, latency: Any) -> tuple[Device, Any, Any]
     return device, capacity, latency
 
 
-def _numbers(name: str, array: Any) -> tuple[Device, Any]:
+def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[Device, Any]:
     if isinstance(array, np.ndarray):
         device, contiguous = Device(), array.flags.c_contiguous
         array = array if array.flags.writeable else array.copy()  # numpy does not hand out what is read-only
@@ -287,9 +289,8 @@ def _numbers(name: str, array: Any) -> tuple[Device, Any]:
     if not contiguous:
         raise ValueError(f"{name}: must be contiguous, got strides")
     if array.shape and 0 not in array.shape:
-        low, high = float(array.min()), float(array.max())  # nan if there is one
-        if not (low >= 0 and high < np.inf):
-            raise ValueError(f"{name}: must be finite and not negative, got {low if not low >= 0 else high}")
+        for extreme in (array.min(), array.max()):  # nan if there is one
+            law(name, float(extreme))
     return device, array
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
+from typing import Any
 
 from topoflow.engine.lowering.algorithms import check_algorithm, following, names
 from topoflow.fabric.base import Path
@@ -13,7 +14,7 @@ from topoflow.fabric.link_list import LinkList
 from topoflow.fields import Fields, name_of, number, shorten
 from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.traffic.base import Collective, Compute, Subflow, Task, Transfer
-from topoflow.units import check_positive
+from topoflow.units import check_bandwidth, check_not_negative, check_share
 
 COMMON = ("id", "type", "after", "start")
 RINGED = ("all_reduce", "all_gather", "reduce_scatter")
@@ -55,11 +56,8 @@ class Row(Fields):
         return [name_of(f"{self.place}after[{index}]", value) for index, value in enumerate(values)]
 
     def amount(self, field: str) -> float:
-        """A number that is not negative."""
-        value = number(f"{self.place}{field}", self.require(field))
-        if not 0 <= value < float("inf"):
-            self.fail(field, "must not be negative" if value < 0 else "must be finite")
-        return value
+        """A number that is finite and not negative."""
+        return _kept(check_not_negative, f"{self.place}{field}", self.require(field))
 
     def node(self, field: str) -> int:
         """A node by name."""
@@ -98,7 +96,9 @@ class Row(Fields):
         if self.values["type"] == "transfer":
             subflows = self._subflows()
             source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
-            limit = _positive(f"{self.place}limit", self.values["limit"]) if "limit" in self.values else float("inf")
+            limit = float("inf")
+            if "limit" in self.values:
+                limit = _kept(check_bandwidth, f"{self.place}limit", self.values["limit"])
             return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, subflows, limit)
         if self.values["type"] == "compute":
             server = self.node("server") if "server" in self.values else None
@@ -137,7 +137,8 @@ class Row(Fields):
     def _subflow(self, place: str, value: object) -> Subflow:
         if not isinstance(value, dict) or set(value) != {"links", "weight"}:
             raise ValueError(f"{place}: must be an object with links and weight, got {shorten(value)}")
-        return Subflow(self._path(f"{place}.links", value["links"]), _positive(f"{place}.weight", value["weight"]))
+        weight = _kept(check_share, f"{place}.weight", value["weight"])
+        return Subflow(self._path(f"{place}.links", value["links"]), weight)
 
     def _path(self, place: str, path: object) -> Path:
         count = len(self.links.source)
@@ -190,12 +191,11 @@ class Row(Fields):
             or [len(row) if isinstance(row, list) else -1 for row in splits] != [size] * size
         ):
             self.fail("splits", f"must be {size} lists of {size} numbers")
-        for i, row in enumerate(splits):
-            for j, value in enumerate(row):
-                place = f"{self.place}splits[{i}][{j}]"
-                if not 0 <= number(place, value) < float("inf"):
-                    raise ValueError(f"{place}: must be finite and not negative, got {shorten(value)}")
-        return tuple(tuple(float(value) for value in row) for row in splits)
+        place = f"{self.place}splits"
+        return tuple(
+            tuple(_kept(check_not_negative, f"{place}[{i}][{j}]", value) for j, value in enumerate(row))
+            for i, row in enumerate(splits)
+        )
 
     def orders(self, group: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         """The ring orders of a collective among ``group``: those of the file, or that of the group."""
@@ -214,7 +214,8 @@ class Row(Fields):
         return found
 
 
-def _positive(place: str, value: object) -> float:
+def _kept(law: Callable[[str, float], None], place: str, value: Any) -> float:
+    """Return ``value`` as a number. Raises ``ValueError`` unless it is one and keeps ``law``."""
     amount = number(place, value)
-    check_positive(place, amount)
+    law(place, value)  # as it was written
     return amount

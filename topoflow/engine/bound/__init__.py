@@ -40,7 +40,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
-from topoflow.engine.checks import check_graph, check_links, refuses_addresses
+from topoflow.engine.checks import check_accepted, refuses_addresses
 from topoflow.engine.device import Array, Device, links_of
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, launch
 from topoflow.engine.observer import Part
@@ -69,15 +69,13 @@ class Bound:
 
         Raises ``ValueError`` where ``Fluid.simulate`` does, and where a task waits for a later one.
         """
+        check_accepted(self, worlds)
         groups: dict[int, list[int]] = {}
         for index, world in enumerate(worlds):
             groups.setdefault(id(world.graph), []).append(index)
         timelines: dict[int, Timeline] = {}
         for group in groups.values():
             alike = [worlds[index] for index in group]
-            check_graph(alike[0].name, alike[0].graph)
-            for world in alike:
-                check_links(world)
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             observer = Part(run.observer, len(timelines), len(worlds))
@@ -93,7 +91,6 @@ def _needed(world: World) -> int:
 
 def condense(graph: Graph) -> CondensedGraph:
     """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
-    check_graph("graph", graph)
     return _condensed("graph", graph, collapses=True)
 
 

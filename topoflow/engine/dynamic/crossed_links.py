@@ -67,9 +67,10 @@ class CrossedLinks:
         rows = _Rows.joined(self._rows)
         task, link = rows.crossing >> 32, rows.crossing & 0xFFFFFFFF
         order = np.lexsort((-rows.remaining, task))  # the first hops of a task first, its last hops last
-        flows, hops = np.unique(task, return_counts=True)
+        flows = np.flatnonzero(graph.bytes > 0)  # one inside a server has a path without links
         path = np.full(graph.tasks, -1, np.int32)
         path[flows] = np.arange(len(flows))
+        hops = np.bincount(task, minlength=graph.tasks)[flows]
         return replace(
             graph,
             path=path,

@@ -34,6 +34,7 @@ from topoflow.engine.base import Floats, Ints, Timeline, World
 from topoflow.engine.dynamic.circuits import Circuits, choose_circuits
 from topoflow.engine.dynamic.crossed_links import CrossedLinks
 from topoflow.engine.dynamic.stepwise import Stepwise
+from topoflow.engine.fluid.precision import check_world_precision
 from topoflow.engine.launch import Kernel, launch
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import link_bytes, timeline
@@ -66,14 +67,15 @@ def simulate(
     says. ``merge`` is relative to the time since the last sample, not since the beginning. A sample costs what is sent
     until the next, not what is left of the job, and samples that must find the present circuits cost nothing.
 
-    Raises ``ValueError`` for a fabric that does not reconfigure, for a task that waits forever or for more than
-    ``MOST_SAMPLES``, and where an array breaks a law of ``Graph``.
+    Raises ``ValueError`` for a fabric that does not reconfigure, and for a task that waits forever or for more than
+    ``MOST_SAMPLES``.
     """
     fabric = world.fabric
     if fabric is None or not isinstance(fabric.control, DemandDriven):
         got = "no fabric" if fabric is None else type(fabric.control).__name__
         raise ValueError(f"{world.name}.fabric.control: must be DemandDriven, got {got}")
     control = fabric.control
+    check_world_precision(world)
     _check_ends(world, fabric, control.interval)
     circuits = Circuits(fabric, world.graph, forwarding=control.forwarding, seed=world.seed, routing=world.routing)
     cancel = np.zeros(1, np.int32)
@@ -88,11 +90,11 @@ MOST_SAMPLES = 2**30  # of an iteration: minutes where none finds other circuits
 
 def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
     """Raise ``ValueError`` for an iteration that would take more than ``MOST_SAMPLES`` samples, as far as is known
-    before: what computes or is sent takes at least the longest delay, and all bytes over all links at once."""
+    before: it takes at least the longest delay after a task's release, and all bytes over all links at once."""
     graph, together = world.graph, fabric.servers * fabric.degree * fabric.interface_bandwidth  # B/s
     with np.errstate(divide="ignore", over="ignore"):
         wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))
-    least = max(float(graph.delay.max(initial=0.0)), wires)
+    least = max(float((graph.release + graph.delay).max(initial=0.0)), wires)
     if not least <= MOST_SAMPLES * interval:
         law = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
         raise ValueError(f"{world.name}: {law}, got at least {least:g} s")

@@ -16,7 +16,6 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import row_offsets
 from topoflow.engine.base import SAME, Floats, Graph, Ints, Offsets
-from topoflow.engine.checks import check_graph
 
 NO_LINK = -1  # in place of a link that does not exist: the path carries nothing
 
@@ -42,11 +41,10 @@ class Sent:
 class Stepwise:
     """``graph``, which begins at ``began`` (s), over routes that are given for each step instead of its own paths.
 
-    All times are of one clock. Raises ``ValueError`` where an array breaks a law of ``Graph``.
+    All times are of one clock.
     """
 
     def __init__(self, name: str, graph: Graph, began: float, *, merge: float, cancel: Ints) -> None:
-        check_graph(name, graph)
         self.name, self.graph, self.merge, self.now = name, graph, merge, began
         tasks, paths = graph.tasks, len(graph.path_offsets) - 1
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)  # [T] s

@@ -21,10 +21,11 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
-from topoflow.engine.checks import refuses_addresses
+from topoflow.engine.checks import check_accepted, refuses_addresses
 from topoflow.engine.device import Device, links_of
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
+from topoflow.engine.fluid.precision import check_rows
 from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
 from topoflow.engine.observer import Part, Silent
 from topoflow.engine.simulation import simulate_each
@@ -79,9 +80,10 @@ class Fluid:
         The answer does not depend on the number of threads, nor on which worlds share the batch. A batch larger than
         the memory is cut into pieces.
 
-        Raises ``ValueError`` naming the worlds in which a flow has no bandwidth or a task waits forever, or whose
-        arrays break a law of ``Graph``.
+        Raises ``ValueError`` for a world that it refuses, and one that names the worlds in which a flow has no
+        bandwidth or a task waits forever.
         """
+        check_accepted(self, worlds)
         if self.merge == AUTO:
             return simulate_each([(world, self.decided(_concurrent_sends(world.graph))) for world in worlds], run)
         merge = checked(self.merge)
@@ -172,6 +174,7 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     given = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
     asked = capacity, latency
     device, capacity, latency = links_of(graph.links, capacity, latency)
+    check_rows(graph, capacity, device)
     latency = device.zeros(*capacity.shape) if latency is None else latency
     launched = partial(_launched, graph, device, merge, team)
     if given and merge > 0:

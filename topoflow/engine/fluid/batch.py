@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import offsets
 from topoflow.engine.base import Graph, World
-from topoflow.engine.checks import MOST, check_counts, check_graph, check_links, counts
+from topoflow.engine.checks import MOST, check_counts, counts
+from topoflow.engine.fluid.precision import check_precision
 
 Array = NDArray[Any]
 
@@ -52,13 +53,11 @@ class Batch:
 
 
 def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
-    """A batch of these worlds; raises ``ValueError`` where an array breaks a law of ``Graph`` or ``World``.
+    """A batch of these worlds. Raises ``ValueError`` for one whose numbers are too far apart.
 
     ``all_links`` keeps those that no path crosses, for links' numbers that lie elsewhere.
     """
     graphs, graph_of = _distinct_graphs(worlds)
-    for world in worlds:
-        check_links(world)
     tasks = np.array([world.graph.tasks for world in worlds], dtype=np.int64)
     arrays = _concatenate(graphs)
     crossed = [np.arange(graph.links) if all_links else _crossed(graph) for graph in graphs]
@@ -80,6 +79,7 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
         "left": np.zeros(tasks.sum() if until.size else 0),
         "cancel": np.zeros(1, dtype=np.int32),
     }
+    check_precision(worlds, graphs, graph_of, arrays["capacity"], arrays["link_offsets"])
     return Batch(tuple(worlds), tuple(graphs), tuple(graph_of), arrays)
 
 
@@ -131,7 +131,6 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
         graph = world.graph
         if id(graph) in by_identity:
             continue
-        check_graph(world.name, graph)
         candidates = alike.setdefault(_checksum(graph), [])
         index = next((each for each in candidates if _run_alike(graph, graphs[each])), len(graphs))
         if index == len(graphs):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, World
-from topoflow.engine.checks import check_graph, check_links
 from topoflow.engine.fluid import checked
 
 
@@ -66,8 +65,7 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     (in every event it got what others left before they had left). In a network there is no such bound, as there one
     flow may gain what another lost.
 
-    Raises ``ValueError`` when a flow has no bandwidth or a task waits forever, or where an array breaks a law of
-    ``Graph`` or ``World``.
+    Raises ``ValueError`` when a flow has no bandwidth or a task waits forever.
     """
     start, finish, _ = _run(world, merge, math.inf)
     stuck = [t for t in range(world.graph.tasks) if t not in finish]
@@ -122,8 +120,6 @@ class _Tasks:
 def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
     """Start and finish (s) of the tasks that have any by ``until``, and the bytes that flows have left then."""
     merge = checked(merge)
-    check_graph(world.name, world.graph)
-    check_links(world)
     tasks, bytes_, capacity = _Tasks(world), world.graph.bytes, world.capacity.tolist()
     waiting = tasks.waiting
     flowing: dict[int, float] = {}  # task -> bytes that are left

@@ -15,6 +15,7 @@ from topoflow.engine.base import Graph
 from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
+from topoflow.fabric.routing.next_hops import NextHops
 from topoflow.memory import check_memory
 from topoflow.traffic.base import Traffic
 
@@ -30,7 +31,7 @@ class Assembly:
     path: Ints
     table: PathTable
 
-    def graph(self, links: int) -> Graph:
+    def graph(self, links: int, next_hops: NextHops | None = None) -> Graph:
         """One traffic task after the other: collectives are blocks, the others one task each."""
         size = np.ones(len(self.traffic), np.int64)
         for tasks, block in self.placed:
@@ -57,6 +58,7 @@ class Assembly:
             path_weight=table.path_weight,
             path_limit=table.path_limit,
             alternatives=table.alternatives,
+            next_hops=next_hops,
             rounds=self.traffic.rounds,
             carried=self._carried(begin),
             ends=self._ends(begin),

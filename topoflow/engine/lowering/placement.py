@@ -89,8 +89,7 @@ class Placer:
         rings = self.lowering.decided(traffic).rings
         blocks = self._blocks.setdefault(rings, Blocks(self._paths, self.lowering.all_reduce, rings))
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
-        graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links)
-        graph = replace(graph, next_hops=self._next_hops)
+        graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
         return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
 

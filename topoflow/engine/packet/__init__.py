@@ -25,7 +25,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, Unfinished, World
-from topoflow.engine.checks import check_graph, check_links, refuses_rounds
+from topoflow.engine.checks import check_accepted, refuses_rounds
 from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, listed
 from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, by_ports_of_routers, lay_out_addresses
@@ -118,6 +118,7 @@ class Packet(Settings):
         Raises ``ValueError`` as ``Fluid.simulate`` does, and ``Unfinished`` naming the ports where full buffers wait
         for each other in a circle.
         """
+        check_accepted(self, worlds)
         layouts: dict[Hashable, Layout] = {}
         prepared = []
         for world in worlds:
@@ -158,8 +159,6 @@ class Packet(Settings):
         )
 
     def _check(self, world: World) -> None:
-        check_graph(world.name, world.graph)
-        check_links(world)
         tasks = world.graph.tasks * world.graph.rounds
         if tasks > MAX_TASKS:
             raise ValueError(f"{world.name}.tasks: must be at most {MAX_TASKS} in all rounds, got {tasks}")

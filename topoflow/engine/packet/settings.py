@@ -231,7 +231,8 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
 
 def picoseconds(world: World, what: str, seconds: Floats) -> Offsets:
     """Seconds to the nearest ps."""
-    times = np.rint(seconds * SECOND)
+    with np.errstate(over="ignore"):  # inf is more than the most, too
+        times = np.rint(seconds * SECOND)
     _check_most(world, what, times, LONGEST, "ps")
     return times.astype(np.int64)
 

@@ -20,7 +20,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Pause, Run, Slots, Timeline, World
-from topoflow.engine.checks import check_graph, check_links, refuses_rounds
+from topoflow.engine.checks import check_accepted, refuses_rounds
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Steps, cut_by_memory, in_pieces
 from topoflow.engine.slotted.batch import Batch, pack
@@ -81,9 +81,7 @@ class Slotted(Settings):
         return Pause(until, _seconds(found.start), _seconds(found.finish), left, _slots(world, found))
 
     def _run(self, worlds: Sequence[World], run: Run) -> list[Found]:
-        for world in worlds:
-            check_graph(world.name, world.graph)
-            check_links(world)
+        check_accepted(self, worlds)
         return simulate_cells([cells_of(world) for world in worlds], self, run)
 
 

@@ -147,7 +147,8 @@ def _latency(world: World, sends: NDArray[np.bool_]) -> Floats:
 
 
 def _picoseconds(world: World, field: str, seconds: Floats) -> Offsets:
-    times = np.rint(seconds * SECOND)
+    with np.errstate(over="ignore"):  # inf is more than the most, too
+        times = np.rint(seconds * SECOND)
     _check_most(world, field, times, LONGEST, "ps")
     return times.astype(np.int64)
 
