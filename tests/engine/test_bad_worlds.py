@@ -68,6 +68,8 @@ def several(**changed: Any) -> Alternatives:
         ("after_offsets", np.array([0, 1, 1, 1]), "after_offsets: must rise from 0 to 0, got 0 to 1"),
         ("carried", np.zeros((2, 1), WHOLE), "rounds: must be at least 2 where tasks wait for the round before, got 1"),
         ("ends", np.zeros((3, 2), WHOLE), "ends: expected [3, T] = [3, 3], got [3, 2]"),
+        ("ends", np.zeros((3, 3), WHOLE), "ends[1][0]: a task that crosses links must have two different ends, got 0"),
+        ("ends", np.array([[0, 1, -1], [1, 1, 0], [0, 0, 0]]), "ends[1][2]: a task must have both ends or none, got 0"),
         ("alternatives", several(offsets=[0, 3, 3]), "alternatives.offsets[1]: a path must have an alternative, got 3"),
         ("alternatives", several(links=[0, 2]), "alternatives.links[1]: must be in 0..1, got 2"),
         (

@@ -132,7 +132,9 @@ def test_what_was_sent_again_is_where_it_was_sent_first() -> None:
 def test_load_that_no_path_brings_is_not_known_over_time() -> None:
     timeline = ran(0)
     graph = replace(timeline.world.graph, links=timeline.world.graph.links + 1)
-    chosen = replace(timeline, world=replace(timeline.world, graph=graph), link_bytes=np.append(timeline.link_bytes, 1))
+    capacity, latency = np.append(timeline.world.capacity, 1.0), np.append(timeline.world.latency, 0.0)
+    world = replace(timeline.world, graph=graph, capacity=capacity, latency=latency, fabric=None)
+    chosen = replace(timeline, world=world, link_bytes=np.append(timeline.link_bytes, 1))
     assert bytes_over_time(chosen, timeline.makespan) is None
 
 

@@ -67,10 +67,7 @@ def check_graph(graph: Graph) -> None:
     if graph.alternatives is not None:
         _check_alternatives(graph, graph.alternatives)
     if graph.ends is not None:
-        _check_array("graph.ends", graph.ends, "whole", dimensions=2)
-        if graph.ends.shape != (3, tasks):
-            raise ValueError(f"graph.ends: expected [3, T] = [3, {tasks}], got {list(graph.ends.shape)}")
-        _check_range("graph.ends", graph.ends.ravel(), -1, MOST)
+        _check_ends(graph, graph.ends)
 
 
 def check_world(world: World) -> None:
@@ -161,6 +158,18 @@ def _check_carried(graph: Graph) -> None:
     if len(graph.carried) != 2:
         raise ValueError(f"graph.carried: expected [2, C], got {list(graph.carried.shape)}")
     _check_range("graph.carried", graph.carried.ravel(), 0, graph.tasks - 1)
+
+
+def _check_ends(graph: Graph, ends: Array) -> None:
+    _check_array("graph.ends", ends, "whole", dimensions=2)
+    if ends.shape != (3, graph.tasks):
+        raise ValueError(f"graph.ends: expected [3, T] = [3, {graph.tasks}], got {list(ends.shape)}")
+    _check_range("graph.ends", ends.ravel(), -1, MOST)
+    source, target = ends[0], ends[1]
+    _check_all("graph.ends[1]", target, (source < 0) == (target < 0), "a task must have both ends or none")
+    crosses = np.append(np.diff(graph.path_offsets) > 0, False)[graph.path]  # path -1: none
+    law = "a task that crosses links must have two different ends"
+    _check_all("graph.ends[1]", target, (source < 0) | (source != target) | ~crosses, law)
 
 
 def _check_alternatives(graph: Graph, several: Alternatives) -> None:

@@ -1,8 +1,9 @@
 """Listed: a search among strategies that can all be listed, as the degrees of a transformer's parallelism.
 
 The list (``Strategy.alternatives``) has some hundred entries, each with a least time that needs no lowering
-(``topoflow.traffic.least_seconds``). The ``degrees`` entries for which it is shortest are lowered and bounded on the
-present network; from there on they are candidates as placements are.
+(``topoflow.traffic.least_seconds``). The ``degrees`` entries for which it is shortest are lowered and ranked by
+their ``bound`` on the present network. That is a guess, whatever the fidelity: the first ones are candidates, as
+placements are.
 """
 
 from __future__ import annotations
