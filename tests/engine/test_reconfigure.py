@@ -74,7 +74,9 @@ def test_circuits_that_serve_the_demand_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("forwarding", [False, True])
-@pytest.mark.parametrize("endless", [Transfer(1e300, 0, 1), Transfer(1e13, 0, 2), Compute(1e12, 0)])
+@pytest.mark.parametrize(
+    "endless", [Transfer(1e300, 0, 1), Transfer(1e13, 0, 2), Compute(1e12, 0), Transfer(1, 0, 1, start=1e12)]
+)
 def test_what_would_be_sampled_almost_for_ever_is_an_error(forwarding: bool, endless: Transfer | Compute) -> None:
     with pytest.raises(ValueError, match=r"^job: must end within 1073741824 samples .* of 1 s each, got at least "):
         run(ring_of_three(forwarding=forwarding), Transfer(450, 0, 1), endless)
