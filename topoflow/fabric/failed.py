@@ -2,9 +2,11 @@
 
 What a job sends does not change, but its paths do:
 
-- A connection keeps those of its paths that are whole, as ECMP drops a next hop that is gone. With none left it takes
-  the shortest of what is left: in a direct fabric hosts forward, over circuits that were for other traffic (TopoOpt 7:
-  "can temporarily use a link dedicated to MP traffic to recover an AllReduce ring").
+- A connection is offered those of its paths that are whole, as ECMP drops a next hop that is gone. With none left it is
+  offered the shortest of what is left: in a direct fabric hosts forward, over circuits that were for other traffic
+  (TopoOpt 7: "can temporarily use a link dedicated to MP traffic to recover an AllReduce ring").
+- A connection whose path is whole keeps it, as with resilient hashing (``engine.lowering.paths``); so the route knows
+  the network before the failure.
 - An all-reduce ring that lost a hop goes that way round ("recover"), or hands its bytes to the rings of its group that
   are whole ("drop"; a group whose rings are all hit recovers them).
 - Servers are numbered anew without those that failed; a ring closes over the gap that they leave.
@@ -14,16 +16,16 @@ Source: TopoOpt (Wang et al., NSDI 2023), 7, "Handling failures".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Group
 from topoflow.fabric.base import Channels, Fabric, Orders, Path, Route
-from topoflow.fabric.routing.base import ListedRoutes, as_routes
+from topoflow.fabric.routing.base import NO_LINK, Links, ListedRoutes, as_routes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
 RECOVERIES = ("recover", "drop")  # what is done about a ring that lost a hop
@@ -76,38 +78,37 @@ def without(
         route=_route(fabric, nodes, left, shortest),
         channels=Channels(_orders(fabric.channels.rings, number), _orders(fabric.channels.trees, number)),
     )
-    return replace(found, channels=Channels(_whole(found), found.channels.trees)) if rings == "drop" else found
+    if rings == "recover":
+        return found
+    return replace(found, channels=Channels(_whole(found, fabric, number), found.channels.trees))
 
 
 def _route(fabric: Fabric, nodes: list[int], left: NDArray[np.int64], shortest: ShortestPaths) -> Route:
     """As before, where all that was there still is."""
     if len(left) == fabric.links and len(nodes) == len(fabric.nodes):
         return fabric.route
-    number = np.full(fabric.links, -1)
+    number = np.full(fabric.links, NO_LINK, np.int32)
     number[left] = np.arange(len(left))
-    gone = frozenset(np.flatnonzero(number < 0).tolist())
-    return Rerouted(fabric.route, nodes, number.tolist(), gone, shortest)
+    return Rerouted(fabric, np.array(nodes, np.int64), number, shortest)
 
 
 @dataclass(frozen=True, eq=False)
 class Rerouted(ListedRoutes):
-    """A ``Fabric.route``: the paths of ``before`` that are whole, else the shortest that there are."""
+    """A ``Fabric.route``: the paths of ``intact`` that are whole, else the shortest that there are."""
 
-    before: Route
-    nodes: list[int]  # which node each was
-    number: list[int]  # what every link has become
-    gone: frozenset[int]  # links that are no more
+    intact: Fabric  # the network before the failure
+    nodes: NDArray[np.int64]  # the number that every node had there
+    number: Links  # [L] of every link there, here; NO_LINK: it is gone
     shortest: ShortestPaths
 
     def is_minimal(self, kind: str) -> bool:
-        return as_routes(self.before).is_minimal(kind)  # a shortest path that is left is still a shortest one
+        # A shortest path that is left is still a shortest one.
+        return as_routes(self.intact.route).is_minimal(kind)
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        paths = self.before(self.nodes[source], self.nodes[target], kind)
-        whole = [path for path in paths if self.gone.isdisjoint(path)]
-        if not whole:
-            return self.shortest(source, target, kind)
-        return tuple(tuple(map(self.number.__getitem__, path)) for path in whole)
+        before = self.intact.route(int(self.nodes[source]), int(self.nodes[target]), kind)
+        paths = [tuple(self.number[list(path)].tolist()) for path in before]
+        return tuple(path for path in paths if NO_LINK not in path) or self.shortest(source, target, kind)
 
 
 def _orders(orders: Mapping[Group, Orders], number: NDArray[np.int32]) -> dict[Group, Orders]:
@@ -123,14 +124,31 @@ def _orders(orders: Mapping[Group, Orders], number: NDArray[np.int32]) -> dict[G
     return found
 
 
-def _whole(fabric: Fabric) -> dict[Group, Orders]:
-    """The rings of every group all of whose hops are direct; where none are, all of them."""
-    joined = set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
+def _whole(fabric: Fabric, before: Fabric, number: NDArray[np.int32]) -> dict[Group, Orders]:
+    """The rings of every group that lost no hop; where all did, all of them.
+
+    A hop is lost that is not direct, unless the ring had it and it was not direct ``before``.
+    """
+    indirect = {
+        (int(number[source]), int(number[target]))
+        for orders in before.channels.rings.values()
+        for source, target in set(chain.from_iterable(map(_hops, orders))) - _joined(before)
+    }
+    fine = _joined(fabric) | indirect
 
     def is_whole(order: Group) -> bool:
-        return all(hop in joined for hop in pairwise((*order, *order[:1])))
+        return fine.issuperset(_hops(order))
 
     return {group: tuple(filter(is_whole, orders)) or orders for group, orders in fabric.channels.rings.items()}
+
+
+def _hops(order: Group) -> Iterator[tuple[int, int]]:
+    return pairwise((*order, *order[:1]))
+
+
+def _joined(fabric: Fabric) -> set[tuple[int, int]]:
+    """Nodes from which a link leads to another."""
+    return set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
 
 
 def _check(fabric: Fabric, field: str, chosen: Collection[int], count: int) -> None:

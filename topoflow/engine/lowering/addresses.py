@@ -37,7 +37,7 @@ def next_hops(fabric: Fabric) -> NextHops:
     route: object = fabric.route
     if isinstance(route, AddressedRoutes):
         return route.next_hops()
-    before: object = route.before if isinstance(route, Rerouted) else None
+    before: object = route.intact.route if isinstance(route, Rerouted) else None
     if isinstance(before, AddressedRoutes):
         law = "must have paths that the fabric lists (ecmp, spray, ..) where something has failed"
         raise ValueError(f"routing: {law}, as tables by address lead to what is gone, got {fabric.name}")

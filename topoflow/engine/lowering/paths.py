@@ -18,10 +18,12 @@ from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.addresses import has_ends_only
 from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
 from topoflow.fabric.base import Fabric, Path
+from topoflow.fabric.failed import Rerouted
 from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
 from topoflow.traffic.base import Subflow, Traffic
 
 NO_PATH = -1  # what does not enter the network
+AGAIN = 0x414741494E  # "AGAIN": hashes that choose after a failure are independent of those before
 SEPARATOR = b"\xff" * 4  # four bytes at a place where a path has a link: no link has that number
 
 
@@ -74,6 +76,13 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     """[S, most hops] the links of every path that is taken, and whose it is."""
     if isinstance(routing, OwnPaths) and has_ends_only(routing):  # a large network need not find any path
         return routing.paths(fabric, connections, kind, seed)
+    if isinstance(fabric.route, Rerouted):
+        return _rerouted(fabric, fabric.route, routing, connections, kind, seed)
+    return _chosen(fabric, routing, connections, kind, seed)
+
+
+def _chosen(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> tuple[Ints, Split]:
+    """The same, chosen among all paths that ``fabric`` offers."""
     routes, (source, target, _) = as_routes(fabric.route), connections
     choices = routes.choices(source, target, kind)
     lost = np.flatnonzero(choices.prod(axis=1) == 0)
@@ -85,6 +94,41 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     split = routing.split(choices, connections, seed)
     taken = split.connection
     return routes.links(source[taken], target[taken], split.number, kind), split
+
+
+def _rerouted(
+    fabric: Fabric, route: Rerouted, routing: Routing, connections: Connections, kind: str, seed: int
+) -> tuple[Ints, Split]:
+    """The same after a failure: what was chosen before it, as far as it is whole.
+
+    A connection that lost some of its paths spreads its bytes over its others. One that lost all of them chooses among
+    what is left, by other hashes, so that connections which shared a lost path part. So a failure moves no connection
+    that it does not touch, as switches with resilient hashing do: hash buckets are fixed, and only those of a next hop
+    that is gone are filled anew. Source: Cisco IOS XR, "Resilient hashing and flow auto-recovery"; Hopps, RFC 2992,
+    says how many connections move where all buckets are filled anew: a quarter to a half of them.
+    """
+    nodes = connections._replace(source=route.nodes[connections.source], target=route.nodes[connections.target])
+    before, split = _subflows(route.intact, routing, nodes, kind, seed)
+    is_hop = before != NO_LINK
+    links = np.where(is_hop, route.number[before], NO_LINK)
+    whole = ~(is_hop & (links == NO_LINK)).any(axis=1)
+    kept = np.bincount(split.connection, np.where(whole, split.share, 0.0), len(connections.source))
+    touched = np.bincount(split.connection[~whole], minlength=len(kept)) > 0
+    lost = np.flatnonzero(touched & (kept == 0))
+    own = split.connection[whole]
+    share = np.where(touched[own], split.share[whole] / kept[own], split.share[whole])
+    rest = Connections(*(each[lost] for each in connections))
+    others, again = _chosen(fabric, routing, rest, kind, seed ^ AGAIN)
+    connection = np.concatenate([own, lost[again.connection]])
+    order = np.argsort(connection, kind="stable")
+    numbers, shares = (
+        np.concatenate(parts)[order] for parts in ((split.number[whole], again.number), (share, again.share))
+    )
+    hops = max(links.shape[1], others.shape[1])
+    rows = [
+        np.pad(each, ((0, 0), (0, hops - each.shape[1])), constant_values=NO_LINK) for each in (links[whole], others)
+    ]
+    return np.concatenate(rows)[order].astype(np.int32), Split(connection[order], numbers, shares)
 
 
 @dataclass(frozen=True)
