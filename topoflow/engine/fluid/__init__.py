@@ -68,7 +68,7 @@ class Fluid:
 
     def keeps_bound(self, world: World) -> bool:
         """Return whether it is exact for ``world``: merged events let tasks end early, by no known share."""
-        return not world.changes_circuits and self.decided(_sends(world.graph)).merge == 0
+        return not world.changes_circuits and self.decided(_concurrent_sends(world.graph)).merge == 0
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
         """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""
