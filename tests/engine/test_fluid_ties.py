@@ -12,7 +12,7 @@ import emulation
 import numpy as np
 import pytest
 
-from tests.engine.ties import tied_world
+from tests.engine.ties import Tasks, speed, tied_world
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid, reference
 
@@ -79,3 +79,47 @@ def test_with_all_speeds_k_times_as_high_worlds_that_tie_take_a_kth_of_the_time(
             faster = Fluid().simulate([scaled(world, factor)])[0]
             off = float(np.abs(faster.finish * factor - once.finish).max()) / once.makespan
             assert off <= max(1e-12, 10 * sensitivity(world) if off > 1e-12 else 0.0), (first, world.name, factor)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_symmetric_ends_at_the_same_time(seed: int) -> None:
+    """Every node sends the same chunks to the same offsets from 0 on: no node is ahead of another."""
+    random = np.random.default_rng(seed)
+    nodes, chunks = int(random.integers(3, 9)), int(random.integers(1, 30))
+    offsets = random.choice(np.arange(1, nodes), int(random.integers(1, nodes)), replace=False).tolist()
+    sizes = random.uniform(1e5, 1e6, (len(offsets), chunks))
+    tasks = Tasks()
+    for node in range(nodes):
+        for offset, row in zip(offsets, sizes.tolist(), strict=True):
+            before: list[int] = []
+            for size in row:
+                before = [tasks.add([node, nodes + (node + offset) % nodes], size, before)]
+    finish = Fluid().simulate([tasks.world("symmetric", np.full(2 * nodes, speed(random)))])[0].finish
+    of_node = finish.reshape(nodes, -1)
+    np.testing.assert_allclose(of_node, np.broadcast_to(of_node[0], of_node.shape), rtol=1e-12)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 100))
+def test_ends_do_not_depend_on_the_direction_of_the_links_nor_on_the_order_of_a_path(first: int) -> None:
+    for world in map(tied_world, range(first, first + 100)):
+        graph = world.graph
+        rows = np.split(graph.path_links, graph.path_offsets[1:-1])
+        backward = np.concatenate([graph.links - 1 - row[::-1] for row in rows]).astype(np.int32)
+        reverse = replace(world, graph=replace(graph, path_links=backward), capacity=world.capacity[::-1].copy())
+        there, back = Fluid().simulate([world])[0], Fluid().simulate([reverse])[0]
+        off = float(np.abs(there.finish - back.finish).max()) / there.makespan
+        assert off <= max(1e-12, 10 * sensitivity(world) if off > 1e-12 else 0.0), (first, world.name)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flow_that_is_added_to_a_link_speeds_up_no_other(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    flows = list(zip(random.uniform(1e5, 1e7, 30).tolist(), random.uniform(0, 0.05, 30).tolist(), strict=True))
+    finish = np.zeros(0)
+    for count in range(1, len(flows) + 1):
+        tasks = Tasks()
+        for size, release in flows[:count]:
+            tasks.add([0], size, release=release)
+        later = Fluid().simulate([tasks.world("one link", [1e9])])[0].finish
+        assert (later[: count - 1] >= finish * (1 - 1e-12)).all()
+        finish = later
