@@ -17,7 +17,7 @@ from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
 from topoflow.search.memory import Budget
 from topoflow.search.moves import Moves, moves
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.screen import screen
 from topoflow.search.space import Placements, space
 from topoflow.search.tempering import Numbers, Tell, Walk
@@ -40,12 +40,19 @@ class Annealed(Placements):
         assert isinstance(placed, Placements)
         return cls(**vars(placed), times=times)
 
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """One: annealing is the same at each."""
+        return super().stages[-1:]
+
     def explore(
-        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+        self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
         model, proposed = screen(self.problem, fabric, self.choices, run), moves(self.workload, self.choices)
         here = self._state(present)
-        chains = Annealing(model, self.budget, proposed, np.tile(here, (self.CHAINS, 1)), self.problem.seed, round)
+        chains = Annealing(
+            model, self.budget, proposed, np.tile(here, (self.CHAINS, 1)), self.problem.seed, effort.round
+        )
         steps = -(-self.times * self.settings.proposals // self.CHAINS)
         states = chains.anneal(steps, np.array(self.SHARES), self.settings.kept)
         return [self._strategy(state) for state in states if (state != here).any()][: self.settings.decide]

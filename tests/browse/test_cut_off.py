@@ -31,7 +31,7 @@ CASES = {  # name: what is run, when it is killed, and what its page has to say
     "search_begins": (SEARCH, "begin", 1, "kept nothing"),
     "search_walks": (SEARCH, "stretch", 2, "the best that was found so far is below"),
     "search_later": (SEARCH, "save", 1, "the best that was found so far is below"),
-    "searches": (SEARCHES, "save", 3, "searches that began are done"),
+    "searches": (SEARCHES, "save", 4, "searches that began are done"),
     "figure": (FIGURE, "point", 2, "rows of the figure's points are below"),
 }
 

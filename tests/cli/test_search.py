@@ -13,6 +13,7 @@ import pytest
 from topoflow.cli import main
 from topoflow.search import alternate
 from topoflow.search.base import Plan
+from topoflow.search.checkpoint import Checkpoint
 from topoflow.search.problem import Settings
 from topoflow.strategy.grid import Grid
 from topoflow.study.configure.grid import Point, build, grid
@@ -74,12 +75,13 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     """SIGINT while chains walk; the same command again."""
     whole, broken = ([f"out={tmp_path / name}", "seed=7", "search.chains=1", *SMALL] for name in ("whole", "broken"))
     assert main(["search", *whole]) == 0
-    saved = []
+    interrupted_at: list[Checkpoint] = []
 
-    def save_and_interrupt(*arguments: Any) -> None:
-        save(*arguments)
-        saved.append(arguments)
-        if len(saved) == 2:  # after 32 of the 64 steps that 64 proposals of one chain are
+    def save_and_interrupt(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
+        save(path, key, checkpoint)
+        walk = checkpoint.walk
+        if not interrupted_at and walk is not None and walk.step == 32:  # of 50
+            interrupted_at.append(checkpoint)
             signal.raise_signal(signal.SIGINT)
 
     save = alternate.save
@@ -92,7 +94,9 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     assert capsys.readouterr().err == told
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
-    assert f"Continuing from round 1, 32 proposals, in {kept}." in capsys.readouterr().out
+    (there,) = interrupted_at
+    said = f"Continuing from round {there.round + 1}, {there.history.made} proposals, in {kept}."
+    assert said in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 
 

@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: M
     assert found.strategy.bytes_per_gpu(asked.workload).max() <= asked.workload.gpu.memory
     times = [each.time for each in found.history.rounds]
     assert all(later <= earlier for earlier, later in itertools.pairwise(times))
-    for each in found.history.rounds:
+    for each in (each for each in found.history.rounds if each.steps > 0):
         assert len(each.temperatures) == QUICK.chains
         assert 0 < each.temperatures[0] <= each.temperatures[-1]
         assert list(each.temperatures) == sorted(each.temperatures)
@@ -59,6 +59,67 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem
     assert one.plan.to_json() == two.plan.to_json()
     assert one.history.steps[:, :5].tolist() == two.history.steps[:, :5].tolist()
     assert one.history.current.tolist() != other.history.current.tolist()
+
+
+STEPS = (0, 1, 150, 250)  # proposals of a chain: none, one stage, and twice the same two stages
+WEAK = Settings(chains=1, rounds=1, decide=1)  # so that a longer walk often ends at something slower
+TINY_CANDLE = (
+    *("workload=candle", "workload.dense_layers=2", "workload.feature_layers=2"),
+    *("workload.dense_size=1024", "workload.feature_size=512", "bandwidth_gbps=25", "gpu=h100"),
+)
+JOBS = ((), TINY_CANDLE)
+
+
+def check_more_proposals(asked: Problem, quick: Settings, proposals: Sequence[int]) -> None:
+    """Compare searches with ever more proposals: each begins with the one before, and its plan is no slower."""
+    searches = [search(asked, replace(quick, proposals=number)) for number in proposals]
+    for less, more in itertools.pairwise(searches):
+        made = len(less.history.steps)
+        assert more.history.steps[:made, :5].tolist() == less.history.steps[:, :5].tolist()
+        assert more.history.rounds[: len(less.history.rounds)] == less.history.rounds
+        assert more.plan.iteration_time <= less.plan.iteration_time
+
+
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander"])
+@pytest.mark.parametrize("job", JOBS, ids=["dlrm", "candle"])
+def test_more_proposals_of_the_same_seed_never_give_a_slower_plan(
+    problem: Make, job: tuple[str, ...], fabric: str
+) -> None:
+    for quick, seed in ((QUICK, 2), (WEAK, 2), (WEAK, 7)):
+        asked = problem("servers=4", f"fabric={fabric}", "degree=3", *job, seed=seed)
+        check_more_proposals(asked, quick, [quick.chains * steps for steps in STEPS])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander", "torus", "leaf_spine", "dragonfly"])
+@pytest.mark.parametrize("job", JOBS, ids=["dlrm", "candle"])
+@pytest.mark.parametrize("seed", range(3))
+def test_more_proposals_never_give_a_slower_plan_on_many_fabrics(
+    problem: Make, job: tuple[str, ...], fabric: str, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    proposals = sorted(random.integers(0, 4097, 5).tolist())
+    servers, rounds, decide = (int(random.integers(*ends)) for ends in ((4, 9), (1, 5), (1, 5)))
+    keys = (f"servers={2 * (servers // 2)}", f"fabric={fabric}", *job, "degree=3")
+    check_more_proposals(problem(*keys, seed=seed), Settings(rounds=rounds, decide=decide), proposals)
+
+
+@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
+def test_more_rounds_never_give_a_slower_plan(problem: Make, fabric: str) -> None:
+    asked = problem("servers=4", f"fabric={fabric}", "degree=3", *TINY_CANDLE, seed=3)
+    times = [search(asked, replace(QUICK, rounds=rounds)).plan.iteration_time for rounds in (1, 2, 3, 4)]
+    assert times == sorted(times, reverse=True)
+
+
+def test_stages_grow_fivefold_and_the_last_is_the_nearest_to_the_proposals() -> None:
+    def stages(proposals: int) -> tuple[int, ...]:
+        return Settings(proposals=proposals, chains=16).stages
+
+    assert stages(0) == (0,)
+    assert stages(1) == stages(16 * 111) == (0, 50)
+    assert stages(16 * 112) == stages(4000) == stages(16 * 559) == (0, 50, 250)
+    assert stages(16 * 560) == (0, 50, 250, 1250)
+    assert stages(16 * 2**22)[-1] == 50 * 5**7 < 2**22
 
 
 class Stop(Exception):
@@ -159,7 +220,9 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
     """Its checksum is right, so that only the laws of what it holds stand before the kernels."""
     asked, path = problem("servers=4", seed=7), tmp_path / "checkpoint.npz"
     with pytest.raises(Stop):
-        search(asked, QUICK, Run(observer=_StopAfter(2)), checkpoint=path)
+        search(
+            asked, QUICK, Run(observer=_StopAfter(4)), checkpoint=path
+        )  # two rounds without a walk, then one with it
     content = path.read_bytes()
 
     def read(meta: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
@@ -167,33 +230,43 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         return load(path, key(asked, QUICK), QUICK, space(asked, QUICK))
 
     good = read({}, {})
-    walk, strategy = good.walk, good.strategy.to_json()
+    walk, strategy = good.walk, good.present.strategy.to_json()
     assert walk is not None
     first = next(iter(strategy["placement"]))
     less = {name: holders for name, holders in strategy["placement"].items() if name != first}
     wiring = {"strategy": strategy, "emphasis": 1.0, "strides": []}
+    whole = {"strategy": strategy, "wiring": wiring}
     half, low, far = walk.placement[:, :, 1:], walk.placement - 100, walk.best_placement + 10**6
     metas: list[tuple[dict[str, Any], str]] = [
+        ({"stage": -1}, "stage: must be a whole number within 0..1, got -1"),
+        ({"stage": 2}, "stage: must be a whole number within 0..1, got 2"),
         ({"round": -1}, "round: must be a whole number within 0.."),
         ({"round": "0"}, "round: must be a whole number within 0.."),
         ({"done": 1}, "done: must be true or false, got 1"),
-        ({"strategy": 5}, "strategy: must have "),
-        ({"strategy": {**strategy, "servers": 8}}, "strategy: must place layers on 4 servers"),
-        ({"strategy": {**strategy, "placement": less}}, "strategy: must place the "),
-        ({"strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}, "strategy: must place the "),
-        ({"wiring": []}, "wiring: must be an object, got []"),
-        ({"wiring": {**wiring, "emphasis": 7}}, "wiring.emphasis: must be one of "),
-        ({"wiring": {**wiring, "strides": [0]}}, "wiring.strides: must be a list of whole numbers within 1.."),
-        ({"wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}, "wiring.strategy: must place layers on 4"),
+        ({"best": 5}, "best: must be an object, got 5"),
+        ({"present": {**whole, "strategy": 5}}, "present.strategy: must have "),
+        ({"best": {**whole, "strategy": {**strategy, "servers": 8}}}, "best.strategy: must place layers on 4 servers"),
+        ({"best": {**whole, "strategy": {**strategy, "placement": less}}}, "best.strategy: must place the "),
+        (
+            {"present": {**whole, "strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}},
+            "present.strategy: must place the ",
+        ),
+        ({"best": {**whole, "wiring": []}}, "best.wiring: must be an object, got []"),
+        ({"present": {**whole, "wiring": {**wiring, "emphasis": 7}}}, "present.wiring.emphasis: must be one of "),
+        ({"best": {**whole, "wiring": {**wiring, "strides": [0]}}}, "best.wiring.strides: must be a list of whole "),
+        (
+            {"best": {**whole, "wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}},
+            "best.wiring.strategy: must place layers on 4",
+        ),
         ({"walk": [1]}, "walk: must be an object, got [1]"),
         (
             {"walk": {"step": 10**6}},
-            "strategy: walk.step: must be a whole number within 0..40, got ",
+            "present.strategy: walk.step: must be a whole number within 0..50, got ",
         ),
         ({"walk": {"stuck": 0}}, "walk.step: must be given"),
         ({"rounds": {}}, "rounds: must be a list, got {}"),
         ({"rounds": [5]}, "rounds[0]: must be an object, got 5"),
-        ({"rounds": [{"round": 0}]}, "rounds[0].strategies: must be given, got nothing"),
+        ({"rounds": [{"round": 0}]}, "rounds[0].steps: must be given, got nothing"),
     ]
     arrays: list[tuple[str, Any, str]] = [
         ("placement", half, "walk.placement: must be int32 ["),

@@ -4,6 +4,7 @@
       Comp x Comm     explore strategies on that network; the best few by their screening are simulated
       Comm x Topo     build a network for the demand of each of these, and more for the best; simulate them, too
     keep the fastest; again, until nothing improves or ``rounds`` are over
+    again from the start with longer walks, in stages (``Settings.stages``); keep the fastest of all stages
 
 Strategies are explored on a network that was built for another, where those that are far from it look slow. Every
 second round of a network without switches therefore explores on an ideal switch of the same bandwidth
@@ -12,6 +13,11 @@ second round of a network without switches therefore explores on an ideal switch
 Source: TopoOpt 4.1, Fig. 6. There one strategy goes from one plane to the other; here a few do, as the networks of
 all are one batch. A network is taken only if an iteration is faster on it, so no round makes it slower. Where a fabric
 does not depend on the demand (switches), this is a search for the strategy alone.
+
+A longer walk ends elsewhere, and the rounds after it begin elsewhere, so that it can find less than a shorter one. A
+search therefore contains the shorter ones: its stages are those of a search with fewer proposals, to the bit, and
+longer ones after them. Of the fastest of every round the best is kept, by the fidelity of the problem, which is the one
+that counts at the end. So neither more proposals nor more rounds give a slower plan.
 """
 
 from __future__ import annotations
@@ -28,11 +34,11 @@ from topoflow.engine.base import Run
 from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
 from topoflow.fabric.channels.strides import WithStrides, strides_to_try
-from topoflow.search.checkpoint import Checkpoint, key, load, save
+from topoflow.search.checkpoint import Checkpoint, Setup, key, load, save
 from topoflow.search.found import Found, found
 from topoflow.search.history import History, Round
-from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, same_wires
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, predicted, same_wires
+from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.space import Space, space
 from topoflow.search.tempering import Stretch
 from topoflow.strategy.base import Strategy
@@ -80,6 +86,10 @@ def _worthwhile(found: list[Candidate], fastest: Candidate) -> list[Candidate]:
     return [each for each in found if not each.wiring.strides] + best[:1]
 
 
+def _setup(candidate: Candidate) -> Setup:
+    return Setup(candidate.strategy, candidate.wiring)
+
+
 @dataclass
 class _Search:
     problem: Problem
@@ -92,6 +102,9 @@ class _Search:
     silent: Run = field(init=False)
     judge: Judge = field(init=False)
     at: Checkpoint = field(init=False)
+    first: Candidate = field(init=False)  # from which every stage begins
+    best: Candidate = field(init=False)  # of all stages so far
+    times: dict[str, float] = field(default_factory=dict)  # s, in the fidelity of the problem, by the text of a setup
 
     def __post_init__(self) -> None:
         self.silent = replace(self.run, observer=Silent())
@@ -103,64 +116,92 @@ class _Search:
 
     def search(self) -> Found:
         given = self.space.start()
-        wiring = Wiring(given, self.settings.emphasis[0])
-        start = self._candidate(given, wiring)
-        self.at = self._begin(start)
-        present = start
-        if repr((self.at.strategy, self.at.wiring)) != repr((given, wiring)):
-            present = self._candidate(self.at.strategy, self.at.wiring)
+        start = self._candidate(given, Wiring(given, self.settings.emphasis[0]))
+        self.first = self._first(start)
+        self.at = self._begin()
+        self.best, present = self._restored(self.at.best), self._restored(self.at.present)
         try:
             while not self.at.done:
                 present = self._round(present)
         finally:
             self._save()
-        return found(self.problem, start, present, self.at.history, self.silent)
+        return found(self.problem, start, self.best, self.at.history, self.silent)
 
-    def _begin(self, start: Candidate) -> Checkpoint:
-        """Where it was stopped; else the fastest that it begins with, each on a network of its own."""
+    def _first(self, start: Candidate) -> Candidate:
+        """The fastest strategy that a search begins with, each on a network of its own."""
+        wirings = [Wiring(other, self.settings.emphasis[0]) for other in self.space.others()]
+        others = self.judge.judge([(each.strategy, each, self.judge.fabric(each)) for each in wirings])
+        return min([start, *others], key=lambda candidate: candidate.iteration_time)
+
+    def _begin(self) -> Checkpoint:
+        """Where it was stopped, else at the first candidate."""
         if self.path is None or not self.path.exists():
-            wirings = [Wiring(other, self.settings.emphasis[0]) for other in self.space.others()]
-            others = self.judge.judge([(each.strategy, each, self.judge.fabric(each)) for each in wirings])
-            first = min([start, *others], key=lambda candidate: candidate.iteration_time)
-            return Checkpoint(0, first.strategy, first.wiring, None, False, History())
+            return Checkpoint(0, 0, _setup(self.first), _setup(self.first), None, False, History())
         loaded = load(self.path, self.key, self.settings, self.space)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded
+
+    def _restored(self, setup: Setup) -> Candidate:
+        """The candidate of a checkpoint, simulated anew unless it is the first one."""
+        return self.first if repr(setup) == repr(_setup(self.first)) else self._candidate(setup.strategy, setup.wiring)
 
     def _candidate(self, strategy: Strategy, wiring: Wiring) -> Candidate:
         (candidate,) = self.judge.judge([(strategy, wiring, self.judge.fabric(wiring))])
         return candidate
 
     def _round(self, present: Candidate) -> Candidate:
-        """Both planes once; the fastest then."""
-        at = self.at
+        """Both planes once; return the candidate from which the next round begins."""
+        at, steps, earlier = self.at, self._steps, self._of_stage()
         ideal = self.settings.ideal and not present.fabric.has_switches
-        fabric = ideal_for(present.fabric) if ideal and at.round % 2 else present.fabric
-        strategies = self.space.explore(
-            fabric, present.strategy, at.round, at.walk, self._stretch(present), self.silent
-        )
-        self._inform("simulating", present)
+        fabric = ideal_for(present.fabric) if ideal and len(earlier) % 2 else present.fabric
+        effort = Effort(len(earlier), steps)
+        strategies = self.space.explore(fabric, present.strategy, effort, at.walk, self._stretch(), self.silent)
+        self._inform("simulating")
         here = self.judge.judge([(strategy, present.wiring, present.fabric) for strategy in strategies])
         fastest = min([present, *here], key=lambda candidate: candidate.iteration_time)
         there = self._rewire(fastest, here, present)
         best = min([fastest, *there], key=lambda candidate: candidate.iteration_time)
+        self.best = min([self.best, best], key=self._time)
         rewired = not same_wires(best.fabric, present.fabric)
         record = Round(
             round=at.round,
+            steps=steps,
             strategies=tuple(candidate.iteration_time for candidate in here),
             topologies=tuple(candidate.iteration_time for candidate in there),
-            time=best.iteration_time,
+            time=min([best.iteration_time, *(each.time for each in at.history.rounds[-1:])]),
             new_strategy=best.strategy is not present.strategy,
             new_topology=rewired,
             temperatures=() if self.at.walk is None else tuple(np.median(self.at.walk.temperature, axis=0).tolist()),
         )
         history = replace(self._history(), rounds=(*at.history.rounds, record))
-        same = [not (each.new_strategy or each.new_topology) for each in history.rounds[-2 if ideal else -1 :]]
-        done = (all(same) and len(same) == (2 if ideal else 1)) or at.round + 1 == self.settings.rounds
-        self.at = Checkpoint(at.round + 1, best.strategy, best.wiring, None, done, history)
-        self.judge.forget(best.strategy)
+        last = (*earlier, record)[-2 if ideal else -1 :]
+        same = len(last) == (2 if ideal else 1) and not any(each.new_strategy or each.new_topology for each in last)
+        ends_stage = same or len(earlier) + 1 == self.settings.rounds
+        done = ends_stage and at.stage + 1 == len(self.space.stages)
+        stage = at.stage + (ends_stage and not done)
+        present = self.first if ends_stage else best
+        self.at = Checkpoint(stage, at.round + 1, _setup(self.best), _setup(present), None, done, history)
+        self.judge.forget(present.strategy)
         self._save()
-        return best
+        return present
+
+    @property
+    def _steps(self) -> int:
+        """Of every chain in a round of this stage."""
+        return self.space.stages[self.at.stage]
+
+    def _of_stage(self) -> list[Round]:
+        """The rounds of this stage that have ended."""
+        return [each for each in self.at.history.rounds if each.steps == self._steps]
+
+    def _time(self, candidate: Candidate) -> float:
+        """s, in the fidelity of the problem; a coarser one decides between the candidates of a round."""
+        if self.judge.fidelity == self.problem.fidelity:
+            return candidate.iteration_time
+        text = repr(_setup(candidate))
+        if text not in self.times:
+            self.times[text] = predicted([candidate], self.problem.fidelity, self.silent)[0].iteration_time
+        return self.times[text]
 
     def _rewire(self, fastest: Candidate, others: list[Candidate], present: Candidate) -> list[Candidate]:
         """Candidates on networks of their own: the fastest on one for every emphasis, the others on the first."""
@@ -183,7 +224,7 @@ class _Search:
         largest = max(map(len, fastest.all_reduces), default=1)
         return [Wiring(fastest.strategy, fastest.wiring.emphasis, strides) for strides in strides_to_try(largest)]
 
-    def _stretch(self, present: Candidate) -> Callable[[Stretch], None]:
+    def _stretch(self) -> Callable[[Stretch], None]:
         """What to do after every few steps of a walk."""
         chains = self.settings.ladders * self.settings.chains
         began, first = time.perf_counter(), 0 if self.at.walk is None else self.at.walk.step
@@ -198,7 +239,7 @@ class _Search:
                 self.steps.append((self.at.round, made + count * chains, best, coldest, accepted / chains, rate))
                 shares += accepted / chains
             self.at = replace(self.at, walk=reached.walk)
-            self._inform("exploring", present, shares / reached.walk.step)
+            self._inform("exploring", shares / reached.walk.step)
             if time.perf_counter() - self.saved > SAVE_EVERY:
                 self._save()
 
@@ -207,15 +248,15 @@ class _Search:
     def _history(self) -> History:
         return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
 
-    def _inform(self, activity: str, present: Candidate, acceptance: float = 0.0) -> None:
-        walk, time = self.at.walk, present.iteration_time
+    def _inform(self, activity: str, acceptance: float = 0.0) -> None:
+        walk, time = self.at.walk, self.best.iteration_time
         _, _, best, current, _, rate = self.steps[-1] if walk else (0, 0, time, time, 0.0, 0.0)
         observer = self.run.observer
-        observer.advance(walk.step if walk else 0, self.settings.steps)
+        observer.advance(walk.step if walk else 0, self._steps)
         observer.record(
             activity=activity,
             round=self.at.round,
-            rounds=self.settings.rounds,
+            rounds=self.settings.rounds * len(self.space.stages),
             time=time,
             best=best,
             current=current,

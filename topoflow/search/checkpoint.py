@@ -1,6 +1,7 @@
 """Checkpoints: the state of a search in one file of plain arrays, so that it can be stopped and resumed.
 
-``meta`` is JSON: which search it is, the round, the best strategy, and the one that its network is built for. Random
+``meta`` is JSON: which search it is, the stage and the round, the best strategy and the present one of the stage, and
+those that their networks are built for. Random
 numbers are counted, chains can be made anew from their states, and networks from the demand of a strategy, so nothing
 else has to be kept.
 """
@@ -29,14 +30,23 @@ FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what 
 
 
 @dataclass(frozen=True)
+class Setup:
+    """A strategy, on the network that is built for ``wiring``."""
+
+    strategy: Strategy
+    wiring: Wiring
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A moment of a search."""
 
-    round: int
-    strategy: Strategy  # the best so far ...
-    wiring: Wiring  # ... on the network that was built for this
+    stage: int
+    round: int  # of all stages
+    best: Setup  # of all stages so far
+    present: Setup  # from which the next round begins
     walk: Walk | None  # of this round; None: it has not begun
-    done: bool  # no round is left
+    done: bool  # no stage is left
     history: History
 
 
@@ -56,19 +66,22 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     walk = checkpoint.walk
     meta = {
         "key": key,
+        "stage": checkpoint.stage,
         "round": checkpoint.round,
-        "strategy": checkpoint.strategy.to_json(),
-        "wiring": {
-            "strategy": checkpoint.wiring.strategy.to_json(),
-            "emphasis": checkpoint.wiring.emphasis,
-            "strides": list(checkpoint.wiring.strides),
-        },
+        "best": _plain(checkpoint.best),
+        "present": _plain(checkpoint.present),
         "walk": None if walk is None else {"step": walk.step},
         "done": checkpoint.done,
         "rounds": checkpoint.history.rounds_to_json(),
     }
     arrays = {} if walk is None else {name: getattr(walk, name) for name in ARRAYS}
     npz.write(path, {"meta": npz.text(meta), "history": checkpoint.history.steps, **arrays})
+
+
+def _plain(setup: Setup) -> dict[str, Any]:
+    wiring = setup.wiring
+    plain = {"strategy": wiring.strategy.to_json(), "emphasis": wiring.emphasis, "strides": list(wiring.strides)}
+    return {"strategy": setup.strategy.to_json(), "wiring": plain}
 
 
 def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> Checkpoint:
@@ -98,33 +111,45 @@ def look(path: Path) -> Seen:
         arrays = npz.read(path)
         meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
         history = History.from_json(arrays["history"], meta.items("rounds"))
-        strategy = Fields.of("strategy", meta.require("strategy"))
+        best = Fields.of("best.", meta.require("best"))
+        strategy = Fields.of("best.strategy", best.require("strategy"))
         return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
 
 
 def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:
     """Every field is checked, as that of any file: the checksum says that it is as it was written, not by whom."""
-    wiring = Fields.of("wiring.", meta.require("wiring"))
-    emphasis = wiring.number("emphasis")
-    if emphasis not in settings.emphasis:
-        wiring.fail("emphasis", f"must be one of {list(settings.emphasis)}")
     walk = None if meta.values["walk"] is None else _walk(Fields.of("walk.", meta.values["walk"]), arrays)
-    found = Checkpoint(
-        round=meta.integer("round", highest=settings.rounds),
-        strategy=strategy_from_json(meta.require("strategy"), "strategy"),
-        wiring=Wiring(
-            strategy_from_json(wiring.require("strategy"), "wiring.strategy"), emphasis, wiring.integers("strides", 1)
-        ),
+    return Checkpoint(
+        stage=meta.integer("stage", highest=len(space.stages) - 1),
+        round=meta.integer("round", highest=settings.rounds * len(space.stages)),
+        best=_setup("best", meta, settings, space, None),
+        present=_setup("present", meta, settings, space, walk),
         walk=walk,
         done=meta.boolean("done"),
         history=History.from_json(arrays["history"], meta.items("rounds")),
     )
-    checked = ("strategy", found.strategy, walk), ("wiring.strategy", found.wiring.strategy, None)
-    for where, strategy, reached in checked:
-        try:
-            space.check(strategy, reached)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+
+
+def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> Setup:
+    """One of ``meta``; its strategy is that from which ``walk`` began."""
+    setup = Fields.of(f"{name}.", meta.require(name))
+    wiring = Fields.of(f"{name}.wiring.", setup.require("wiring"))
+    emphasis = wiring.number("emphasis")
+    if emphasis not in settings.emphasis:
+        wiring.fail("emphasis", f"must be one of {list(settings.emphasis)}")
+    strategy = _strategy(setup, f"{name}.strategy", space, walk)
+    return Setup(
+        strategy,
+        Wiring(_strategy(wiring, f"{name}.wiring.strategy", space, None), emphasis, wiring.integers("strides", 1)),
+    )
+
+
+def _strategy(fields: Fields, where: str, space: Space, walk: Walk | None) -> Strategy:
+    found = strategy_from_json(fields.require("strategy"), where)
+    try:
+        space.check(found, walk)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
     return found
 
 

@@ -20,6 +20,7 @@ class Round:
     """What came out of one round; times are ``fluid``'s, s."""
 
     round: int
+    steps: int  # of every chain: those of its stage
     strategies: tuple[float, ...]  # of the candidates on the network of the round before
     topologies: tuple[float, ...]  # of the candidates on networks of their own
     time: float  # of the best so far, after the round
@@ -87,6 +88,7 @@ class History:
 def _round(plain: Fields) -> Round:
     return Round(
         round=plain.integer("round"),
+        steps=plain.integer("steps"),
         strategies=tuple(plain.numbers("strategies")),
         topologies=tuple(plain.numbers("topologies")),
         time=plain.number("time"),

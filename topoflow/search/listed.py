@@ -16,7 +16,7 @@ import numpy as np
 from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
 from topoflow.fabric.base import Fabric
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.tempering import Tell, Walk
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.least_seconds import least_seconds
@@ -30,6 +30,7 @@ class Listed:
     problem: Problem
     settings: Settings
     options: tuple[Strategy, ...] = field(repr=False)
+    stages = (0,)
 
     def start(self) -> Strategy:
         """The problem's start where it fits, otherwise the nearest option."""
@@ -46,7 +47,7 @@ class Listed:
         check_listed(strategy, walk, [*self.options, self.problem.start, *self.problem.others])
 
     def explore(
-        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+        self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
         sends = float(np.bincount(fabric.source, fabric.bandwidth)[: fabric.servers].max(initial=0.0)) or np.inf
         others = [option for option in self.options if option.distance(present) > 0]

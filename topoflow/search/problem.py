@@ -20,6 +20,9 @@ from topoflow.workload.base import Workload
 LEAST = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
 MOST = 2**16  # chains, ladders, rounds, strategies of a round: each chain and strategy is held in memory
 MOST_STEPS = 2**22  # of a chain in a round: each is a row of the history, 200 B, and takes at least 0.1 ms
+# Steps of a chain in a round of the first stage that proposes, and how many times as many the next stage has: together,
+# the stages before the last make at most a quarter of its proposals. The 250 steps of the defaults are a stage.
+FIRST_STEPS, GROWTH = 50, 5
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
 
@@ -68,10 +71,19 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """Which round it is, and how long."""
+
+    round: int  # from 0, of its stage; with the seed it decides what is drawn
+    steps: int  # of every chain
+
+
+@dataclass(frozen=True)
 class Settings:
     """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
 
-    ``proposals`` are those of all ``chains`` of all ``ladders`` in one round, at most ``MOST_STEPS`` of each chain.
+    ``proposals`` are those of all ``chains`` of all ``ladders`` in one round of the last stage (``stages``), at most
+    ``MOST_STEPS`` of each chain; a stage has at most ``rounds`` rounds.
     All chains of a ladder descend together until ``patience`` steps in a row find nothing faster, then each has a
     temperature; 0: at once. Temperatures are such that the coldest accepts ``acceptance[0]`` of the proposals that
     are slower, the hottest ``acceptance[1]``. The ``decide`` best of a round are simulated, in the fidelity of the
@@ -127,6 +139,19 @@ class Settings:
     def steps(self) -> int:
         """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
         return -(-self.proposals // (self.ladders * self.chains))
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Proposals of every chain in a round of each stage: 0, 50, 250, 1250, .., the last the nearest to ``steps``.
+
+        The stages of a search with fewer ``proposals`` are the first of one with more.
+        """
+        stages = [0]
+        if self.steps > 0:
+            stages.append(FIRST_STEPS)
+            while stages[-1] * GROWTH**0.5 < self.steps:
+                stages.append(stages[-1] * GROWTH)
+        return tuple(stages)
 
     def deciding(self, fidelity: Fidelity) -> Fidelity:
         """The variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` where it cannot be."""

@@ -14,7 +14,7 @@ from topoflow.search.listed import Listed, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.screen import screen
 from topoflow.search.tempering import Numbers, Tell, Tempering, Walk, fastest, shares
 from topoflow.search.walk_laws import check_walk
@@ -29,6 +29,10 @@ from topoflow.workload.base import LayerGraph, layer_graph
 class Space(Protocol):
     """Strategies of one job."""
 
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Steps of a round in each stage of a search; 0: nothing that takes steps."""
+
     def start(self) -> Strategy:
         """Where a search begins. Raises ``ValueError`` where nothing fits in memory."""
 
@@ -39,7 +43,7 @@ class Space(Protocol):
         """Raise ``ValueError`` with field, law and value for what a search here cannot have found or reached."""
 
     def explore(
-        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+        self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
         """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
 
@@ -53,6 +57,7 @@ class Fixed:
     """One strategy, so that only the network is searched: that of a recorded job, whose layers are not known."""
 
     problem: Problem
+    stages = (0,)
 
     def start(self) -> Strategy:
         """Raises ``ValueError`` for a job that sends nothing: then all networks are equally good."""
@@ -69,7 +74,7 @@ class Fixed:
         check_listed(strategy, walk, [self.problem.start])
 
     def explore(
-        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+        self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
         return []
 
@@ -84,6 +89,10 @@ class Placements:
     given: Placement
     choices: Choices
     budget: Budget
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        return self.settings.stages if self.choices.count > 1 else (0,)
 
     def start(self) -> Placement:
         given = self._state(self.given)
@@ -111,18 +120,19 @@ class Placements:
             check_walk(walk, self.settings, len(layers), self.choices.count)
 
     def explore(
-        self, fabric: Fabric, present: Strategy, round: int, walk: Walk | None, tell: Tell, run: Run
+        self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
         assert isinstance(present, Placement)
-        if self.choices.count == 1:
+        if effort.steps == 0:
             return []
         here = self._state(present)
-        tempering, steps = self.tempering(fabric, round, run), self.settings.steps
-        reached = tempering.begin(self.first(here, round), self.settings.kept) if walk is None else walk
+        tempering = self.tempering(fabric, effort.round, run)
+        first = self.first(here, effort.round)
+        reached = tempering.begin(first, self.settings.kept) if walk is None else walk
         if run.executor.is_local or self.settings.ladders == 1:
-            stretches = tempering.walk(reached, steps)
+            stretches = tempering.walk(reached, effort.steps)
         else:
-            stretches = spread.walk(self, fabric, round, reached, steps, run)
+            stretches = spread.walk(self, fabric, effort.round, reached, effort.steps, run)
         for stretch in stretches:
             tell(stretch)
             reached = stretch.walk

@@ -20,8 +20,8 @@ def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> Non
     """Raise ``ValueError`` with field, law and value unless ``walk`` is of a search with these ``settings`` over
     placements of ``layers`` on one of ``choices`` sets of servers."""
     chains, keep = settings.chains, settings.kept
-    if type(walk.step) is not int or not 0 <= walk.step <= settings.steps:
-        law = f"must be a whole number within 0..{settings.steps}"
+    if type(walk.step) is not int or not 0 <= walk.step <= settings.stages[-1]:
+        law = f"must be a whole number within 0..{settings.stages[-1]}"
         raise ValueError(f"walk.step: {law}, got {shorten(walk.step)}")
     kinds: dict[str, tuple[type, tuple[int, ...]]] = {
         "placement": (np.int32, (chains, layers)),
