@@ -13,6 +13,9 @@ from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.fluid import batch
 from topoflow.fabric.ring import Ring
+from topoflow.study.builder import Builder
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.keys import check
 
 LARGE = 2**31  # the first number that 32 bits with a sign do not have
 
@@ -68,7 +71,6 @@ def several(**changed: Any) -> Alternatives:
         ("after_offsets", np.array([0, 1, 1, 1]), "after_offsets: must rise from 0 to 0, got 0 to 1"),
         ("carried", np.zeros((2, 1), WHOLE), "rounds: must be at least 2 where tasks wait for the round before, got 1"),
         ("ends", np.zeros((3, 2), WHOLE), "ends: expected [3, T] = [3, 3], got [3, 2]"),
-        ("ends", np.zeros((3, 3), WHOLE), "ends[1][0]: a task that crosses links must have two different ends, got 0"),
         ("ends", np.array([[0, 1, -1], [1, 1, 0], [0, 0, 0]]), "ends[1][2]: a task must have both ends or none, got 0"),
         ("alternatives", several(offsets=[0, 3, 3]), "alternatives.offsets[1]: a path must have an alternative, got 3"),
         ("alternatives", several(links=[0, 2]), "alternatives.links[1]: must be in 0..1, got 2"),
@@ -88,6 +90,21 @@ def test_a_graph_that_breaks_a_law_cannot_be_built(field, value, message, make_w
     graph = make_world([{"path": [0, 1], "bytes": 1}, {"path": [], "bytes": 1}, {}], [1, 1]).graph
     with pytest.raises(ValueError, match=f"^{re.escape(f'graph.{message}')}$"):
         replace(graph, **{field: value})
+
+
+def test_a_send_to_itself_over_circuits_that_change_is_refused():
+    keys = ["fabric=sip_ml", "servers=4", "degree=2", "workload=all_to_all", "workload.bytes=1000"]
+    (asked,) = Builder().build(grid(keys, check))
+    world = asked.cases[0].world
+    assert world.changes_circuits
+    send = int(np.flatnonzero(world.graph.path >= 0)[0])
+    ends = world.graph.ends.copy()
+    ends[1, send] = ends[0, send]
+    message = (
+        rf"^graph\.ends\[1\]\[{send}\]: a task that crosses circuits must have two different ends, got {ends[0, send]}$"
+    )
+    with pytest.raises(ValueError, match=message):
+        replace(world, graph=replace(world.graph, ends=ends))
 
 
 @pytest.mark.parametrize(

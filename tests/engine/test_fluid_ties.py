@@ -42,7 +42,9 @@ def test_after_every_event_no_link_is_above_its_capacity_and_every_flow_has_a_bo
 
 def scaled(world: World, factor: float) -> World:
     """``world`` with all speeds ``factor`` times as high, and all times as much shorter."""
-    graph = replace(world.graph, release=world.graph.release / factor, delay=world.graph.delay / factor)
+    graph = world.graph
+    limit = None if graph.path_limit is None else graph.path_limit * factor
+    graph = replace(graph, release=graph.release / factor, delay=graph.delay / factor, path_limit=limit)
     return replace(world, graph=graph, capacity=world.capacity * factor, latency=world.latency / factor)
 
 

@@ -84,6 +84,11 @@ def check_world(world: World) -> None:
         _check_length(where, array, "L", world.graph.links)
         if fabric is None or array is not getattr(fabric, of_fabric):  # a fabric has checked its own
             check_each(where, array, law)
+    if world.changes_circuits and world.graph.ends is not None:  # there is no circuit from a server to itself
+        source, target, _ = world.graph.ends
+        crosses = np.append(np.diff(world.graph.path_offsets) > 0, False)[world.graph.path]  # path -1: none
+        law = "a task that crosses circuits must have two different ends"
+        _check_all("graph.ends[1]", target, (source < 0) | (source != target) | ~crosses, law)
     if not isinstance(world.until, int | float) or not world.until >= 0:
         raise ValueError(f"{world.name}.until: must be a number that is not negative, got {_shown(world.until)}")
     _check_count(f"{world.name}.seed", world.seed, 0, 2**64 - 1)
@@ -167,9 +172,6 @@ def _check_ends(graph: Graph, ends: Array) -> None:
     _check_range("graph.ends", ends.ravel(), -1, MOST)
     source, target = ends[0], ends[1]
     _check_all("graph.ends[1]", target, (source < 0) == (target < 0), "a task must have both ends or none")
-    crosses = np.append(np.diff(graph.path_offsets) > 0, False)[graph.path]  # path -1: none
-    law = "a task that crosses links must have two different ends"
-    _check_all("graph.ends[1]", target, (source < 0) | (source != target) | ~crosses, law)
 
 
 def _check_alternatives(graph: Graph, several: Alternatives) -> None:
