@@ -87,8 +87,8 @@ def check_world(world: World) -> None:
     if world.changes_circuits and world.graph.ends is not None:  # there is no circuit from a server to itself
         source, target, _ = world.graph.ends
         crosses = np.append(np.diff(world.graph.path_offsets) > 0, False)[world.graph.path]  # path -1: none
-        law = "a task that crosses circuits must have two different ends"
-        _check_all("graph.ends[1]", target, (source < 0) | (source != target) | ~crosses, law)
+        fine = (source < 0) | (source != target) | ~crosses
+        _check_all("graph.ends[1]", target, fine, "a task that crosses circuits must have two different ends")
     if not isinstance(world.until, int | float) or not world.until >= 0:
         raise ValueError(f"{world.name}.until: must be a number that is not negative, got {_shown(world.until)}")
     _check_count(f"{world.name}.seed", world.seed, 0, 2**64 - 1)
