@@ -22,8 +22,11 @@ continues by itself. Two links of 3 that others need, one after the other, hold 
     steps   0>1 shares with X in [0, 2u]; 1>2 then passes that part on while Y is there in [2u, 4u]
     flows   0>1 shares with X in [0, 2u] and is done at 3u; 1>2 is done at 2u, when Y begins
 
-Jobs of 16 servers that reduce in one group take the same time to 0.02 %; where many groups reduce at once on the same
-links, flows are up to 3 % faster, and on 128 servers up to 3 % slower (benchmarks/results/rings_as_flows.txt).
+Flows are slower where pairs that share a link have different latencies: in steps, the others use the link while what a
+pair has sent is on the way, but a flow waits the latency of all steps first, and then all pairs send at once. Without
+latency, 576 jobs that reduce in one group at a time take the same time to 4e-6. With 1 us, flows are up to 5 % slower
+where paths are hashed and up to 18 % by Valiant's routing, whose paths differ most; where many groups reduce at once on
+the same links, they are up to 3 % faster (benchmarks/results/rings_as_flows.txt).
 
 Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009.
 """
