@@ -56,10 +56,11 @@ struct Layout {
     const int32_t count = rates.path_count;
     const double* const weights = paths.weight ? paths.weight + paths.offsets[0] : nullptr;
     const auto hops = static_cast<int32_t>(paths.offsets[count] - paths.offsets[0]);
-    if (weights && team.any(hops, [&](int32_t hop) { return weights[hop] != 1; })) return;
-    if (paths.limit && team.any(count, [&](int32_t p) { return paths.limit[p] < kInfinity; })) return;
+    const bool weighted = weights && team.any(hops, [&](int32_t hop) { return weights[hop] != 1; });
+    const bool limited = paths.limit && team.any(count, [&](int32_t p) { return paths.limit[p] < kInfinity; });
     team.wait();  // until all have read them
-    team.set(&paths.weight, nullptr);
+    if (!weighted) team.set(&paths.weight, nullptr);
+    if (limited) return;
     team.set(&paths.limit, nullptr);
     team.set(&rates.queue.n, paths.world_links);
   }

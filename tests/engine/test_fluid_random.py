@@ -90,3 +90,10 @@ def test_stop_and_continue_is_the_unbroken_run(seed):
     if len(task):
         finish[task] = Fluid().simulate([rest])[0].finish
     np.testing.assert_allclose(finish, whole.finish, rtol=1e-9)
+
+
+def test_a_world_ends_to_the_bit_as_alone_in_a_batch_with_worlds_that_have_weights_or_limits(device):
+    worlds = [random_world(seed) for seed in range(36)]
+    together = Fluid().simulate(worlds, Run(Device.named(device)))
+    for world, timeline in zip(worlds, together, strict=True):
+        np.testing.assert_array_equal(timeline.finish, Fluid().simulate([world], Run(Device.named(device)))[0].finish)
