@@ -24,7 +24,8 @@ SLOW_GRAPHS = int(os.environ.get("TIED_GRAPHS", "10000"))  # each with 10 speeds
 def checked_library() -> Path:
     """A build that verifies the laws of the rates after every event, on the CPU and on the emulated GPU."""
     try:
-        return emulation.build(emulation.folder() / "checked", "-DTOPOFLOW_CHECKED=ON")
+        folder = emulation.folder()
+        return emulation.build(folder.with_name(f"{folder.name}_checked"), "-DTOPOFLOW_CHECKED=ON")
     except OSError as error:
         pytest.skip(f"needs cmake: {error}")
 
