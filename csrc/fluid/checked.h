@@ -32,9 +32,9 @@ class Checked {
   }
 
  private:
-  // Relative error of what a link carries; maxmin.h derives it. Levels are the same within kSame, they are compared
-  // without as many bits as the number of links has, and the use of a flow is rounded to units, of which the link has
-  // 2^44 at least where links are packed (link_store.h), or down to 2^-30 of a unit (link.h).
+  // Relative error of the load of a link; maxmin.h derives it. Three errors add up: levels within kSame are the same;
+  // keys of n links drop the last log2(n) bits of a level; and the load of each flow is rounded to a unit, which is at
+  // most 2^-44 of the capacity where links are packed (link_store.h), and to 2^-30 of a unit elsewhere (link.h).
   DEVICE double tolerance(int32_t l) const {
     if (!(rates_.bandwidth(l) > 0)) return 0;
     const double flows = rates_.info[l].total.units() / kWhole, all = rates_.capacity(l).units();

@@ -354,7 +354,7 @@ class SizedFidelity(Protocol):
         ...
 
     def decided(self, sends: int) -> Fidelity:
-        """Return the same with these settings decided for a job in which so many sends may run at the same time."""
+        """Return the same with these settings decided for a job with this number of concurrent sends."""
         ...
 
 

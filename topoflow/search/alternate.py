@@ -134,7 +134,7 @@ class _Search:
         return min([start, *others], key=lambda candidate: candidate.iteration_time)
 
     def _begin(self) -> Checkpoint:
-        """Where it was stopped, else at the first candidate."""
+        """Return the checkpoint at which the search was stopped, else one at the first candidate."""
         if self.path is None or not self.path.exists():
             return Checkpoint(0, 0, _setup(self.first), _setup(self.first), None, False, History())
         loaded = load(self.path, self.key, self.settings, self.space)
@@ -187,7 +187,7 @@ class _Search:
 
     @property
     def _steps(self) -> int:
-        """Of every chain in a round of this stage."""
+        """Steps of every chain in a round of this stage."""
         return self.space.stages[self.at.stage]
 
     def _of_stage(self) -> list[Round]:

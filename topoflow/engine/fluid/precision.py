@@ -1,9 +1,9 @@
-"""What the kernel of fluid rates can tell apart: worlds whose numbers are further apart are refused.
+"""Refuse worlds whose capacities and limits differ by more than the kernel of fluid rates can represent.
 
 Rates are sums in fixed point (``csrc/fluid/link.h``, ``Unit``): the largest capacity or limit is 2^55 units, or the
 smallest is 2^30, whichever unit is larger, and 2^-30 of a unit is kept. So a rate that is 1 / r of the largest is known
-to r / 2^85 of itself: 3e-14 where r is ``SPREAD``, 3e-8 for 1 B/s beside 1e18 B/s, and a limit of 1e-9 B/s beside
-1e18 B/s would be 0. With the rounding on the way, rates agree with ``reference`` to some 1e-12 up to ``SPREAD``, and to
+to r / 2^85 of itself: 3e-14 where r is ``SPREAD``, 3e-8 for 1 B/s and 1e18 B/s in one world, where a limit of
+1e-9 B/s would be 0. With the rounding on the way, rates agree with ``reference`` to some 1e-12 up to ``SPREAD``, and to
 3e-6 at 1e18. Weights are kept to 2^-60: ``SMALLEST_WEIGHT`` to 1e-12 of itself.
 
 Shapes: W worlds, G graphs, L links of all worlds.
@@ -82,12 +82,12 @@ def _small_weights(graph: Graph) -> str:
 
 
 def _or_infinite(capacity: Floats) -> Floats:
-    """Of a link that carries nothing inf: the kernel leaves it out."""
+    """Return ``capacity`` with inf for links that carry nothing, which the kernel leaves out."""
     return np.where(capacity > 0, capacity, np.inf)
 
 
 def _limits(graph: Graph) -> tuple[float, float]:
-    """The smallest and the largest limit; inf and 0 if there are none."""
+    """Return the smallest and the largest limit; inf and 0 if there are none."""
     if graph.path_limit is None:
         return np.inf, 0.0
     limits = graph.path_limit[np.isfinite(graph.path_limit)]
