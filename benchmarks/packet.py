@@ -45,16 +45,16 @@ from topoflow.engine.packet.batch import SHARED, Batch, pack
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.fat_tree import FatTree
+from topoflow.papers.dragonfly.motifs.motif import Motif
 from topoflow.strategy.ranks import Ranks
 from topoflow.traffic.base import Traffic, Transfer
 from topoflow.traffic.lower import lower
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.messages.motif import Motif
 
 ROUNDS = 3
 MODEL = Packet(switch_latency=100e-9)
 LINK = 500e-9  # s
-TAPERED = Packet(  # as configs/experiment/base/dragonfly.yaml has it
+TAPERED = Packet(  # as topoflow/papers/dragonfly/experiment/base/dragonfly.yaml has it
     size=2048, buffer=28672, switch_latency=300e-9, credit_latency=300e-9, nic_latency=76e-9, compares="free"
 )
 

@@ -37,12 +37,12 @@ from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
 from topoflow.fabric.dragonfly import Dragonfly, DragonflyRoutes
+from topoflow.papers.dragonfly.motifs import firefly
+from topoflow.papers.dragonfly.motifs.motif import MOTIFS, Motif
+from topoflow.papers.dragonfly.motifs.scripts import Writer
 from topoflow.strategy.ranks import Ranks
 from topoflow.traffic.lower import lower
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.messages import firefly
-from topoflow.workload.messages.motif import MOTIFS, Motif
-from topoflow.workload.messages.scripts import Writer
 
 BANDWIDTH, LATENCY = 12.5e9, 150e-9  # B/s, s: the paper's III-B, as all of the following
 MODEL = Packet(

@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from topoflow.workload.messages.block_file import write_blocks
-from topoflow.workload.messages.mesh import sphere
+from topoflow.papers.dragonfly.motifs.block_file import write_blocks
+from topoflow.papers.dragonfly.motifs.mesh import sphere
 
 
 def main() -> None:

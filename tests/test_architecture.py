@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "study": {"search", "report", "case", "cluster", "track", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "browse": {"study", "search", "report", "case", "engine"} | BEFORE_ENGINE,
+    "papers": {"study", "report", "search", "case", "engine"} | BEFORE_ENGINE,  # and no other stage imports it
     "cli": {"browse", "api", "study", "search", "emulate", "apply", "report", "worldfile", "case", "engine"}
     | BEFORE_ENGINE,
 }
@@ -63,6 +64,9 @@ DATA_GROUPS = {
     "prices": "topoflow.fabric.prices.Prices",
     "cluster": "topoflow.cluster.base.Cluster",
 }
+
+ROOMS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "experiment").is_dir())
+EXPERIMENTS = sorted(path for room in ROOMS for path in (room / "experiment").glob("*.yaml"))
 
 
 def modules() -> list[Path]:
@@ -123,9 +127,13 @@ def test_simulating_needs_no_torch() -> None:
     ids=lambda p: p.stem,
 )
 def test_a_config_is_the_module_of_its_name(config: Path) -> None:
-    """fabric/fat_tree.yaml is fat_tree.py:FatTree in topoflow/fabric or a room of it; capitals are free (TopoOpt)."""
+    """fabric/fat_tree.yaml is fat_tree.py:FatTree in topoflow/fabric, a folder of it or the room of a paper.
+
+    Capitals are free (TopoOpt).
+    """
     module, _, target = yaml.safe_load(config.read_text())["_target_"].rpartition(".")
-    assert re.fullmatch(rf"topoflow\.{STAGES[config.parent.name]}\.([a-z_]+\.)?{config.stem}", module)
+    folder = rf"({STAGES[config.parent.name]}(\.[a-z_]+)?|papers(\.[a-z_]+){{1,2}})"
+    assert re.fullmatch(rf"topoflow\.{folder}\.{config.stem}", module)
     assert target.lower() == config.stem.replace("_", "")
     assert hasattr(importlib.import_module(module), target)
 
@@ -146,17 +154,43 @@ def test_no_module_asks_for_a_particular_fidelity() -> None:
                 assert not classes & names, f"{path}:{node.lineno} asks for the class of a fidelity"
 
 
-@pytest.mark.parametrize("config", sorted((ROOT / "configs" / "experiment").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "papers").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_room_of_a_paper_stands_alone(path: Path) -> None:
+    """It imports no other room and nothing private, and of study/ only figures."""
+    *_, room = path.relative_to(PACKAGE / "papers").parts[:-1][:1] or ("",)
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "topoflow":
+            assert not any(part.startswith("_") for part in parts[1:]), f"{name} is private"
+        if parts[:2] == ["topoflow", "papers"]:
+            assert parts[2] == room, f"{room} may not import the room {parts[2]}"
+        if parts[:2] == ["topoflow", "study"]:
+            assert parts[2] == "figures", f"papers may not import {name}"
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_says_what_its_paper_claims_and_what_we_find(room: Path) -> None:
+    text = (room / "README.md").read_text()
+    figures = sorted((room / "experiment").glob("*.yaml"))
+    assert figures
+    for config in figures:
+        assert f"`{config.stem}`" in text, f"{config.stem} is not in {room.name}/README.md"
+
+
+@pytest.mark.parametrize("config", EXPERIMENTS, ids=lambda path: path.stem)
 def test_a_figure_is_of_a_kind_and_names_its_source(config: Path) -> None:
-    """Several figures of a paper are one kind: a module with the class of its name, in study/figures/SYSTEM, or in
-    study/figures/ where figures of several systems are of that kind."""
+    """Several figures of a paper are one kind: a module with the class of its name, in the paper's room, or in
+    study/figures/ where figures of several papers are of that kind."""
     figure = yaml.safe_load(config.read_text())
     if "_target_" not in figure:  # another figure with other numbers
         (base, _) = figure["defaults"]
         figure = yaml.safe_load(config.with_stem(base).read_text()) | figure
     module, _, target = figure["_target_"].rpartition(".")
-    system = config.stem.partition("_")[0]
-    assert module.rpartition(".")[0] in ("topoflow.study.figures", f"topoflow.study.figures.{system}")
+    room = config.parent.parent.name
+    assert config.stem.partition("_")[0] == room
+    assert module.rpartition(".")[0] in ("topoflow.study.figures", f"topoflow.papers.{room}")
     assert target.lower() == module.rpartition(".")[2].replace("_", "")
     assert hasattr(importlib.import_module(module), target)
     assert "Source:" in config.read_text(), f"{config.name}: every figure needs a source"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from topoflow.cli import main
 from topoflow.cli.experiment import show
-from topoflow.study.configure.options import options
+from topoflow.study.configure.options import experiments
 from topoflow.study.figures.load import load
 
 SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
@@ -57,7 +57,7 @@ def test_an_error_leaves_the_points_that_are_done_and_no_figure(
         raise ValueError("figure: cannot be drawn")
 
     with monkeypatch.context() as patched:
-        patched.setattr("topoflow.study.figures.topoopt.path_length.PathLength.draw", fail)
+        patched.setattr("topoflow.papers.topoopt.path_length.PathLength.draw", fail)
         assert main([*SMALL, f"out={tmp_path}"]) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.jsonl", "progress.jsonl"]
     points = len((tmp_path / "checkpoint.jsonl").read_text().splitlines())
@@ -65,7 +65,7 @@ def test_an_error_leaves_the_points_that_are_done_and_no_figure(
     assert f"Continuing from {points} of {points} points" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", options("experiment"))
+@pytest.mark.parametrize("name", list(experiments()))
 def test_a_heading_is_words_and_not_a_key(name: str) -> None:
     for key, heading in load(name).headings.items():
         assert heading.text != key

@@ -1,37 +1,12 @@
-"""Several jobs on one cluster: how many of each kind, and where they are."""
+"""A job on some of the servers of a cluster does there what it did alone."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 
 from topoflow.traffic.base import Collective, Compute, Subflow, Traffic, Transfer
-from topoflow.traffic.jobs import ALLOCATIONS, allocate, apportion, on_servers
-
-MIX = [0.4, 0.3, 0.2, 0.1]  # DLRM, BERT, CANDLE, VGG16 (TopoOpt 5.6)
-
-
-@pytest.mark.parametrize(
-    ("jobs", "counts"), [(5, [2, 2, 1, 0]), (10, [4, 3, 2, 1]), (20, [8, 6, 4, 2]), (27, [11, 8, 5, 3])]
-)
-def test_jobs_are_apportioned_by_largest_remainders(jobs: int, counts: list[int]) -> None:
-    # 5 jobs: 2, 1.5, 1, 0.5; of the two halves the first kind's comes first
-    assert apportion(jobs, MIX) == counts
-
-
-@pytest.mark.parametrize("how", ALLOCATIONS)
-def test_no_server_has_two_jobs(how: str) -> None:
-    found = allocate([16] * 27, 432, how=how, seed=1)
-    assert sorted(itertools.chain(*found)) == list(range(432))
-    assert all(list(servers) == sorted(servers) for servers in found)
-    assert (found[0] == tuple(range(16))) == (how == "consecutive")
-
-
-def test_the_same_seed_gives_the_same_servers() -> None:
-    assert allocate([4, 8], 20, how="random", seed=3) == allocate([4, 8], 20, how="random", seed=3)
-    assert allocate([4, 8], 20, how="random", seed=3) != allocate([4, 8], 20, how="random", seed=4)
+from topoflow.traffic.jobs import on_servers
 
 
 def test_a_job_does_the_same_on_other_servers() -> None:
@@ -63,11 +38,6 @@ def test_a_job_does_the_same_on_other_servers() -> None:
 @pytest.mark.parametrize(
     ("make", "law"),
     [
-        (lambda: allocate([16], 8, how="random", seed=0), "jobs: must fit on the 8 servers, got 16"),
-        (
-            lambda: allocate([4], 8, how="packed", seed=0),
-            "allocation: must be one of random, consecutive, got 'packed'",
-        ),
         (
             lambda: on_servers(Traffic.from_tasks("job", 2, ()), (1, 1), 4),
             r"job: must be given 2 servers, each once, got \[1, 1\]",

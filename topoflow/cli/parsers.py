@@ -13,7 +13,7 @@ from typing import NoReturn, TypeAlias
 
 from topoflow.capture import formats
 from topoflow.printable import one_line
-from topoflow.study.configure.options import options
+from topoflow.study.configure.options import experiments
 
 
 class Parser(argparse.ArgumentParser):
@@ -125,7 +125,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
 @_verb(
     "a figure of a paper, drawn from its own simulations",
-    "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(options("experiment")) + ".",
+    "Simulate all points of a published figure, and draw it. Figures: " + ", ".join(experiments()) + ".",
     """\
 Keys are those of `topoflow compare` but fail; a comma sweeps one. What is not given is as in the paper.
 `series` chooses among the lines of the figure; search.KEY=VALUE, as of `topoflow search`, searches the strategy of each
@@ -136,7 +136,7 @@ point. Each point is stored in DIR/checkpoint.jsonl when it is done: the same co
 """,
 )
 def _experiment(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="FIGURE", help="a file of configs/experiment")
+    parser.add_argument("name", metavar="FIGURE", help="a file of topoflow/papers/PAPER/experiment")
     parser.add_argument(
         "overrides",
         nargs="*",

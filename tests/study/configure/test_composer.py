@@ -24,7 +24,7 @@ POINTS = [
     ["fabric.oversubscription=2", "fabric=fat_tree", "~fabric.oversubscription"],
     ["fail={links: [3]}", "++fail.links=[4]", "fail.links=[5]"],
     ["fail={links: [3]}", "~fail.links", "seed=2"],
-    ["+experiment=topoopt_fig1", "experiment.title=mine"],
+    ["+requests=motion", "requests.count=2"],
     ["fabric=ring"],
 ]
 

@@ -1,14 +1,26 @@
-"""Options: the files of a config group. Hydra, which reads them, takes longer to import than they take to list."""
+"""Names of the choices of a configuration, listed without Hydra, which takes longer to import."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
 
+PAPERS = "topoflow.papers"
+
 
 def options(group: str) -> list[str]:
-    """The names of the files of ``configs/GROUP``, sorted."""
-    package = find_spec("topoflow.configs")  # which is not imported: it imports Hydra
-    assert package is not None
-    folders = package.submodule_search_locations or []
-    return sorted(path.stem for folder in folders for path in Path(folder).glob(f"{group}/*.yaml"))
+    """Return the sorted names of the files of ``configs/GROUP``."""
+    return sorted(path.stem for path in _files("topoflow.configs", f"{group}/*.yaml"))
+
+
+def experiments() -> dict[str, str]:
+    """Return the published figures, sorted, with the package of the paper that has each: ``papers/ROOM/experiment``."""
+    paths = sorted(_files(PAPERS, "*/experiment/*.yaml"), key=lambda path: path.stem)
+    return {path.stem: f"{PAPERS}.{path.parent.parent.name}" for path in paths}
+
+
+def _files(package: str, pattern: str) -> list[Path]:
+    """Return the files of a package that is not imported: that of configurations imports Hydra."""
+    found = find_spec(package)
+    assert found is not None
+    return [path for folder in found.submodule_search_locations or [] for path in Path(folder).glob(pattern)]

@@ -1,4 +1,4 @@
-"""Where Hydra finds configurations: those of topoflow, and folders of the user with the same groups.
+"""The search path of Hydra: configurations of topoflow, and folders of the user and of papers with the same groups.
 
 mine/gpu/mygpu.yaml      topoflow compare --config-dir mine gpu=mygpu
 """
@@ -23,32 +23,33 @@ PACKAGE = "topoflow.configs"
 VERSION_BASE = "1.3"
 
 
-class UserFolders(SearchPathPlugin):
-    """Adds ``folders`` to what is searched, after the configurations of topoflow, as ``--config-dir`` of Hydra does."""
+class AddedSources(SearchPathPlugin):
+    """The ``sources`` that Hydra searches after the configurations of topoflow, as it does for ``--config-dir``."""
 
-    folders: ClassVar[tuple[str, ...]] = ()
+    sources: ClassVar[tuple[str, ...]] = ()
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for folder in self.folders:
-            search_path.append("command-line", f"file://{folder}")
+        for source in self.sources:
+            search_path.append("command-line", source)
 
 
 @contextmanager
-def initialized(folders: Sequence[str] = ()) -> Iterator[None]:
-    """A Hydra that reads topoflow's configurations and ``folders``; within it, one of the caller is set aside.
+def initialized(folders: Sequence[str] = (), packages: Sequence[str] = ()) -> Iterator[None]:
+    """Set up a Hydra that reads topoflow's configurations, ``folders`` and ``packages``; the caller's is set aside.
 
     Raises ``ValueError`` for a folder that is not there.
     """
     for folder in folders:
         if not os.path.isdir(folder):
             raise ValueError(f"--config-dir: must be a folder, got {folder!r}")
-    Plugins.instance().register(UserFolders)
-    before, UserFolders.folders = UserFolders.folders, tuple(map(os.path.abspath, folders))
+    Plugins.instance().register(AddedSources)
+    added = *(f"file://{os.path.abspath(folder)}" for folder in folders), *(f"pkg://{name}" for name in packages)
+    before, AddedSources.sources = AddedSources.sources, added
     try:
         with _aside(), initialize_config_module(PACKAGE, version_base=VERSION_BASE):
             yield
     finally:
-        UserFolders.folders = before
+        AddedSources.sources = before
 
 
 @contextmanager

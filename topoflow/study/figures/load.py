@@ -13,7 +13,7 @@ from topoflow.study.configure.grid import EXECUTOR, Point, build, check_fields, 
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
 from topoflow.study.configure.memo import composed
-from topoflow.study.configure.options import options
+from topoflow.study.configure.options import experiments, options
 from topoflow.study.configure.search_path import initialized
 from topoflow.study.figures.base import Experiment
 from topoflow.track import trackers
@@ -37,8 +37,9 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
 
     Raises ``ValueError`` for an unknown experiment and for a wrong field.
     """
-    if name not in options(GROUP):
-        raise _unknown(name)
+    rooms = experiments()
+    if name not in rooms:
+        raise _unknown(name, list(rooms))
     given = [argument for argument in arguments if argument.startswith((OWN, SEARCH))]
     own = [argument for argument in given if argument.startswith(OWN)]
     searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
@@ -46,7 +47,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
         searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
     file = f"{GROUP}/{name}"
     register_resolvers()
-    with initialized(), one_line(given, file):
+    with initialized(packages=[rooms[name]]), one_line(given, file):
         checked_parser(given)
         config = config_values(composed(file, [*own, *searched]))
     if searched:
@@ -58,10 +59,10 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     return experiment
 
 
-def _unknown(name: str) -> ValueError:
-    """Names the figures that are most like it, else the papers that there are figures of."""
-    close = get_close_matches(name, options(GROUP), n=MOST_CLOSE, cutoff=0.75)
-    papers = dict.fromkeys(f"{each.partition('_')[0]}_*" for each in options(GROUP))
+def _unknown(name: str, figures: Sequence[str]) -> ValueError:
+    """Name the figures that are most like it, else the papers that there are figures of."""
+    close = get_close_matches(name, figures, n=MOST_CLOSE, cutoff=0.75)
+    papers = dict.fromkeys(f"{each.partition('_')[0]}_*" for each in figures)
     law = f"as {', '.join(close)}" if close else f"of {', '.join(papers)} (topoflow experiment --help has all)"
     return ValueError(f"experiment: must be a figure, {law}, got {name!r}")
 

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from topoflow.case.base import Case, Result
 from topoflow.demand import Demand
 from topoflow.engine.base import Run
+from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
+from topoflow.strategy.base import StrategyRule
 from topoflow.study.builder import Builder, problem_of
+from topoflow.study.configure.decide import lowering_of
 from topoflow.study.configure.grid import EXECUTOR, Point, build
 from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
@@ -92,6 +95,21 @@ class Setup:
     def unwired(self) -> Fabric:
         """The network as it is bought, before its circuits are set up for a job."""
         return unwired(self.design, self.servers)
+
+    @property
+    def lowering(self) -> Lowering:
+        """The algorithms and routing that turn traffic into a world."""
+        return lowering_of(self.point)
+
+    @property
+    def strategy(self) -> StrategyRule:
+        rule: StrategyRule = build(self.point, "strategy")
+        return rule
+
+    @cached_property
+    def placer(self) -> Placer:
+        """Puts traffic on the network as it is bought."""
+        return Placer(self.unwired, self.lowering)
 
     @cached_property
     def case(self) -> Case:

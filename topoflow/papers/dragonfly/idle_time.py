@@ -1,0 +1,67 @@
+"""How long ports are idle, and for how long at a time: the tapered dragonfly's Table I."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, Tapering
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+
+
+@dataclass(frozen=True)
+class IdleTime(Tapering):
+    """A row for each motif and network; a panel of the picture for each column of the table."""
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Of the ports of switches: the median share of the run that one is idle, and which intervals are long."""
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            for motif in distinct(rows, MOTIF):
+                for cables in distinct(where(rows, series=series, **{MOTIF: motif}), CABLES):
+                    own = where(rows, series=series, **{MOTIF: motif, CABLES: cables})
+                    row = {"series": series, "motif": motif, "cables": cables}
+                    (of_all,) = where(own, kind=ALL)
+                    found.append({**row, **_intervals(of_all), **_medians(own)})
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "idle_median": Heading("median idle time", "%"),
+            "over_1us": Heading("idle intervals over 1 us", "%"),
+            "over_1ms": Heading("over 1 ms", "%"),
+            "idle_intervals": Heading("idle intervals"),
+            **{f"{kind}_median": Heading(f"median of {kind} ports", "%") for kind in KINDS},
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        summary = self.summary(rows)
+        parts = {}
+        for key in ("idle_median", "over_1us", "over_1ms"):
+            bars: dict[str, dict[str, float]] = {}
+            for row in summary:
+                name = f"{row['series']}, {row['cables']} cables"
+                bars.setdefault(name, {})[str(row["motif"])] = 100 * number(row, key)
+            parts[f"{self.headings[key].text} [%]"] = bars
+        axis = Axis("share [%]")
+        return [Picture.of("idle.png", f"After {self.source}.", draw_bars(self.title, parts, axis))]
+
+
+def _intervals(of_all: Row) -> Row:
+    """Which share of the idle intervals of all ports is long."""
+    count = max(number(of_all, "idle_intervals"), 1.0)
+    return {
+        "idle_median": number(of_all, "idle_median"),
+        "over_1us": number(of_all, "idle_1us") / count,
+        "over_1ms": number(of_all, "idle_1ms") / count,
+        "idle_intervals": int(number(of_all, "idle_intervals")),
+    }
+
+
+def _medians(rows: Sequence[Row]) -> Row:
+    """Of each kind of port that there is."""
+    own = {kind: where(rows, kind=kind) for kind in KINDS}
+    return {f"{kind}_median": number(of[0], "idle_median") for kind, of in own.items() if of}

@@ -1,0 +1,88 @@
+"""Power of a dragonfly's links against the mean runtime, and what could be saved: the tapered dragonfly's Figure 9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, NIC, Tapering, runtimes
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_lines
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.units import check_positive
+
+
+@dataclass(frozen=True)
+class LinkPower(Tapering):
+    """W: ``electrical`` of each of the ``lanes`` of a port inside a group or to a server, ``optical`` of a port between
+    groups, ``nic`` of a NIC."""
+
+    electrical: float
+    lanes: float
+    optical: float
+    nic: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("electrical", "lanes", "optical", "nic"):
+            check_positive(f"experiment.{field}", getattr(self, field))
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Each network: its mean runtime over that of the fastest for each motif, its power, and idle ports' part."""
+        best = {motif: min(runtimes_of(rows, motif)) for motif in distinct(rows, MOTIF)}
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            for cables in distinct(where(rows, series=series), CABLES):
+                own = where(rows, series=series, **{CABLES: cables})
+                power = self.power(own[0])
+                saved = [self.idle_power(where(own, **{MOTIF: motif}), KINDS) for motif in distinct(own, MOTIF)]
+                ratio = fmean(number(where(own, **{MOTIF: each})[0], "runtime") / best[each] for each in best)
+                row = {"series": series, "cables": cables, "runtime_over_best": ratio, "power": power}
+                found.append({**row, "idle_least": min(saved), "idle_most": max(saved)})
+        return found
+
+    def power(self, row: Row) -> float:
+        """W of all ports and NICs of a network."""
+        electrical = self.lanes * (number(row, "local_ports") + number(row, "group_ports"))
+        optical, nics = number(row, "global_ports"), number(row, "nics")
+        return self.electrical * electrical + self.optical * optical + self.nic * nics
+
+    def idle_power(self, rows: Sequence[Row], kinds: Iterable[str]) -> float:
+        """W of the ports of these kinds while they are idle; the port of a NIC needs what one inside a group does."""
+        found = 0.0
+        for kind in kinds:
+            for row in where(rows, kind=kind)[:1]:  # all rows of a kind say the same of it
+                watts = self.optical if kind == "global" else self.lanes * self.electrical
+                found += watts * number(row, "idle") * number(row, "nics" if kind == NIC else f"{kind}_ports")
+        return found
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "runtime_over_best": Heading("mean runtime over the best", "x"),
+            "power": Heading("power [W]"),
+            "idle_least": Heading("of idle ports of switches, least motif [W]"),
+            "idle_most": Heading("most [W]"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        summary = self.summary(rows)
+        lines = {}
+        for series in distinct(summary, "series"):
+            own = where(summary, series=series)
+            lines[series] = (
+                [number(row, "power") / 1e3 for row in own],
+                [number(row, "runtime_over_best") for row in own],
+            )
+        axes = Axis("power of links and NICs [kW]"), Axis("mean runtime over the best")
+        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
+
+
+def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:
+    """Of all networks."""
+    return [
+        seconds
+        for series in distinct(rows, "series")
+        for seconds in runtimes(where(rows, series=series, **{MOTIF: motif})).values()
+    ]

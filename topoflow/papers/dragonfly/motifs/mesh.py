@@ -1,0 +1,196 @@
+"""Meshes of blocks for amr3d: who shares how many faces with whom.
+
+Blocks have as many cells each, and a block that is cut becomes eight of the next level. Neighbours differ by one level
+at most, as in miniAMR. Where no file says what the mesh is (``block_file``) it is finer at the surface of a sphere.
+That is ours: the block files of the tapered dragonfly's amr3d were written by miniAMR on real machines and are not
+published. What is refined is what miniAMR refines for its moving sphere (Vaughan and Barrett, "Enabling tractable
+exploration of the performance of adaptive mesh refinement", IEEE CLUSTER 2015).
+
+Shapes: n ranks, E messages, B blocks, k of them, F faces. Axes are x, y, z; directions x down, x up, y down, y up, z
+down, z up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.arrays import Floats, Mask, Offsets
+from topoflow.papers.dragonfly.motifs.scripts import box
+from topoflow.workload.base import NOBODY
+
+RADIUS = 0.3  # of the sphere, in sides of the domain: ours
+MOST_PLACES = 2**24  # for the finest blocks that are cut: 80 B each while a mesh is made, 1.3 GB. Ours
+BOUNDARY = -2  # the level beyond the domain; Ember's number for it
+UNKNOWN = -3  # where no block is, or one of another level than neighbours may have
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """What ranks compute and exchange."""
+
+    blocks: Floats  # [n] of each rank
+    source: Offsets  # [E] rank
+    target: Offsets  # [E] another one; it sends as much back
+    faces: Floats  # [E] of blocks of the one that lie at blocks of the other
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Where each block is, and who has it. They cover the domain, each place once."""
+
+    ranks: int
+    size: tuple[int, int, int]  # blocks of level 0 along each axis
+    level: Offsets  # [B] times that the domain's blocks were cut for it
+    place: Offsets  # [B, 3] among blocks of its level
+    rank: Offsets  # [B] ascending
+
+    def first(self, level: int | Offsets) -> Offsets:
+        """The number of the first block of a level: all places of coarser ones are counted before."""
+        found: Offsets = np.prod(self.size, dtype=np.int64) * (8 ** np.asarray(level, np.int64) - 1) // 7
+        return found
+
+    def numbers(self, level: Offsets, place: Offsets) -> Offsets:
+        """[k] the number of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NOBODY."""
+        sides = np.array(self.size) * 2 ** np.maximum(level, 0)[:, None]
+        inside = (level >= 0) & np.all((place >= 0) & (place < sides), axis=1)
+        along = place[:, 0] + sides[:, 0] * (place[:, 1] + sides[:, 1] * place[:, 2])
+        return np.where(inside, self.first(np.maximum(level, 0)) + along, NOBODY)
+
+    def find(self, level: Offsets, place: Offsets) -> Offsets:
+        """[k] the block at each ``place`` [k, 3] of its ``level`` [k]; NOBODY: there is none."""
+        order, own = self._ascending
+        asked = self.numbers(level, place)
+        found = np.searchsorted(own, asked).clip(max=len(own) - 1)
+        return np.where(own[found] == asked, order[found], NOBODY)
+
+    @cached_property
+    def _ascending(self) -> tuple[Offsets, Offsets]:
+        """[B] blocks by their numbers, and [B] these."""
+        own = self.numbers(self.level, self.place)
+        order = np.argsort(own, kind="stable")
+        return order, own[order]
+
+    @cached_property
+    def neighbours(self) -> tuple[Offsets, Offsets]:
+        """[B, 6] the level in each direction, BOUNDARY or UNKNOWN; [B, 6, 4] the blocks there, else NOBODY.
+
+        Four of them where they are finer, in the order of their numbers; the first alone otherwise.
+        """
+        levels = np.full((len(self.level), 6), UNKNOWN, np.int64)
+        blocks = np.full((len(self.level), 6, 4), NOBODY, np.int64)
+        for direction in range(6):
+            axis, up = divmod(direction, 2)
+            ahead = self.place + np.eye(3, dtype=np.int64)[axis] * (1 if up else -1)
+            levels[self.numbers(self.level, ahead) == NOBODY, direction] = BOUNDARY
+            nearest = ahead * 2 + np.eye(3, dtype=np.int64)[axis] * (0 if up else 1)
+            one, other = np.delete(np.eye(3, dtype=np.int64), axis, axis=0)
+            finer = [self.find(self.level + 1, nearest + one * (k % 2) + other * (k // 2)) for k in range(4)]
+            for step, there in (
+                (0, self.find(self.level, ahead)),
+                (-1, self.find(self.level - 1, ahead // 2)),
+            ):
+                seen = there != NOBODY
+                levels[seen, direction] = self.level[seen] + step
+                blocks[seen, direction, 0] = there[seen]
+            seen = np.all(np.stack(finer) != NOBODY, axis=0)
+            levels[seen, direction] = self.level[seen] + 1
+            blocks[seen, direction] = np.stack(finer, axis=1)[seen]
+        return levels, blocks
+
+    def faces(self) -> tuple[Offsets, Offsets]:
+        """[F] blocks and their neighbours, each pair from both sides; block by block, in the order of directions."""
+        _, there = self.neighbours
+        block, direction, which = np.nonzero(there != NOBODY)
+        return block, there[block, direction, which]
+
+    def mesh(self) -> Mesh:
+        """A message for each face between two ranks and back, in the order in which Ember sends them."""
+        one, other = self.faces()
+        source, target = self.rank[one], self.rank[other]
+        away = source != target
+        own = np.bincount(self.rank, minlength=self.ranks).astype(np.float64)
+        return Mesh(own, source[away], target[away], np.ones(int(away.sum())))
+
+
+def refined(ranks: int, level: int) -> Mesh:
+    """The mesh of ``sphere``, all faces between two ranks in one message.
+
+    miniAMR sends those of a direction in one message by default; an option of it sends each alone, as Ember does.
+    """
+    mesh = sphere(ranks, level).mesh()
+    pairs, faces = np.unique(mesh.source * ranks + mesh.target, return_counts=True)
+    return Mesh(mesh.blocks, pairs // ranks, pairs % ranks, faces.astype(np.float64))
+
+
+def sphere(ranks: int, level: int) -> Blocks:
+    """A block for each of ``ranks``, each at the sphere cut into eight, and these again, ``level`` times; and what must
+    be cut for no two neighbours to differ by more than one level.
+
+    Blocks lie on ranks in the order of the coarse blocks, as many on each as on any other, up to one.
+    """
+    if ranks < 1 or level < 0:
+        raise ValueError(f"mesh: must have a rank at least, and a level of at least 0, got {ranks} and {level}")
+    most = 1 + max((each for each in range(8) if ranks * 8**each <= MOST_PLACES), default=-1)
+    if level > most:
+        raise ValueError(f"workload.level: must be at most {most} on {ranks} ranks, got {level}")
+    size, levels, places = box(ranks), [], []
+    exists = np.ones(size, np.bool_)
+    for depth, cut in enumerate([*_cut(size, level), None]):
+        found = np.argwhere(exists if cut is None else exists & ~cut)
+        levels.append(np.full(len(found), depth, np.int64))
+        places.append(found)
+        if cut is not None:
+            exists = _children(cut)
+    own, place = np.concatenate(levels), np.concatenate(places)
+    order = _along(size, own, place, level)
+    rank = np.arange(len(order)) * ranks // len(order)
+    return Blocks(ranks, size, own[order], place[order], rank)
+
+
+def _cut(size: tuple[int, int, int], level: int) -> list[Mask]:
+    """[x, y, z] of the blocks of each level below ``level``: whether a block is there, and is cut."""
+    found: list[Mask] = []
+    for depth in range(level):
+        width = 2 ** (level - depth)  # finest cells of a block
+        cells = [side * 2**level for side in size]
+        corner = np.indices([side * 2**depth for side in size]).astype(np.int64) * width
+        near = _at_sphere(corner, width, cells)
+        found.append(near & _children(found[-1]) if found else near)
+    for depth in range(level - 2, -1, -1):  # a neighbour of a block that is cut is as fine, so its parent is cut
+        needed = found[depth + 1].copy()
+        for axis in range(3):
+            near, far = (np.moveaxis(side, axis, 0) for side in (needed, found[depth + 1]))
+            near[1:] |= far[:-1]
+            near[:-1] |= far[1:]
+        x, y, z = found[depth].shape
+        found[depth] |= needed.reshape(x, 2, y, 2, z, 2).any(axis=(1, 3, 5))
+    return found
+
+
+def _children(cut: Mask) -> Mask:
+    """[2 x, 2 y, 2 z] of what is cut."""
+    found: Mask = cut.repeat(2, axis=0).repeat(2, axis=1).repeat(2, axis=2)
+    return found
+
+
+def _along(size: tuple[int, int, int], depth: Offsets, place: Offsets, level: int) -> Offsets:
+    """[B] the order of blocks: of coarse blocks, and within one the eight of a cut one after the other."""
+    corner = place << (level - depth)[:, None]
+    path = np.zeros(len(depth), np.int64)
+    for bit in range(level - 1, -1, -1):
+        x, y, z = (corner >> bit & 1).T
+        path = path * 8 + x * 4 + y * 2 + z
+    return np.lexsort((path, np.ravel_multi_index(tuple((corner >> level).T), size)))
+
+
+def _at_sphere(corner: NDArray[np.int64], width: int, cells: list[int]) -> Mask:
+    """Whether the surface may cross the block with this ``corner``: its centre is no further than its corners are."""
+    scale = np.array(cells, np.float64).reshape(3, 1, 1, 1)
+    centre = (corner + width / 2) / scale - 0.5
+    distance = np.sqrt((centre**2).sum(axis=0))
+    near: Mask = np.abs(distance - RADIUS) <= np.linalg.norm(width / 2 / scale)
+    return near

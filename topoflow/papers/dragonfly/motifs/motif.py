@@ -1,0 +1,321 @@
+"""Motifs: what applications send in short, by name, with the parameters of the tapered dragonfly and of SST's Ember.
+
+    topoflow compare workload=motif workload.name=halo3d servers=64 fabric=dragonfly fidelity=packet routing=minimal
+
+A motif is a script of each rank: it computes, sends, and waits for what is sent to it. Messages up to ``eager`` bytes
+leave their sender free at once; the sender of a longer one waits until it has arrived (rendezvous).
+
+Source: the tapered dragonfly, III-C (parameters); SST's Ember and Firefly, from which the paper took its motifs
+(collectives along a binary heap, all-to-all in lock steps, eager up to 12,000 B). What both leave open is marked ours.
+
+Shapes: n ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from topoflow.arrays import Offsets
+from topoflow.memory import check_memory
+from topoflow.papers.dragonfly.motifs.block_file import read_blocks
+from topoflow.papers.dragonfly.motifs.mesh import Mesh, refined
+from topoflow.papers.dragonfly.motifs.rounds import WRITTEN, folded
+from topoflow.papers.dragonfly.motifs.scripts import Writer, box, sides
+from topoflow.units import check_not_negative, check_positive, check_seed
+from topoflow.workload import base
+from topoflow.workload.base import BYTES_PER_MESSAGE, Messages
+from topoflow.workload.gpu import Gpu
+
+DOUBLE, COMPLEX = 8, 16  # B of a number
+
+LIBRARIES = ("none", "firefly")
+
+MOST_TASKS = 2**24  # of all rounds, written one by one: 7 GB. Ours
+
+Rule = Callable[["Motif", Writer], None]
+
+
+@dataclass(frozen=True)
+class Motif(base.Motif):
+    """One of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``).
+
+    A parameter that the motif does not have changes nothing, so that several motifs can be swept with one.
+    """
+
+    gpu: Gpu
+    name: str = "halo3d"
+    iterations: int | None = None
+    bytes: float | None = None  # B of a message; of halo3d, sweep3d, fft3d and amr3d they follow from the cells
+    cells: int | None = None  # in each direction, of a rank (of amr3d: of a block)
+    variables: int | None = None  # of a cell
+    flops: float | None = None  # FLOP of a variable of a cell (of fft3d: of an element)
+    elements: int | None = None  # complex numbers of a rank, of fft3d
+    blocking: int | None = None  # planes of cells that sweep3d computes before it sends
+    level: int | None = None  # amr3d: how often the blocks at the surface of a sphere are cut in eight
+    blocks: str | None = None  # amr3d: a file of the blocks of each rank (``block_file``), in place of the sphere
+    speed: float = 5e12  # FLOP/s of a node
+    eager: float = 12_000.0  # B
+    request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
+    library: str = "none"  # what calls of MPI and both protocols take: nothing, or as in ``firefly``
+    operation: float | None = None  # s of a reduction
+    seed: int = 0
+    mesh: Mesh | None = None  # that of ``blocks``, once it is read
+
+    def __post_init__(self) -> None:
+        if self.name not in MOTIFS:
+            raise ValueError(f"workload.name: must be one of {', '.join(MOTIFS)}, got {self.name!r}")
+        if self.library not in LIBRARIES:
+            raise ValueError(f"workload.library: must be one of {', '.join(LIBRARIES)}, got {self.library!r}")
+        if self.library != LIBRARIES[0] and self.request is not None:
+            raise ValueError(f"workload.request: must be null with workload.library={self.library}, got {self.request}")
+        for field in ("iterations", "bytes", "cells", "variables", "flops", "elements", "blocking", "request"):
+            if getattr(self, field) is not None:
+                check_positive(f"workload.{field}", getattr(self, field))
+        check_positive("workload.speed", self.speed)
+        check_not_negative("workload.eager", self.eager)
+        if self.operation is not None:
+            check_not_negative("workload.operation", self.operation)
+        check_seed("workload.seed", self.seed)
+        if self.level is not None and (type(self.level) is not int or self.level < 0):
+            raise ValueError(f"workload.level: must be a whole number of at least 0, got {self.level!r}")
+        if self.blocks is not None and self.level is not None:
+            raise ValueError(f"workload.level: must be null with workload.blocks={self.blocks}, got {self.level}")
+        if self.blocks is not None and self.name not in MESHES:
+            raise ValueError(f"workload.blocks: must be null with workload.name={self.name}, got {self.blocks!r}")
+        if self.name == "sweep3d" and self.value("cells") % self.value("blocking"):
+            law = f"must divide the {self.value('cells'):g} cells"
+            raise ValueError(f"workload.blocking: {law}, got {self.value('blocking'):g}")
+
+    def build(self) -> Motif:
+        """Raises ``ValueError`` for a file of blocks that breaks a law, ``OSError`` where it cannot be read."""
+        return self if self.blocks is None else replace(self, mesh=read_blocks(Path(self.blocks)).mesh())
+
+    def check(self, ranks: int) -> None:
+        if ranks < 2:
+            raise ValueError(f"servers: must be at least 2 for {self.name}, got {ranks}")
+        if self.name == "allpingpong" and ranks % 2:
+            raise ValueError(f"servers: must be even for {self.name}, whose ranks are pairs, got {ranks}")
+        if self.mesh is not None and ranks != len(self.mesh.blocks):
+            raise ValueError(f"servers: must be the {len(self.mesh.blocks)} ranks of {self.blocks}, got {ranks}")
+
+    def messages(self, ranks: int) -> Messages:
+        """What every rank does. If these are more than ``MOST_TASKS``, and all rounds are equal: one round of them.
+
+        Raises ``ValueError`` where they do not fit in memory.
+        """
+        self.check(ranks)
+        if self.rounds > WRITTEN:
+            tasks = self.rounds * len(self._written(ranks, 1).source)
+            if tasks > MOST_TASKS and self.name not in REDRAWN:
+                found = folded(self._written(ranks, WRITTEN), self.rounds)
+                if found is not None:
+                    return found
+            check_memory("workload.iterations", f"{tasks} tasks of {self.rounds} rounds", tasks * BYTES_PER_MESSAGE)
+        return self._written(ranks, self.rounds)
+
+    def _written(self, ranks: int, rounds: int) -> Messages:
+        writer = Writer(ranks, self.eager, self.request, library=self.library != LIBRARIES[0])
+        MOTIFS[self.name](replace(self, iterations=rounds), writer)
+        return writer.messages()
+
+    @property
+    def rounds(self) -> int:
+        """Iterations."""
+        return int(self.value("iterations"))
+
+    def value(self, field: str) -> float:
+        """A parameter, or the motif's own value of it."""
+        given = getattr(self, field)
+        return float(DEFAULTS[self.name][field] if given is None else given)
+
+    def seconds(self, cells: float) -> float:
+        """s to compute this number of cells."""
+        return cells * self.value("variables") * self.value("flops") / self.speed
+
+
+def allpingpong(motif: Motif, writer: Writer) -> None:
+    """Each rank of the first half sends to its partner in the second, which answers."""
+    half = np.arange(writer.ranks // 2)
+    for _ in range(motif.rounds):
+        writer.send(half, half + len(half), motif.value("bytes"))
+        writer.step()
+        writer.send(half + len(half), half, motif.value("bytes"))
+        writer.step()
+
+
+def bcast(motif: Motif, writer: Writer) -> None:
+    """From rank 0 down a heap."""
+    for _ in range(motif.rounds):
+        _down(motif, writer)
+
+
+def reduce(motif: Motif, writer: Writer) -> None:
+    """Up a heap to rank 0."""
+    for _ in range(motif.rounds):
+        _up(motif, writer)
+
+
+def allreduce(motif: Motif, writer: Writer) -> None:
+    """Up a heap to rank 0, and down again."""
+    for _ in range(motif.rounds):
+        _up(motif, writer)
+        _down(motif, writer)
+
+
+def _levels(ranks: int) -> list[Offsets]:
+    """Ranks by their depth in a heap, where 2 i + 1 and 2 i + 2 are below i; the first is rank 0."""
+    depth = np.frexp(np.arange(ranks) + 1.0)[1]  # 2^(depth - 1) <= rank + 1 < 2^depth
+    return [np.flatnonzero(depth == level) for level in range(1, int(depth.max()) + 1)]
+
+
+def _up(motif: Motif, writer: Writer) -> None:
+    for level in _levels(writer.ranks)[:0:-1]:
+        writer.send(level, (level - 1) // 2, motif.value("bytes"))
+        writer.step()
+        writer.compute(np.unique((level - 1) // 2), motif.value("operation"))
+
+
+def _down(motif: Motif, writer: Writer) -> None:
+    for level in _levels(writer.ranks)[1:]:
+        writer.send((level - 1) // 2, level, motif.value("bytes"))
+        writer.step()
+
+
+def random(motif: Motif, writer: Writer) -> None:
+    """Each rank sends to a random other one, and waits for what is sent to it."""
+    draw = np.random.Generator(np.random.Philox(key=motif.seed))
+    rank = np.arange(writer.ranks)
+    for _ in range(motif.rounds):
+        target = (rank + draw.integers(1, writer.ranks, writer.ranks)) % writer.ranks
+        writer.send(rank, target, motif.value("bytes"))
+        writer.step()
+
+
+def halo3d(motif: Motif, writer: Writer) -> None:
+    """Computes all cells, then exchanges six faces with the neighbours in a box of ranks."""
+    _halo(motif, writer, [shift for shift in _shifts() if np.abs(shift).sum() == 1])
+
+
+def halo3d26(motif: Motif, writer: Writer) -> None:
+    """The same with edges and corners: 26 neighbours."""
+    _halo(motif, writer, _shifts())
+
+
+def _shifts() -> list[Offsets]:
+    return [shift for shift in np.indices((3, 3, 3)).reshape(3, -1).T - 1 if shift.any()]
+
+
+def _halo(motif: Motif, writer: Writer, shifts: list[Offsets]) -> None:
+    rank, size, cells = np.arange(writer.ranks), np.array(box(writer.ranks)), motif.value("cells")
+    place = np.stack(np.unravel_index(rank, tuple(size)), axis=1)
+    for _ in range(motif.rounds):
+        writer.compute(rank, motif.seconds(cells**3))
+        for shift in shifts:
+            there = place + shift
+            here = np.all((there >= 0) & (there < size), axis=1)  # nobody is beyond the box
+            target = np.ravel_multi_index(tuple(there[here].T), tuple(size))
+            writer.send(rank[here], target, cells ** int((shift == 0).sum()) * DOUBLE * motif.value("variables"))
+        writer.step()
+
+
+def sweep3d(motif: Motif, writer: Writer) -> None:
+    """A wave from each corner of a rectangle of ranks, twice (up and down), ``blocking`` planes of cells at a time."""
+    wide, high = sides(writer.ranks)
+    x, y = np.divmod(np.arange(writer.ranks), high)
+    corners = ((1, 1), (1, 1), (-1, 1), (-1, 1), (1, -1), (1, -1), (-1, -1), (-1, -1))
+    for right, up in corners * motif.rounds:
+        across, along = (x if right > 0 else wide - 1 - x), (y if up > 0 else high - 1 - y)
+        for _ in range(int(motif.value("cells") / motif.value("blocking"))):
+            for wave in range(wide + high - 1):
+                front = np.flatnonzero(across + along == wave)
+                _cross(
+                    motif,
+                    writer,
+                    front[across[front] < wide - 1],
+                    front[along[front] < high - 1],
+                    front,
+                    (right * high, up),
+                )
+
+
+def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
+    """The ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
+    cells, planes = motif.value("cells"), motif.value("blocking")
+    bytes = cells * planes * DOUBLE * motif.value("variables")
+    writer.step(front)
+    writer.compute(front, motif.seconds(cells**2 * planes))
+    writer.send(across, across + to[0], bytes)
+    writer.send(along, along + to[1], bytes)
+
+
+def fft3d(motif: Motif, writer: Writer) -> None:
+    """Three passes, an all-to-all in the columns and one in the rows of ranks between them; the same back."""
+    wide, high = sides(writer.ranks)
+    rank = np.arange(writer.ranks)
+    flops = motif.value("elements") * motif.value("flops") / 3  # ours: a third for each pass
+    seconds = flops / motif.speed
+    columns, rows = (wide, high), (high, 1)  # ranks, and how far apart they are
+    for first, second in ((columns, rows), (rows, columns)) * motif.rounds:
+        writer.compute(rank, seconds)
+        for size, stride in (first, second):
+            _all_to_all(motif, writer, size, stride)
+            writer.compute(rank, seconds)
+
+
+def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
+    """Among ``size`` ranks that are ``stride`` apart, step by step: each sends to the k-th after it."""
+    rank = np.arange(writer.ranks)
+    place = rank // stride % size
+    for step in range(1, size):
+        writer.send(rank, rank + ((place + step) % size - place) * stride, motif.value("elements") * COMPLEX / size)
+        writer.step()
+
+
+def amr3d(motif: Motif, writer: Writer) -> None:
+    """Computes its blocks, then exchanges their faces, in a mesh of a file or one that is finer at a sphere."""
+    assert motif.blocks is None or motif.mesh is not None, "build() reads the file"
+    mesh, cells = motif.mesh or refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
+    for _ in range(motif.rounds):
+        writer.compute(np.arange(writer.ranks), mesh.blocks * motif.seconds(cells**3))
+        writer.send(mesh.source, mesh.target, mesh.faces * cells**2 * DOUBLE * motif.value("variables"))
+        writer.step()
+
+
+def amr3d_heavy(motif: Motif, writer: Writer) -> None:
+    """The same, with blocks that are cut once more: ours for the block file from midway through the paper's run."""
+    amr3d(motif, writer)
+
+
+RULES: tuple[Rule, ...] = (
+    allpingpong,
+    allreduce,
+    amr3d,
+    amr3d_heavy,
+    bcast,
+    fft3d,
+    halo3d,
+    halo3d26,
+    random,
+    reduce,
+    sweep3d,
+)
+MOTIFS: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
+MESHES = (amr3d.__name__, amr3d_heavy.__name__)
+REDRAWN = (random.__name__,)  # draw in each round: rounds differ, though the first three may be equal by chance
+DEFAULTS: Mapping[str, Mapping[str, float]] = {  # the parameters that each motif has
+    "allpingpong": {"iterations": 1000, "bytes": 1024},
+    "allreduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
+    "bcast": {"iterations": 1, "bytes": 4},
+    "reduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
+    "random": {"iterations": 10, "bytes": 1024},
+    "halo3d": {"iterations": 1, "cells": 100, "variables": 16, "flops": 26},
+    "halo3d26": {"iterations": 1, "cells": 100, "variables": 16, "flops": 26},
+    "sweep3d": {"iterations": 1, "cells": 100, "variables": 6, "flops": 26, "blocking": 10},
+    "fft3d": {"iterations": 1, "flops": 125, "elements": 71_470},
+    "amr3d": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 1},
+    "amr3d_heavy": {"iterations": 1, "cells": 10, "variables": 40, "flops": 26, "level": 2},
+}

@@ -1,0 +1,222 @@
+"""Writing what ranks do, step by step and for many ranks at once; and how ranks are laid out.
+
+Shapes: n ranks, k of them, M tasks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from topoflow.arrays import Floats, Mask, Offsets
+from topoflow.papers.dragonfly.motifs import firefly
+from topoflow.workload.base import NOBODY, Messages
+
+
+class Writer:
+    """The tasks so far. A rank does step after step: it sends, and then waits for what is sent to it.
+
+    Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived. With
+    ``request``, a longer one is matched first: ``request`` B ask its receiver, which answers with as many as soon as it
+    has posted the receive, at the beginning of the step in which it waits for it. An eager message that comes earlier
+    is unexpected and waits there. Messages from one rank to another match in the order in which they are sent.
+
+    With ``library``, calls and both protocols take what they do in ``firefly``.
+    """
+
+    def __init__(self, ranks: int, eager: float, request: float | None = None, *, library: bool = False) -> None:
+        self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
+        self._library, self._calling = library, np.zeros(ranks)  # s that the calls of each rank in this step take
+        self._said: list[tuple[Offsets, Offsets, Floats]] = []  # messages whose calls are not written yet
+        self._waiting = np.zeros(ranks, np.bool_)  # those that receive in this step, and do not call recv
+        self._receiving = np.zeros(ranks, np.bool_)
+        self._blocking = np.full(ranks, NOBODY, np.int64)  # of each rank, when the last send of this step returns
+        self._matched = np.full(ranks, NOBODY, np.int64)  # of each rank, the last match of an eager one in this step
+        self._pinned: list[tuple[Offsets, Offsets, Floats]] = []  # data, receivers and s: to be unpinned in this step
+        self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
+        self._waits: list[tuple[Offsets, Offsets]] = []
+        self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
+        self._open: list[tuple[Offsets, Offsets]] = []  # tasks, and ranks that wait for them in this step
+
+    def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
+        """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
+        if self._library:
+            self._said.append((source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source))))
+            return
+        long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
+        answers = self._match(source[long], target[long]) if self._request is not None else None
+        tasks = self._add(source, target, bytes, 0.0)
+        self._wait(tasks, self._last[source])
+        if answers is not None:
+            self._wait(tasks[long], answers)
+        self._open.append((tasks, target))
+        self._open.append((tasks[long], source[long]))
+
+    def _call(self) -> None:
+        """The calls of messages that were said: a rank posts all of its receives, and then sends."""
+        if not self._said:
+            return
+        source, target, bytes = (np.concatenate(column) for column in zip(*self._said, strict=True))
+        self._said = []
+        long = bytes > self._eager
+        pinned = firefly.pinned(bytes) * long
+        receives = firefly.POSTED + pinned  # an irecv each
+        posted = self._wait_for(target, self._calling[target] + _earlier(target, receives) + firefly.CALL + pinned)
+        self._wait(posted, self._last[target])
+        alone = np.bincount(source, minlength=self.ranks) + np.bincount(target, minlength=self.ranks) == 1
+        np.add.at(self._calling, target, np.where(alone[target], 0.0, receives))
+        self._receiving[target] = True
+        self._waiting[target] |= ~alone[target]
+        before = self._calling[source] + _earlier(source, firefly.SENT + pinned)
+        np.add.at(self._calling, source, firefly.SENT + pinned)
+        begun = self._wait_for(source, before + firefly.BEFORE + pinned)
+        self._wait(begun, self._last[source])
+        returned = self._wait_for(source, before + firefly.SENT + pinned)
+        self._wait(returned, self._last[source])
+        self._open.append((returned, source))
+        self._blocking[source] = returned
+        sent = self._add(source, target, np.where(long, 0.0, bytes) + firefly.HEADER, 0.0)
+        self._wait(sent, begun)
+        matched = self._wait_for(target, firefly.MATCHED)
+        self._wait(matched, sent)
+        self._wait(matched, posted)
+        eager = ~long
+        self._follow(matched[eager], target[eager], self._matched)
+        self._open.append((matched[eager], target[eager]))
+        if long.any():
+            self._get(source[long], target[long], bytes[long], matched[long], returned[long])
+
+    def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets, called: Offsets) -> None:
+        """What follows the requests of long messages, which were ``called`` [k] by senders and ``matched`` [k]."""
+        asks = self._add(target, source, firefly.GET, 0.0)
+        self._wait(asks, matched)
+        read = self._wait_for(source, firefly.READ)
+        self._wait(read, asks)
+        data = self._add(source, target, bytes + firefly.GET, 0.0)
+        self._wait(data, read)
+        self._pinned.append((data, target, firefly.pinned(bytes)))
+        acknowledged = self._add(target, source, firefly.ACKNOWLEDGEMENT, 0.0)
+        self._wait(acknowledged, data)
+        returned = self._wait_for(source, firefly.CALL)
+        self._wait(returned, acknowledged)
+        self._open.append((returned, source))
+        blocks = self._blocking[source] == called
+        self._blocking[source[blocks]] = returned[blocks]
+
+    def _wait_all(self, ends: Mask) -> None:
+        """The wait of ranks that ``ends`` [n] a step: it begins when the last send has returned, unpins what has come,
+        and returns when all has."""
+        rank = np.flatnonzero(ends & self._waiting)
+        called = self._wait_for(rank, self._calling[rank])
+        self._wait(called, self._last[rank])
+        begun = np.full(self.ranks, NOBODY, np.int64)
+        begun[rank] = self._wait_for(rank, firefly.CALL)
+        self._wait(begun[rank], called)
+        self._wait(begun[rank], self._blocking[rank])
+        self._open.append((begun[rank], rank))
+        if self._pinned:
+            data, target, seconds = (np.concatenate(column) for column in zip(*self._pinned, strict=True))
+            here = ends[target]
+            self._pinned = [(data[~here], target[~here], seconds[~here])]
+            unpinned = self._wait_for(target[here], seconds[here])
+            self._wait(unpinned, data[here])
+            self._wait(unpinned, begun[target[here]])
+            self._follow(unpinned, target[here], np.full(self.ranks, NOBODY, np.int64))
+            self._open.append((unpinned, target[here]))
+        rank = np.flatnonzero(ends & self._receiving)
+        back = np.full(self.ranks, NOBODY, np.int64)
+        back[rank] = self._wait_for(rank, firefly.CALL)
+        for tasks, owner in self._open:
+            mine = ends[owner] & self._receiving[owner]
+            self._wait(back[owner[mine]], tasks[mine])
+        self._open.append((back[rank], rank))
+        self._waiting &= ~ends
+        self._receiving &= ~ends
+        self._blocking[ends] = self._matched[ends] = NOBODY
+
+    def _follow(self, tasks: Offsets, rank: Offsets, last: Offsets) -> None:
+        """Each of ``tasks`` [k] of a ``rank`` [k] waits for that before it; ``last`` [n] is the last one of each."""
+        order = np.argsort(rank, kind="stable")
+        task, owner = tasks[order], rank[order]
+        earlier = np.where(np.diff(owner, prepend=NOBODY) == 0, np.roll(task, 1), last[owner])
+        self._wait(task, earlier)
+        last[owner] = task
+
+    def _wait_for(self, rank: Offsets, seconds: ArrayLike) -> Offsets:
+        """[k] tasks that take ``seconds`` and occupy nothing: messages of a rank to itself."""
+        return self._add(rank, rank, 0.0, seconds)
+
+    def _match(self, source: Offsets, target: Offsets) -> Offsets:
+        """[k] answers to the requests of each ``source`` [k], once its ``target`` has posted the receive."""
+        asks = self._add(source, target, self._request or 0.0, 0.0)
+        self._wait(asks, self._last[source])
+        answers = self._add(target, source, self._request or 0.0, 0.0)
+        self._wait(answers, asks)
+        self._wait(answers, self._last[target])
+        return answers
+
+    def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
+        """``seconds`` on each ``rank`` [k], which are different ones, as a step of its own."""
+        self._call()
+        tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
+        self._wait(tasks, self._last[rank])
+        self._last[rank] = tasks
+
+    def step(self, only: Offsets | None = None) -> None:
+        """The end of a step: of ``only`` some ranks, None: of all."""
+        self._call()
+        mask = np.ones(self.ranks, np.bool_)
+        if only is not None:
+            mask[:] = False
+            mask[only] = True
+        if self._library:
+            self._wait_all(mask)
+        self._calling[mask] = 0.0
+        if not self._open:
+            return
+        task, rank = (np.concatenate(side) for side in zip(*self._open, strict=True))
+        ends = mask[rank]
+        self._open = [(task[~ends], rank[~ends])]
+        waiting = np.unique(rank[ends])
+        self.compute(waiting, 0.0)
+        self._wait(self._last[rank[ends]], task[ends])
+
+    def messages(self) -> Messages:
+        """All of it."""
+        if self._library:
+            self.step()
+        source, target, bytes, seconds = (np.concatenate(column) for column in zip(*self._columns, strict=True))
+        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
+        return Messages(source, target, bytes, seconds, (task, earlier))
+
+    def _add(self, source: Offsets, target: Offsets, bytes: ArrayLike, seconds: ArrayLike) -> Offsets:
+        count = len(source)
+        amounts = [np.broadcast_to(np.asarray(each, np.float64), count) for each in (bytes, seconds)]
+        self._columns.append((source, target, amounts[0], amounts[1]))
+        first, self._tasks = self._tasks, self._tasks + count
+        return np.arange(first, self._tasks)
+
+    def _wait(self, tasks: Offsets, earlier: Offsets) -> None:
+        said = earlier != NOBODY
+        self._waits.append((tasks[said], earlier[said]))
+
+
+def _earlier(ranks: Offsets, seconds: Floats) -> Floats:
+    """[k] the sum of ``seconds`` [k] of those before it that are of the same rank."""
+    order = np.argsort(ranks, kind="stable")
+    until = np.cumsum(seconds[order]) - seconds[order]
+    found = np.empty(len(ranks))
+    found[order] = until - until[np.searchsorted(ranks[order], ranks[order])]
+    return found
+
+
+def sides(ranks: int) -> tuple[int, int]:
+    """The most square rectangle of that many ranks, the longer side first: 110,592 are 384 x 288."""
+    short = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
+    return ranks // short, short
+
+
+def box(ranks: int) -> tuple[int, int, int]:
+    """The box of that many ranks with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
+    found = [(*sides(ranks // first), first) for first in range(1, round(ranks ** (1 / 3)) + 1) if ranks % first == 0]
+    return min(found, key=lambda each: each[0] * each[1] + each[1] * each[2] + each[0] * each[2])

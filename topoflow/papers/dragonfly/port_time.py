@@ -1,0 +1,45 @@
+"""What every port of a dragonfly did, in ternary plots: the tapered dragonfly's Figures 4 to 8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
+from topoflow.report.draw.ternary import Points, draw_ternary
+from topoflow.study.figures.base import Picture, Row, distinct, number, where
+
+
+@dataclass(frozen=True)
+class PortTime(Tapering):
+    """A picture for each motif and series, in it a panel for each number of cables between two groups."""
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        pictures = []
+        for motif in distinct(rows, MOTIF):
+            for series in distinct(rows, "series"):
+                own = where(rows, series=series, **{MOTIF: motif})
+                parts = {_cables(each): _points(where(own, **{CABLES: each})) for each in distinct(own, CABLES)}
+                title = f"{self.title}: {motif}, {series}"
+                file = f"{motif}_{series}.png".replace("/", " per ").replace(" ", "_")
+                caption = f"The share of time of every port of a switch; darker: more ports. After {self.source}."
+                pictures.append(Picture.of(file, caption, draw_ternary(title, parts)))
+        return pictures
+
+
+def _cables(count: int) -> str:
+    return f"{count} cable{'s' * (count != 1)} between two groups"
+
+
+def _points(rows: Sequence[Row]) -> dict[str, Points]:
+    """Of each kind of port."""
+    found: dict[str, Points] = {}
+    for kind in KINDS:
+        own = where(rows, kind=kind)
+        columns = [
+            np.array([number(row, key) for row in own], np.float64) for key in ("active_cell", "stalled_cell", "ports")
+        ]
+        found[kind] = Points(columns[0] / SHARES, columns[1] / SHARES, columns[2])
+    return found

@@ -1,0 +1,98 @@
+"""What could be saved of the power of links: the tapered dragonfly, section IV-C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from topoflow.papers.dragonfly.link_power import LinkPower
+from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, NIC
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.units import check_positive
+
+PORTS = (*KINDS, NIC)
+
+
+@dataclass(frozen=True)
+class Savings(LinkPower):
+    """The five savings of IV-C, of the network with the most cables of each series.
+
+    proportional    links that need power only while they send or wait: the idle share of their power, with the motif
+                    that leaves the least idle
+    tapered         fewer cables between groups
+    narrow          links of half the width, as measured: ``narrow_port``, ``narrow_nic``, ``narrow_optical`` W each
+    narrow, models  the same, where half of the lanes need no power; NICs have a port of such lanes
+    dynamic         what is left of proportional when links are narrow, by models
+
+    ``budget`` W: of the whole machine for each NIC, so that networks of all sizes can be compared with it.
+    """
+
+    narrow_port: float
+    narrow_nic: float
+    narrow_optical: float
+    budget: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("narrow_port", "narrow_nic", "narrow_optical", "budget"):
+            check_positive(f"experiment.{field}", getattr(self, field))
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Each saving of each series, in W and as a share of the power of links and of a machine of that size."""
+        found: list[Row] = []
+        for series in distinct(rows, "series"):
+            own = where(rows, series=series)
+            most = max(number(row, CABLES) for row in own)
+            whole = where(own, **{CABLES: int(most)})
+            for name, row in self.savings(own, whole).items():
+                watts = number(row, "power")
+                budget = self.budget * number(whole[0], "nics")
+                shares = {"of_links": watts / self.power(whole[0]), "of_budget": watts / budget}
+                found.append({"series": series, "saving": name, **row, **shares})
+        return found
+
+    def savings(self, rows: Sequence[Row], whole: Sequence[Row]) -> dict[str, Row]:
+        """Of one series: ``rows`` are of all of its networks, ``whole`` of that with the most cables."""
+        idle = {each: self.idle_power(where(whole, **{MOTIF: each}), PORTS) for each in distinct(whole, MOTIF)}
+        least = min(idle, key=lambda motif: idle[motif])
+        own = where(whole, **{MOTIF: least})
+        proportional, models = idle[least], self.narrow_by_models(own[0])
+        found: dict[str, Row] = {"proportional": {"motif": least, "power": proportional}}
+        for cables in sorted(distinct(rows, CABLES), reverse=True)[1:]:
+            fewer = self.power(where(rows, **{CABLES: cables})[0])
+            found[f"tapered to {cables}"] = {"power": self.power(own[0]) - fewer}
+        (of_all,) = where(own, kind=ALL)
+        long = number(of_all, "idle_1us") / max(number(of_all, "idle_intervals"), 1.0)
+        found["narrow"] = {"power": self.narrow(own[0])}
+        found["narrow, models"] = {"power": models}
+        found["dynamic"] = {"motif": least, "power": max(proportional - models, 0.0), "over_1us": long}
+        return found
+
+    def narrow(self, row: Row) -> float:
+        """W."""
+        switches = self.narrow_port * (number(row, "local_ports") + number(row, "group_ports"))
+        return switches + self.narrow_nic * number(row, "nics") + self.narrow_optical * number(row, "global_ports")
+
+    def narrow_by_models(self, row: Row) -> float:
+        """W."""
+        ports = sum(number(row, key) for key in ("local_ports", "group_ports", "nics"))
+        return self.electrical * self.lanes / 2 * ports + self.narrow_optical * number(row, "global_ports")
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "motif": Heading("least idle motif"),
+            "power": Heading("saved [W]"),
+            "over_1us": Heading("idle intervals over 1 us", "%"),
+            "of_links": Heading("of links and NICs", "%"),
+            "of_budget": Heading("of a machine of that size", "%"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        bars: dict[str, dict[str, float]] = {}
+        for row in self.summary(rows):
+            bars.setdefault(str(row["series"]), {})[str(row["saving"])] = 100 * number(row, "of_links")
+        axis = Axis("of the power of links and NICs [%]")
+        return [Picture.of("savings.png", f"After {self.source}.", draw_bars(self.title, {"": bars}, axis))]

@@ -1,0 +1,182 @@
+"""Latency of an application's messages on a machine whose other cores are busy: FOSquare's Figures 6 to 9."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.simulation import simulate
+from topoflow.papers.fosquare.mappings import place as map_processes
+from topoflow.papers.fosquare.mappings import within
+from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, Messages, application
+from topoflow.report.draw.axis import Axis
+from topoflow.report.draw.figures import draw_bars
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.setup import Setup
+from topoflow.units import check_positive
+
+
+@dataclass(frozen=True)
+class Applications(Experiment):
+    """A bar for each of ``series`` and each mapping over the number of cores that are ``available``.
+
+    Those are on different servers; all others send as ``background`` says. Latency is from when a message is there
+    until all of it has come, averaged over the messages of the application, which begins after ``warmup``. One that
+    lost a packet has none, and is counted as lost.
+    """
+
+    application: str
+    volume: float  # B that all processes send
+    load: float  # of the bandwidth of a core, while a process sends
+    available: Sequence[int]
+    cores: Mapping[int, Sequence[int]]  # available -> which they are; others are drawn
+    mappings: Sequence[str]
+    cores_per_server: int
+    servers_per_rack: int
+    background: Background
+    warmup: float  # s
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.grid", self, "servers")
+        check_positive("experiment.load", self.load)
+        check_positive("experiment.cores_per_server", self.cores_per_server)
+        check_positive("experiment.servers_per_rack", self.servers_per_rack)
+        for field in ("available", "mappings"):
+            if not getattr(self, field):
+                raise ValueError(f"experiment.{field}: must have an entry, got none")
+        for available in self.available:
+            if available < PROCESSES:
+                raise ValueError(f"experiment.available: must be at least the {PROCESSES} processes, got {available}")
+        for available, given in self.cores.items():
+            if len(given) != available or len(self._servers(given)) != available:
+                law = f"must be {available} cores of as many servers"
+                raise ValueError(f"experiment.cores.{available}: {law}, got {len(self._servers(given))}")
+        for name in self.mappings:
+            map_processes(name, np.zeros((1, 1), np.int64), np.zeros(1, np.int64))
+        application(self.application, self.volume, self.rate)
+
+    @property
+    def rate(self) -> float:
+        """B/s that a process sends at."""
+        return self.load * self.background.bandwidth
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        names = ("application", "volume", "load", "available", "cores", "mappings", "cores_per_server")
+        return {name: getattr(self, name) for name in (*names, "servers_per_rack", "background", "warmup")}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each number of available cores and each mapping."""
+        seed = int(setup.point.config["seed"])
+        self._check_servers(setup.servers)
+        job = application(self.application, self.volume, self.rate, seed)
+        rows: list[Row] = []
+        for available in self.available:
+            server = self._available(available, setup.servers, seed) // self.cores_per_server
+            rack = server // self.servers_per_rack
+            busy = np.full(setup.servers, self.cores_per_server)
+            np.subtract.at(busy, server, 1)
+            end = self.warmup + float(job.release.max())
+            others = self.background.draw(busy, self.servers_per_rack, end, seed)
+            for mapping in self.mappings:
+                core = map_processes(mapping, job.counts(PROCESSES), rack, seed)
+                mapped = Messages(
+                    server[core][job.source], server[core][job.target], job.bytes, self.warmup + job.release
+                )
+                near = within(job.counts(PROCESSES), rack, core) / len(job.source)
+                label: Row = {"available": available, "mapping": mapping, "near": near}
+                rows.append({**label, **self._latency(setup, mapped, others)})
+        return rows
+
+    def _latency(self, setup: Setup, job: Messages, others: Messages) -> Row:
+        traffic = job.joined(others).traffic(setup.servers)
+        config = setup.point.config
+        world = place(
+            traffic, setup.unwired, name=self.application, routing=str(config["routing"]), seed=int(config["seed"])
+        )
+        (found,) = simulate([world], setup.problem.fidelity, setup.run)
+        took = found.task_finish - traffic.release
+        own, rest = took[: len(job.source)], took[len(job.source) :]
+        came, others_came = own[np.isfinite(own)], rest[np.isfinite(rest)]
+        slots = found.slots
+        return {
+            "latency": float(came.mean()) if len(came) else None,
+            "latency_p99": float(np.quantile(came, 0.99)) if len(came) else None,
+            "background": float(others_came.mean()) if len(others_came) else None,
+            "lost": 1 - len(came) / len(own),
+            "background_lost": 1 - len(others_came) / len(rest) if len(rest) else 0.0,
+            "refused": None if slots is None else float(slots.refused.sum() / (slots.refused.sum() + slots.hops)),
+        }
+
+    def _servers(self, cores: Sequence[int]) -> set[int]:
+        return {core // self.cores_per_server for core in cores}
+
+    def _check_servers(self, servers: int) -> None:
+        if servers % self.servers_per_rack or servers // self.servers_per_rack < 2 or self.servers_per_rack < 2:
+            law = f"must be two racks of {self.servers_per_rack} servers at least"
+            raise ValueError(f"servers: {law}, each of two at least, got {servers}")
+        if max(self.available) > servers:
+            law = f"must be at most the {servers} servers, as each core is on one of its own"
+            raise ValueError(f"experiment.available: {law}, got {max(self.available)}")
+
+    def _available(self, available: int, servers: int, seed: int) -> Index:
+        """[available] cores, each on a server of its own, ascending."""
+        if available in self.cores:
+            return np.sort(np.array(self.cores[available]))
+        random = np.random.Generator(np.random.Philox(key=[seed, available]))
+        chosen = np.sort(random.permutation(servers)[:available])
+        return chosen * self.cores_per_server + random.integers(0, self.cores_per_server, available)
+
+    def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Means over seeds, and what they are of those of the first series with the same mapping and cores."""
+        found: list[Row] = []
+        first = distinct(rows, "series")[0]
+        for available in distinct(rows, "available"):
+            for mapping in distinct(rows, "mapping"):
+                base = self._mean(rows, "latency", first, available, mapping)
+                for series in distinct(rows, "series"):
+                    of = where(rows, series=series, available=available, mapping=mapping)
+                    values = {key: self._mean(rows, key, series, available, mapping) for key in MEANS}
+                    ratio = values["latency"] / base
+                    refused = [number(row, "refused") for row in of if row.get("refused") is not None]
+                    row = {"series": series, "available": available, "mapping": mapping, **values, "ratio": ratio}
+                    found.append({**row, "refused": fmean(refused) if refused else None})
+        return found
+
+    def _mean(self, rows: Sequence[Row], key: str, series: str, available: int, mapping: str) -> float:
+        return fmean(number(row, key) for row in where(rows, series=series, available=available, mapping=mapping))
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "available": Heading("available cores"),
+            "near": Heading("messages within a rack", "%"),
+            "latency": Heading("mean latency", "s"),
+            "latency_p99": Heading("99th percentile", "s"),
+            "background": Heading("mean of the others", "s"),
+            "ratio": Heading("over the first", "x"),
+            "lost": Heading("messages lost", "%"),
+            "background_lost": Heading("of the others", "%"),
+            "refused": Heading("packets refused", "%"),
+        }
+
+    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+        parts = {
+            mapping: {
+                series: {
+                    str(available): self._mean(rows, "latency", series, available, mapping)
+                    for available in distinct(rows, "available")
+                }
+                for series in distinct(rows, "series")
+            }
+            for mapping in distinct(rows, "mapping")
+        }
+        figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores", self.fabrics)
+        return [Picture.of("latency.png", f"Mean over all messages and seeds. After {self.source}.", figure)]
+
+
+MEANS = ("near", "latency", "latency_p99", "background", "lost", "background_lost")

@@ -1,0 +1,106 @@
+"""Exchange: an all-to-all on one network, for all message sizes as one batch; figures of MOTION are kinds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from topoflow.case.base import Job
+from topoflow.engine.base import Timeline, World
+from topoflow.report.draw.axis import Axis
+from topoflow.study.figures.base import Experiment, Heading, Row, check_roles
+from topoflow.study.figures.setup import Setup
+from topoflow.units import check_positive
+from topoflow.workload.messages.all_to_all import AllToAll
+
+SIZE = Axis("message", "B", log=True)
+
+
+@dataclass(frozen=True)
+class Exchange(Experiment):
+    """An exchange among ``servers`` of the grid on the network of each series, for messages of each of ``sizes``."""
+
+    sizes: Sequence[float]  # B
+    in_place_of: ClassVar[Mapping[str, str]] = {"workload.bytes": "sizes"}
+
+    def __post_init__(self) -> None:
+        check_roles("experiment.grid", self, "servers")
+        if not self.sizes:
+            raise ValueError("experiment.sizes: must have an entry, got none")
+        for size in self.sizes:
+            check_positive("experiment.sizes", size)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {"sizes": self.sizes}
+
+    def measure(self, setup: Setup) -> Sequence[Row]:
+        """A row for each message size."""
+        world = exchange_on(setup)
+        graph = world.graph
+        worlds = [
+            replace(world, name=f"{size:g} B", graph=replace(graph, bytes=np.full(graph.tasks, float(size))))
+            for size in self.sizes
+        ]
+        found = setup.problem.fidelity.simulate(worlds, setup.run)
+        return [
+            {"bytes": size, **crossing_of(world), **_times(timeline)}
+            for size, timeline in zip(self.sizes, found, strict=True)
+        ]
+
+    @property
+    def headings(self) -> Mapping[str, Heading]:
+        return {
+            "bytes": Heading("message", "B"),
+            "slowest_bytes": Heading("message of the least", "B"),
+            "fastest_bytes": Heading("message of the greatest", "B"),
+            "completion": Heading("completion time", "s"),
+            "least": Heading("least speedup", "x"),
+            "greatest": Heading("greatest speedup", "x"),
+            "crossing": Heading("messages that cross the spine", "%"),
+            "application": Heading("time over that of the baseline", "%"),
+            "ratio": Heading("communication", "%"),
+        }
+
+
+def exchange_on(setup: Setup) -> World:
+    """The exchange of a point on its network. Raises ``ValueError`` for a workload that is no exchange."""
+    problem = setup.problem
+    if not isinstance(problem.workload, AllToAll):
+        raise ValueError(f"workload: must be all_to_all for this figure, got {problem.workload.name}")
+    traffic = Job(problem.workload, problem.start).traffic
+    return setup.placer.place(traffic, f"{setup.servers} servers")
+
+
+def crossing_of(world: World) -> Row:
+    """How many messages there are, and the share of N^2 that take more than the two links of a leaf.
+
+    Those of a server to itself count among the N^2, as in MOTION, though they are not sent.
+    """
+    graph = world.graph
+    assert world.fabric is not None
+    links = np.diff(graph.path_offsets)[graph.path]
+    far = int(np.count_nonzero(links > 2))
+    return {"messages": graph.tasks, "crossing": far / world.fabric.servers**2}
+
+
+def _times(timeline: Timeline) -> Row:
+    """When the last message has arrived and, of a simulation of packets, what ports saw."""
+    ports = timeline.ports
+    seen: Row = {}
+    if ports is not None:
+        seen = {
+            "packet_hops": int(ports.packets.sum()),
+            "latency_mean": ports.latency.mean,
+            "latency_p99": ports.latency.quantile(0.99),
+        }
+    return {"completion": timeline.makespan, **seen}
+
+
+def check_series(field: str, experiment: Experiment, *names: str) -> None:
+    for name in names:
+        if name not in experiment.series:
+            raise ValueError(f"{field}: must be of the series {', '.join(experiment.series)}, got {name!r}")
